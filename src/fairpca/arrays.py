@@ -1,0 +1,90 @@
+"""Small operations on bases and symmetric matrices that every room shares."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+AnyArray: TypeAlias = NDArray[Any]
+
+
+def symmetric(matrix: FloatArray) -> FloatArray:
+    """Return the symmetric part, so that rounding never leaks into an eigensolver."""
+    return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
+
+
+def orthonormal(columns: FloatArray) -> FloatArray:
+    """Return an orthonormal basis with the same span as nearly orthonormal `columns`.
+
+    One QR is enough: the inputs are products of orthonormal factors, so their columns are
+    independent and only rounding has to be removed.
+    """
+    q, r = np.linalg.qr(columns)
+    signs = np.where(np.diag(r) < 0, -1.0, 1.0)
+    return np.asarray(q * signs)
+
+
+def span(columns: FloatArray, *, rtol: float = 1e-10) -> FloatArray:
+    """Return an orthonormal basis of the span of `columns`, dependent directions dropped."""
+    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+    if s.size == 0 or s[0] == 0:
+        return np.asarray(u[:, :0])
+    return np.asarray(u[:, s > rtol * s[0]])
+
+
+def expand(basis: FloatArray, columns: FloatArray, *, rtol: float = 1e-9) -> FloatArray:
+    """Return `basis` followed by an orthonormal basis of what `columns` adds to it."""
+    rest = columns - basis @ (basis.T @ columns)
+    # Twice is enough (Kahan): the second pass removes what rounding left behind.
+    rest -= basis @ (basis.T @ rest)
+    u, s, _ = np.linalg.svd(rest, full_matrices=False)
+    room = basis.shape[0] - basis.shape[1]
+    fresh = u[:, : min(int(np.count_nonzero(s > rtol)), room)]
+    fresh = fresh - basis @ (basis.T @ fresh)
+    return np.hstack([basis, orthonormal(fresh)]) if fresh.shape[1] else basis
+
+
+def complement(basis: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the orthogonal complement of orthonormal `basis`."""
+    n, r = basis.shape
+    if r == 0:
+        return np.eye(n)
+    q, _ = np.linalg.qr(basis, mode="complete")
+    return np.asarray(q[:, r:])
+
+
+def fix_signs(components: FloatArray) -> FloatArray:
+    """Flip rows so that each row's entry of largest magnitude is positive.
+
+    Entries within 1e-9 of the largest count as tied and the first of them decides, so that
+    rounding cannot flip a component such as ``(1, -1) / sqrt(2)``.
+    """
+    magnitude = np.abs(components)
+    tied = magnitude >= magnitude.max(axis=1, keepdims=True) * (1 - 1e-9)
+    first = np.argmax(tied, axis=1)
+    signs = np.sign(components[np.arange(len(components)), first])
+    return np.asarray(components * np.where(signs == 0, 1.0, signs)[:, None])
+
+
+def principal_rotation(basis: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rotate orthonormal columns so that `covariance` is diagonal and decreasing in them.
+
+    Returns
+    -------
+    components : ndarray of shape (r, n)
+        The rotated basis as rows, signs fixed.
+    variances : ndarray of shape (r,)
+    """
+    values, rotation = np.linalg.eigh(symmetric(basis.T @ covariance @ basis))
+    rotated = orthonormal(basis @ rotation[:, ::-1])
+    return fix_signs(np.ascontiguousarray(rotated.T)), np.maximum(values[::-1], 0.0)
+
+
+def subspace_distance(first: FloatArray, second: FloatArray) -> float:
+    """Spectral norm of the difference of two projectors, from orthonormal columns."""
+    outside = second - first @ (first.T @ second)
+    return float(np.linalg.norm(outside, 2)) if outside.size else 0.0

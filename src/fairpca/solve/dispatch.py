@@ -1,0 +1,76 @@
+"""Which solver a problem goes to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairpca.solve.paper import solve_paper
+from fairpca.solve.problem import Problem
+from fairpca.solve.solution import Solution
+from fairpca.solve.two_groups import solve_two_groups
+
+SOLVERS = ("auto", "dense", "krylov", "paper")
+
+
+def check_solver(solver: str) -> None:
+    """Raise ValueError unless `solver` is known."""
+    if solver not in SOLVERS:
+        raise ValueError(
+            f"solver={solver!r} is not known; choose one of {', '.join(map(repr, SOLVERS))}."
+        )
+
+
+def solve_problem(
+    problem: Problem, *, solver: str = "auto", tol: float = 1e-10, max_iter: int = 200
+) -> Solution:
+    """Solve a problem with any number of groups.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : {"auto", "dense", "krylov", "paper"}
+        "dense" and "krylov" are choices of the oracle; only "paper" changes the algorithm.
+    tol : float
+        Relative gap at which to stop.
+    max_iter : int
+        Most full-size decompositions.
+    """
+    oracle = problem.oracle
+    k, n, r = oracle.n_groups, oracle.n_features, problem.n_components
+    if r == n:
+        return _solve_full_rank(problem)
+    if k == 1:
+        return _solve_one_group(problem)
+    if solver == "paper":
+        if k != 2:
+            raise ValueError(
+                f"solver='paper' is written for two groups and got {k}; use solver='auto'."
+            )
+        return solve_paper(problem, tol=tol, max_iter=max_iter)
+    if k == 2:
+        return solve_two_groups(problem, tol=tol, max_iter=max_iter)
+    raise NotImplementedError(f"{k} groups need the many-group solver.")
+
+
+def _solve_full_rank(problem: Problem) -> Solution:
+    # The whole space: nothing to choose, phi is linear, the worst group carries all the weight.
+    basis = np.eye(problem.oracle.n_features)
+    losses = problem.losses(basis)
+    weights = np.zeros(len(losses))
+    weights[np.argmax(losses)] = 1.0
+    return problem.solution(
+        basis, weights, float(losses.max()), stop_reason="all components kept", solver="exact"
+    )
+
+
+def _solve_one_group(problem: Problem) -> Solution:
+    (pairs,) = problem.own_pairs()
+    r = problem.n_components
+    weights = np.ones(1)
+    return problem.solution(
+        pairs.vectors[:, :r],
+        weights,
+        problem.phi(weights, pairs),
+        stop_reason="one group: ordinary PCA",
+        solver=getattr(problem.oracle, "resolved", "krylov"),
+    )

@@ -1,0 +1,92 @@
+"""The problem every solver gets: matrices through an oracle, offsets, a rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpca.arrays import FloatArray, orthonormal
+from fairpca.solve.eigen import DenseOracle, EigenPairs, Oracle
+from fairpca.solve.solution import Certificate, Solution, rounding_level
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimise ``max_i f_i(U)``, ``f_i(U) = offsets[i] - Tr(U.T S_i U)``, over orthonormal U.
+
+    Attributes
+    ----------
+    oracle : Oracle
+        Answers for the matrices S_i.
+    offsets : ndarray of shape (k,)
+    n_components : int
+        The rank r.
+    own : tuple of EigenPairs or None
+        Each group's own leading pairs, when the criterion already had to compute them.
+    """
+
+    oracle: Oracle
+    offsets: FloatArray
+    n_components: int
+    own: tuple[EigenPairs, ...] | None = None
+
+    @property
+    def resolution(self) -> float:
+        """Absolute accuracy of a computed value or bound."""
+        return rounding_level(self.oracle.scale, self.oracle.n_features)
+
+    def losses(self, basis: FloatArray) -> FloatArray:
+        """Return f_i of an orthonormal basis, for every group."""
+        return self.offsets - self.oracle.kept(basis)
+
+    def phi(self, weights: FloatArray, pairs: EigenPairs) -> float:
+        """Return the dual value at `weights` from the leading pairs of the weighted sum."""
+        return float(weights @ self.offsets - pairs.values[: self.n_components].sum())
+
+
+    def own_pairs(self) -> tuple[EigenPairs, ...]:
+        """Return each group's own leading pairs, computing them if nobody did."""
+        return self.own or own_pairs(self.oracle, self.n_components)
+
+    def restrict(self, basis: FloatArray) -> Problem:
+        """Return the problem inside the span of an orthonormal `basis`."""
+        oracle = DenseOracle(self.oracle.project(basis))
+        # Rounding is that of the whole problem, however small the compression is.
+        oracle.scale = self.oracle.scale
+        return Problem(oracle, self.offsets, self.n_components)
+
+    def certificate(self, lower_bound: float, value: float) -> Certificate:
+        """Return the certificate of a bound and a value of this problem."""
+        return Certificate.of(
+            lower_bound, value, scale=self.oracle.scale, n_features=self.oracle.n_features
+        )
+
+    def solution(
+        self,
+        basis: FloatArray,
+        weights: FloatArray,
+        lower_bound: float,
+        *,
+        stop_reason: str,
+        solver: str,
+        history: list[dict[str, float]] | None = None,
+    ) -> Solution:
+        """Wrap a basis (columns) and the best bound into the common result."""
+        basis = orthonormal(basis)
+        losses = self.losses(basis)
+        return Solution(
+            components=np.ascontiguousarray(basis.T),
+            weights=weights,
+            losses=losses,
+            certificate=self.certificate(lower_bound, float(losses.max())),
+            n_eigen=self.oracle.n_eigen,
+            stop_reason=stop_reason,
+            solver=solver,
+            history=tuple(history or ()),
+        )
+
+
+def own_pairs(oracle: Oracle, n_components: int) -> tuple[EigenPairs, ...]:
+    """Return each group's own leading eigenpairs."""
+    return tuple(oracle.leading(row, n_components) for row in np.eye(oracle.n_groups))
