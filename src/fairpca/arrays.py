@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -80,8 +81,22 @@ def principal_rotation(basis: FloatArray, covariance: FloatArray) -> tuple[Float
     variances : ndarray of shape (r,)
     """
     values, rotation = np.linalg.eigh(symmetric(basis.T @ covariance @ basis))
+    variances = np.maximum(values[::-1], 0.0)
     rotated = orthonormal(basis @ rotation[:, ::-1])
-    return fix_signs(np.ascontiguousarray(rotated.T)), np.maximum(values[::-1], 0.0)
+    empty = variances <= len(basis) * np.finfo(float).eps * variances[0]
+    if empty.any():
+        rotated[:, empty] = canonical(rotated[:, empty])
+    return fix_signs(np.ascontiguousarray(rotated.T)), variances
+
+
+def canonical(basis: FloatArray) -> FloatArray:
+    """Return the one basis of a subspace that does not depend on the basis it came in.
+
+    Directions without variance have no natural order; an eigensolver returns any rotation of
+    them. Pivots come from row norms, which no rotation changes.
+    """
+    q, r, _ = scipy.linalg.qr(basis.T, mode="economic", pivoting=True)
+    return np.asarray(basis @ (q * np.where(np.diag(r) < 0, -1.0, 1.0)))
 
 
 def subspace_distance(first: FloatArray, second: FloatArray) -> float:

@@ -1,7 +1,7 @@
 """The five criteria: which number per group is made as small as possible for the worst group.
 
-Every criterion is ``f_i(U) = c_i - Tr(U.T S_i U)`` for an offset c_i, after an optional division of
-S_i by its trace.
+Every criterion is ``f_i(U) = c_i - Tr(U.T S_i U)`` for an offset c_i, after an optional division
+of S_i by its trace.
 
 ==========  =====================================  ==============================================
 criterion   c_i                                    f_i is
@@ -21,6 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fairpca.arrays import FloatArray
+from fairpca.checks import check_choice
 from fairpca.solve.eigen import DenseOracle, Oracle
 from fairpca.solve.problem import Problem, own_pairs
 
@@ -29,10 +30,7 @@ CRITERIA = ("loss", "error", "variance", "relative", "share")
 
 def check_criterion(criterion: str) -> None:
     """Raise ValueError unless `criterion` is one of the five."""
-    if criterion not in CRITERIA:
-        raise ValueError(
-            f"criterion={criterion!r} is not known; choose one of {', '.join(map(repr, CRITERIA))}."
-        )
+    check_choice("criterion", criterion, CRITERIA)
 
 
 def group_scales(traces: FloatArray, criterion: str) -> FloatArray:

@@ -12,14 +12,6 @@ from fairpca.solve.two_groups import solve_two_groups
 SOLVERS = ("auto", "dense", "krylov", "paper")
 
 
-def check_solver(solver: str) -> None:
-    """Raise ValueError unless `solver` is known."""
-    if solver not in SOLVERS:
-        raise ValueError(
-            f"solver={solver!r} is not known; choose one of {', '.join(map(repr, SOLVERS))}."
-        )
-
-
 def solve_problem(
     problem: Problem, *, solver: str = "auto", tol: float = 1e-10, max_iter: int = 200
 ) -> Solution:

@@ -76,6 +76,11 @@ class DenseOracle:
         """The driver that leading pairs of a typical rank come from."""
         return "krylov" if self.method == "krylov" else "dense"
 
+    @property
+    def decomposes_in_full(self) -> bool:
+        """Whether all pairs of a matrix this small cost no more than a few."""
+        return self.method != "krylov" and self.n_features <= FULL_BELOW
+
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""
         return np.asarray(np.tensordot(weights, self.covariances, axes=1))

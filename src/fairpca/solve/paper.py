@@ -1,9 +1,9 @@
 """The paper's own Algorithm 2 (EigOpt), kept as printed for comparison.
 
-Shen, Davis, Lu and Bai, "Hidden Convexity of Fair PCA and Fast Solver via Eigenvalue Optimization".
-Brent's search for the largest value of phi on [0, 1], then the leading eigenvectors there. A search
-by value cannot place t better than about the square root of machine precision, so the two losses
-agree to some seven digits only; `fairpca.solve.two_groups` finds the root of phi' instead.
+Shen, Davis, Lu and Bai, "Hidden Convexity of Fair PCA and Fast Solver via Eigenvalue
+Optimization". Brent's search for the largest value of phi on [0, 1], then the leading eigenvectors
+there. A search by value cannot place t better than about the square root of machine precision, so
+the two losses agree to some seven digits only; `two_groups` finds the root of phi' instead.
 """
 
 from __future__ import annotations

@@ -44,7 +44,6 @@ class Problem:
         """Return the dual value at `weights` from the leading pairs of the weighted sum."""
         return float(weights @ self.offsets - pairs.values[: self.n_components].sum())
 
-
     def own_pairs(self) -> tuple[EigenPairs, ...]:
         """Return each group's own leading pairs, computing them if nobody did."""
         return self.own or own_pairs(self.oracle, self.n_components)

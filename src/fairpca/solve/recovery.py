@@ -61,7 +61,7 @@ def _swap(
     value = delta - float(np.sum(fixed * (difference @ fixed))) + float(gains[:d].sum())
     if value > 0 or value + float(gains[q - d :].sum() - gains[:d].sum()) < 0:
         return None
-    chosen = directions[:, :d].copy()
+    chosen: FloatArray = directions[:, :d].copy()
     # Source j and target q - d + j never collide when j runs downwards: rank cannot be lost.
     for j in range(d - 1, -1, -1):
         target = q - d + j

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpca.arrays import FloatArray, expand
-from fairpca.solve.eigen import FULL_BELOW, DenseOracle, EigenPairs
+from fairpca.solve.eigen import DenseOracle, EigenPairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.recovery import geodesic_candidate, swap_candidates
 from fairpca.solve.solution import Solution
@@ -62,8 +62,7 @@ def solve_two_groups(problem: Problem, *, tol: float = 1e-10, max_iter: int = 20
     """
     oracle = problem.oracle
     first, second = problem.own_pairs()
-    small = isinstance(oracle, DenseOracle) and oracle.n_features <= FULL_BELOW
-    if small and oracle.method != "krylov":
+    if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full:
         search = _NewtonSearch(problem)
         best, reason = search.run(first, second, max_iter=max_iter)
         name, history = "dense", search.history
@@ -84,7 +83,9 @@ def _solve_in_subspace(
     problem: Problem, first: EigenPairs, second: EigenPairs, tol: float, max_iter: int
 ) -> tuple[_Best, str, list[dict[str, float]]]:
     r, oracle = problem.n_components, problem.oracle
-    bound = max(problem.phi(np.array([1.0, 0.0]), first), problem.phi(np.array([0.0, 1.0]), second))
+    bound = max(
+        problem.phi(np.array([1.0, 0.0]), first), problem.phi(np.array([0.0, 1.0]), second)
+    )
     basis = expand(first.vectors[:, :r], second.vectors[:, :r])
     history: list[dict[str, float]] = []
     while True:
@@ -136,7 +137,7 @@ class _NewtonSearch:
         same_side, falling, last = 0, True, np.inf
         t = _tangent_intersection(low, high)
         reason = "max_iter reached"
-        for iteration in range(max_iter):
+        for _ in range(max_iter):
             point = self._evaluate(t)
             if abs(point.slope) <= self.problem.resolution:
                 reason = "losses equal to rounding"

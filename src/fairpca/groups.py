@@ -1,0 +1,314 @@
+"""Group labels: any container of one or more label columns -> integer codes.
+
+Labels come back as the user wrote them (Python scalars; tuples when several columns are crossed).
+A missing label (None, NaN, NaT, null) makes a row unlabelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from fairpca.arrays import AnyArray, IntArray
+from fairpca.checks import check_choice
+
+Label: TypeAlias = Hashable
+
+# Integer labels that span at most this many values are coded by a table instead of a sort.
+_TABLE_SPAN = 1 << 16
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which group every row belongs to.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (m,)
+        Position of the row's label in `labels`; -1 for an unlabelled row.
+    labels : tuple
+        Distinct labels, sorted. With several columns each label is a tuple, one entry a column;
+        an entry is None only where ``group_by="marginal"`` met a missing label.
+    names : tuple of str
+        Names of the label columns.
+    counts : ndarray of shape (k,)
+        Rows per label.
+    """
+
+    codes: IntArray
+    labels: tuple[Label, ...]
+    names: tuple[str, ...]
+    counts: IntArray
+
+    @classmethod
+    def from_labels(
+        cls,
+        sensitive_features: Any,
+        *,
+        n_rows: int | None = None,
+        group_by: str = "intersection",
+        unlabelled: str = "error",
+    ) -> Groups:
+        """Code the labels of every row.
+
+        Parameters
+        ----------
+        sensitive_features : array-like, Series, frame or dict
+            One label per row, or several columns of labels.
+        n_rows : int, optional
+            The number of rows expected.
+        group_by : {"intersection", "marginal"}, default="intersection"
+            With several columns and "marginal", a row with some labels missing keeps the others.
+        unlabelled : {"error", "ignore"}, default="error"
+            What a missing label means.
+        """
+        check_choice("group_by", group_by, ("intersection", "marginal"))
+        check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
+        m = len(columns[0].codes)
+        _check_lengths(columns, m, n_rows)
+        missing = np.any([column.codes < 0 for column in columns], axis=0)
+        if unlabelled == "error" and missing.any():
+            first = int(np.flatnonzero(missing)[0])
+            raise ValueError(
+                f"sensitive_features has {int(missing.sum())} missing label(s), the first at row "
+                f"{first}; fill them in, or pass unlabelled='ignore' to keep those rows in the "
+                "mean and the pooled variance but out of the worst case."
+            )
+        if len(columns) == 1:
+            codes, labels = columns[0].codes, columns[0].labels
+        else:
+            codes, labels = _cross(columns, keep_partial=group_by == "marginal")
+        counts = np.bincount(codes + 1, minlength=len(labels) + 1)[1:]
+        return cls(codes, labels, tuple(column.name for column in columns), counts)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of distinct labels."""
+        return len(self.labels)
+
+
+def sort_labels(labels: Iterable[Label]) -> list[Label]:
+    """Sort labels of any type: by value where they compare, by type and text otherwise."""
+    labels = list(labels)
+    try:
+        return sorted(labels)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(labels, key=_sort_key)
+
+
+def _sort_key(label: Label) -> tuple[Any, ...]:
+    if isinstance(label, tuple):
+        return tuple(_sort_key(part) for part in label)
+    if isinstance(label, bool | int | float):
+        return (0, "", label)
+    return (1, type(label).__name__, str(label))
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    codes: IntArray
+    labels: tuple[Label, ...]
+
+
+def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
+    """Split any container into named 1-D columns."""
+    if isinstance(sensitive_features, Mapping):
+        return _not_empty([(str(name), values) for name, values in sensitive_features.items()])
+    native = nw.from_native(sensitive_features, allow_series=True, pass_through=True)
+    if isinstance(native, nw.LazyFrame):
+        native = native.collect()
+    if isinstance(native, nw.DataFrame):
+        return _not_empty([(name, native.get_column(name)) for name in native.columns])
+    if isinstance(native, nw.Series):
+        return [(native.name or "sensitive_feature", native)]
+    array = _as_array(sensitive_features)
+    if array.ndim == 1:
+        return [("sensitive_feature", array)]
+    if array.ndim == 2:
+        if array.shape[1] == 1:
+            return [("sensitive_feature", array[:, 0])]
+        return _not_empty([(f"sensitive_feature_{j}", array[:, j]) for j in range(array.shape[1])])
+    raise ValueError(
+        f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
+        "of labels per attribute."
+    )
+
+
+def _not_empty(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    if not columns:
+        raise ValueError("sensitive_features has no columns; pass at least one column of labels.")
+    return columns
+
+
+def _as_array(values: Any) -> AnyArray:
+    # A list keeps its own objects: np.asarray would turn ["a", 1] into two strings.
+    if not isinstance(values, list | tuple):
+        return np.asarray(values)
+    nested = [isinstance(item, list | tuple | np.ndarray) for item in values]
+    if not any(nested):
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    widths = {len(item) if inner else -1 for item, inner in zip(values, nested, strict=True)}
+    if len(widths) != 1:
+        raise ValueError(
+            "sensitive_features mixes rows of different lengths; pass one label per row, or rows "
+            "with one label per attribute."
+        )
+    table = np.empty((len(values), widths.pop()), dtype=object)
+    for i, row in enumerate(values):
+        table[i, :] = list(row)
+    return table
+
+
+def _code_column(name: str, values: Any) -> _Column:
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if not isinstance(series, nw.Series):
+        array = _as_array(values)
+        if array.ndim != 1:
+            raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
+        return _Column(name, *_factorize(array))
+    codes, labels = _factorize_series(series)
+    declared = _declared_levels(series)
+    unused = [level for level in declared if level not in set(labels)]
+    if unused:
+        raise ValueError(
+            f"sensitive_features column {name!r} declares the level(s) "
+            f"{', '.join(map(repr, unused))} but no row has them; drop unused levels first "
+            "(pandas: .cat.remove_unused_categories()), or check the selection of rows."
+        )
+    return _Column(name, codes, labels)
+
+
+def _declared_levels(series: Any) -> list[Any]:
+    # polars' Categorical shares one table of strings between columns: only Enum declares levels.
+    polars = series.implementation.is_polars()
+    if series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars):
+        if series.implementation.is_pyarrow():
+            return []
+        return [_scalar(level) for level in series.cat.get_categories().to_list()]
+    return []
+
+
+def _factorize_series(series: Any) -> tuple[IntArray, tuple[Label, ...]]:
+    if series.dtype.is_numeric() and not series.is_null().any():
+        return _factorize(np.asarray(series.to_numpy()))
+    array = np.empty(len(series), dtype=object)
+    array[:] = series.to_list()
+    return _factorize(array)
+
+
+def _factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
+    """Return codes (-1 where missing) and the sorted labels of a 1-D array."""
+    if array.dtype == object:
+        return _factorize_objects(array.tolist())
+    if array.dtype.kind == "b":
+        array = array.astype(np.int8)
+        codes, labels = _factorize_integers(array)
+        return codes, tuple(bool(label) for label in labels)
+    if array.dtype.kind in "iu" and array.size:
+        return _factorize_integers(array)
+    missing = np.isnan(array) if array.dtype.kind in "fc" else np.zeros(len(array), dtype=bool)
+    if array.dtype.kind in "mM":
+        missing = np.isnat(array)
+    values, inverse = np.unique(array[~missing], return_inverse=True)
+    codes = np.full(len(array), -1, dtype=np.int64)
+    codes[~missing] = inverse
+    return codes, tuple(_scalar(value) for value in values)
+
+
+def _factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
+    low, high = int(array.min()), int(array.max())
+    if high - low > _TABLE_SPAN:
+        values, inverse = np.unique(array, return_inverse=True)
+        return inverse.astype(np.int64), tuple(int(value) for value in values)
+    shifted = (array - array.dtype.type(low)).astype(np.intp)
+    present = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
+    table = np.zeros(high - low + 1, dtype=np.int64)
+    table[present] = np.arange(len(present))
+    return table[shifted], tuple(int(value) + low for value in present)
+
+
+def _factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
+    seen: dict[Any, int] = {}
+    found: list[Label] = []
+    raw = np.empty(len(values), dtype=np.int64)
+    for i, value in enumerate(values):
+        try:
+            position = seen.get(value)
+        except TypeError:
+            raise ValueError(
+                f"sensitive_features has the label {value!r} of type {type(value).__name__}, "
+                "which cannot be compared; use strings, numbers or tuples."
+            ) from None
+        if position is None:
+            position = -1 if _is_missing(value) else len(found)
+            if position >= 0:
+                found.append(_scalar(value))
+            seen[value] = position
+        raw[i] = position
+    labels = sort_labels(found)
+    rank = {label: i for i, label in enumerate(labels)}
+    # The last entry answers for position -1, a missing label.
+    table = np.array([rank[label] for label in found] + [-1], dtype=np.int64)
+    return table[raw], tuple(labels)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        # pandas.NA refuses to be a truth value.
+        return True
+
+
+def _scalar(value: Any) -> Label:
+    plain: Label = value.item() if isinstance(value, np.generic) else value
+    return plain
+
+
+def _cross(columns: list[_Column], *, keep_partial: bool) -> tuple[IntArray, tuple[Label, ...]]:
+    """Code the combinations that occur; unlabelled where a label is missing."""
+    stacked = np.stack([column.codes for column in columns], axis=1)
+    combined = np.zeros(len(stacked), dtype=np.int64)
+    for column, codes in zip(columns, stacked.T, strict=True):
+        combined = combined * (len(column.labels) + 1) + codes + 1
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    cells = [
+        tuple(
+            column.labels[code] if code >= 0 else None
+            for column, code in zip(columns, stacked[row], strict=True)
+        )
+        for row in first
+    ]
+
+    def dropped(cell: tuple[Label, ...]) -> bool:
+        gone = [part is None for part in cell]
+        return all(gone) if keep_partial else any(gone)
+
+    labels = sort_labels(cell for cell in cells if not dropped(cell))
+    rank = {label: i for i, label in enumerate(labels)}
+    table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
+    return table[inverse], tuple(labels)
+
+
+def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
+    for column in columns:
+        if len(column.codes) != m:
+            raise ValueError(
+                f"sensitive_features column {column.name!r} has {len(column.codes)} rows and "
+                f"{columns[0].name!r} has {m}; give every column one label per row."
+            )
+    if n_rows is not None and m != n_rows:
+        raise ValueError(
+            f"sensitive_features has {m} rows but X has {n_rows}; pass one label (or one row of "
+            "labels) per row of X."
+        )

@@ -1,0 +1,257 @@
+"""GroupMoments: all that Fair PCA needs of the data, and the only thing that crosses chunks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairpca.arrays import FloatArray, IntArray
+from fairpca.checks import check_weights
+from fairpca.files import atomic_write
+from fairpca.groups import Groups, Label, sort_labels
+from fairpca.scatter import group_scatter
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class GroupMoments:
+    """Weight, mean and centred scatter of every group.
+
+    Moments of different rows merge into the moments of all of them, in any order and any
+    grouping of the merges, to rounding.
+
+    Attributes
+    ----------
+    count : ndarray of shape (k,)
+        Rows.
+    weight : ndarray of shape (k,)
+        Sum of sample weights; equal to `count` without weights.
+    mean : ndarray of shape (k, n)
+    scatter : ndarray of shape (k, n, n)
+        ``sum_j w_j (x_j - mean)(x_j - mean).T``.
+    labels : tuple
+        One label per group. The label None stands for unlabelled rows, which count in the total
+        but are no group.
+    names : tuple of str
+        Names of the label columns.
+    """
+
+    count: IntArray
+    weight: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
+    labels: tuple[Label, ...]
+    names: tuple[str, ...] = ("sensitive_feature",)
+
+    @classmethod
+    def from_array(
+        cls,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        sample_weight: Any = None,
+        group_by: str = "intersection",
+        unlabelled: str = "error",
+    ) -> GroupMoments:
+        """Compute the moments of rows.
+
+        Parameters
+        ----------
+        X : array of shape (m, n)
+            Numeric rows without NaN. Read in blocks, so a memory map works.
+        sensitive_features : array-like or Groups, optional
+            Labels; None puts every row in one group.
+        sample_weight : array-like of shape (m,), optional
+            Non-negative, frequency-like: weight 2 is the row twice.
+        group_by, unlabelled : str
+            As in `Groups.from_labels`.
+        """
+        if not hasattr(X, "dtype") or not hasattr(X, "shape"):
+            X = np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"X has {X.ndim} dimension(s); pass rows and columns, shape (m, n).")
+        m = X.shape[0]
+        groups = sensitive_features
+        if groups is None:
+            groups = Groups(np.zeros(m, dtype=np.int64), ("all",), ("all",), np.array([m]))
+        elif not isinstance(groups, Groups):
+            groups = Groups.from_labels(groups, n_rows=m, group_by=group_by, unlabelled=unlabelled)
+        weights = check_weights(sample_weight, m)
+        unlabelled_rows = bool((groups.codes < 0).any())
+        # The unlabelled cell, where there is one, takes position 0 while rows are counted.
+        codes = groups.codes + 1 if unlabelled_rows else groups.codes
+        labels = (None, *groups.labels) if unlabelled_rows else groups.labels
+        found = group_scatter(X, codes, len(labels), weights)
+        if not np.all(np.isfinite(found.mean)):
+            raise ValueError(
+                "X contains NaN or infinity, or values too large to square; impute, drop or "
+                "rescale them first."
+            )
+        return cls(found.count, found.weight, found.mean, found.scatter, labels, groups.names)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.mean.shape[1])
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Scatter over weight, shape (k, n, n); zero for a group without weight."""
+        safe = np.where(self.weight > 0, self.weight, 1.0)
+        return self.scatter / safe[:, None, None]
+
+    def update(self, X: Any, sensitive_features: Any = None, **kwargs: Any) -> GroupMoments:
+        """Return the moments with further rows counted in; arguments as in `from_array`."""
+        return self.merge(type(self).from_array(X, sensitive_features, **kwargs))
+
+    def merge(self, other: GroupMoments) -> GroupMoments:
+        """Return the moments of the rows of both."""
+        if other.n_features != self.n_features:
+            raise ValueError(
+                f"moments of {self.n_features} and of {other.n_features} features cannot be "
+                "merged; both sides must have the same columns."
+            )
+        if other.names != self.names:
+            raise ValueError(
+                f"moments grouped by {self.names} and by {other.names} cannot be merged; group "
+                "both sides by the same columns."
+            )
+        if self.labels == other.labels:
+            labels, mine, theirs = self.labels, self, other
+        else:
+            union = set(self.labels) | set(other.labels)
+            rest = (None,) if None in union else ()
+            labels = (*rest, *sort_labels(union - {None}))
+            mine, theirs = self._spread(labels), other._spread(labels)
+        weight = mine.weight + theirs.weight
+        share = np.divide(theirs.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+        shift = theirs.mean - mine.mean
+        mean = mine.mean + shift * share[:, None]
+        between = shift * np.sqrt(mine.weight * share)[:, None]
+        scatter = mine.scatter + theirs.scatter
+        scatter += between[:, :, None] * between[:, None, :]
+        return GroupMoments(mine.count + theirs.count, weight, mean, scatter, labels, self.names)
+
+    def _spread(self, labels: tuple[Label, ...]) -> GroupMoments:
+        """Return the same moments over a longer tuple of labels, empty where it is new."""
+        k, n = len(labels), self.n_features
+        count, weight = np.zeros(k, dtype=np.int64), np.zeros(k)
+        mean, scatter = np.zeros((k, n)), np.zeros((k, n, n))
+        position = {label: i for i, label in enumerate(labels)}
+        rows = [position[label] for label in self.labels]
+        count[rows], weight[rows] = self.count, self.weight
+        mean[rows], scatter[rows] = self.mean, self.scatter
+        return GroupMoments(count, weight, mean, scatter, labels, self.names)
+
+    def select(self, keep: list[int]) -> GroupMoments:
+        """Return the moments of some groups."""
+        labels = tuple(self.labels[i] for i in keep)
+        return GroupMoments(
+            self.count[keep],
+            self.weight[keep],
+            self.mean[keep],
+            self.scatter[keep],
+            labels,
+            self.names,
+        )
+
+    def pooled(self, keep: list[int] | None = None, label: Label = "all") -> GroupMoments:
+        """Return the moments of all rows (or of some groups' rows) as one group."""
+        chosen = list(range(len(self.labels))) if keep is None else keep
+        weight = self.weight[chosen]
+        total = float(weight.sum())
+        mean = weight @ self.mean[chosen] / total if total > 0 else np.zeros(self.n_features)
+        shifts = (self.mean[chosen] - mean) * np.sqrt(weight)[:, None]
+        scatter = self.scatter[chosen].sum(axis=0) + shifts.T @ shifts
+        return GroupMoments(
+            self.count[chosen].sum(keepdims=True),
+            np.array([total]),
+            mean[None],
+            scatter[None],
+            (label,),
+            self.names,
+        )
+
+    def grouped(self, group_by: str = "intersection") -> GroupMoments:
+        """Return the groups of the minimax: without unlabelled rows, or each column's levels.
+
+        With ``group_by="marginal"`` the labels are pairs (column, level) and groups overlap.
+        """
+        labelled = [i for i, label in enumerate(self.labels) if label is not None]
+        if group_by == "intersection" or len(self.names) == 1:
+            if len(labelled) == len(self.labels):
+                return self
+            return self.select(labelled)
+        parts: list[GroupMoments] = []
+        for j, name in enumerate(self.names):
+            level = {i: self.labels[i][j] for i in labelled}  # type: ignore[index]
+            for value in sort_labels({v for v in level.values() if v is not None}):
+                keep = [i for i in labelled if level[i] == value]
+                parts.append(self.pooled(keep, label=(name, value)))
+        return GroupMoments(
+            np.concatenate([part.count for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+            np.concatenate([part.mean for part in parts]),
+            np.concatenate([part.scatter for part in parts]),
+            tuple(part.labels[0] for part in parts),
+            self.names,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the moments as one npz file (no pickle), atomically."""
+        header = json.dumps(
+            {
+                "format": _FORMAT,
+                "labels": [_encode_label(label) for label in self.labels],
+                "names": list(self.names),
+            }
+        )
+        with atomic_write(path) as file:
+            np.savez(
+                file,
+                header=np.array(header),
+                count=self.count,
+                weight=self.weight,
+                mean=self.mean,
+                scatter=self.scatter,
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> GroupMoments:
+        """Read moments written by `save`."""
+        with np.load(path, allow_pickle=False) as file:
+            missing = {"header", "count", "weight", "mean", "scatter"} - set(file.files)
+            if missing:
+                raise ValueError(
+                    f"{path} is not a moments file: it lacks {', '.join(sorted(missing))}; write "
+                    "one with GroupMoments.save."
+                )
+            header = json.loads(str(file["header"]))
+            if header["format"] > _FORMAT:
+                raise ValueError(
+                    f"{path} has moments format {header['format']}, this version reads up to "
+                    f"{_FORMAT}; upgrade fairpca."
+                )
+            labels = tuple(_decode_label(label) for label in header["labels"])
+            arrays = {name: file[name] for name in ("count", "weight", "mean", "scatter")}
+            return cls(**arrays, labels=labels, names=tuple(header["names"]))
+
+
+def _encode_label(label: Label) -> Any:
+    if isinstance(label, tuple):
+        return [_encode_label(part) for part in label]
+    if label is None or isinstance(label, bool | int | float | str):
+        return label
+    raise ValueError(
+        f"the label {label!r} of type {type(label).__name__} cannot be saved; use strings or "
+        "numbers as group labels."
+    )
+
+
+def _decode_label(label: Any) -> Label:
+    return tuple(_decode_label(part) for part in label) if isinstance(label, list) else label

@@ -1,0 +1,145 @@
+"""What every linear reducer of the package shares: reading rows, projecting, mapping back."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.decomposition import PCA
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairpca.arrays import AnyArray, FloatArray
+from fairpca.checks import check_weights
+from fairpca.groups import Groups
+
+# What a fitted sklearn PCA has too, under the same names.
+LIKE_PCA = (
+    "components_",
+    "mean_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "singular_values_",
+    "noise_variance_",
+    "n_components_",
+    "n_samples_",
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Validated input of a fit; `groups` is None when no labels were given."""
+
+    X: AnyArray
+    groups: Groups | None
+    weight: FloatArray | None
+
+
+class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of estimators with orthonormal `components_` (rows) and one `mean_` for everybody.
+
+    A subclass writes `fit` with the signature below and sets the fitted attributes; groups are
+    never needed after it.
+    """
+
+    components_: FloatArray
+    mean_: FloatArray
+    n_components_: int
+
+    def fit(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> LinearReducer:
+        """Fit the projection; see the subclass."""
+        raise NotImplementedError
+
+    def fit_transform(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Fit, then project the same rows; arguments as in `fit`."""
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.transform(X)
+
+    def transform(self, X: Any) -> Any:
+        """Project rows: subtract the overall mean, multiply by the components.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        # Centred before the product: afterwards, a large mean would have eaten the digits.
+        projected = (X - self.mean_) @ self.components_.T
+        return projected.astype(X.dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Map projected rows back to the original columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components_)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_in_)
+        """
+        check_is_fitted(self)
+        Z = np.asarray(X)
+        if Z.ndim != 2 or Z.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
+                "those that transform returns."
+            )
+        return Z @ self.components_ + self.mean_
+
+    def to_sklearn(self) -> PCA:
+        """Return a fitted `sklearn.decomposition.PCA` with the same transform.
+
+        For tools that know PCA but not this class (exporters, explainers).
+        """
+        check_is_fitted(self)
+        pca = PCA(n_components=self.n_components_)
+        for name in LIKE_PCA:
+            setattr(pca, name, getattr(self, name))
+        pca.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            pca.feature_names_in_ = self.feature_names_in_
+        pca._fit_svd_solver = "full"
+        return pca
+
+    def _read(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
+        """Validate rows, labels and weights; the same errors for every estimator."""
+        X = validate_data(
+            self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=1
+        )
+        weights = check_weights(sample_weight, len(X))
+        if labels is None:
+            warnings.warn(
+                "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
+                "Pass one label per row to serve the worst group.",
+                UserWarning,
+                stacklevel=4,
+            )
+            return Rows(X, None, weights)
+        groups = Groups.from_labels(
+            labels,
+            n_rows=len(X),
+            group_by=getattr(self, "group_by", "intersection"),
+            unlabelled=getattr(self, "unlabelled", "error"),
+        )
+        return Rows(X, groups, weights)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
