@@ -1,0 +1,30 @@
+"""Settings every test shares."""
+
+import os
+
+# scikit-learn's common checks skip their array API part unless SciPy is told before its import.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# One BLAS thread per worker process: two pools on two cores slow each other down many times over.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile(
+    "default", deadline=None, max_examples=60, print_blob=True, derandomize=False
+)
+hypothesis.settings.load_profile("default")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """In CI a skip is a failure unless the test needs a GPU."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if "needs a GPU" not in reason:
+            report.outcome = "failed"
+            report.longrepr = f"skipped in CI, which is a failure here: {reason}"
