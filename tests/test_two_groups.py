@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from data_dir import reference
-from tables import TABLES
-from two_group_problems import degenerate_problems, psd
 
 import fairpca
 from fairpca import GroupMoments
 from fairpca.criteria import CRITERIA
+
+from data_dir import reference
+from tables import TABLES
+from two_group_problems import degenerate_problems, psd
 
 # The table of ../shared/reference; listed here so that every case is a test of its own.
 CASES = {"BM": (1, 2, 4, 8, 10, 15), "DCC": (1, 4, 5, 10, 15), "LFW": (1, 50, 100, 200)}
@@ -158,3 +159,11 @@ def test_agrees_with_an_independent_sdp(seed):
 def test_the_paper_solver_refuses_three_groups():
     with pytest.raises(ValueError, match="solver='paper' is written for two groups and got 3"):
         fairpca.solve([np.eye(3)] * 3, 1, solver="paper")
+
+
+def test_freedom_left_by_the_binding_group_serves_the_other():
+    """Max-min variance: a group without variance binds everywhere; the other gets its own PCA."""
+    spread = np.diag([1.0, 5.0, 2.0])
+    for pair in ([np.zeros((3, 3)), spread], [spread, np.zeros((3, 3))]):
+        solution = fairpca.solve(pair, 1, criterion="variance")
+        assert sorted(solution.losses) == pytest.approx([-5, 0], abs=1e-12)

@@ -303,7 +303,8 @@ class FairPCA(LinearReducer):
             "explained_variance_": variances,
             "explained_variance_ratio_": share,
             "singular_values_": np.sqrt(variances * freedom),
-            "noise_variance_": max(all_variance - float(variances.sum()), 0.0) / max(n - r, 1),
+            "noise_variance_": max(all_variance - float(variances.sum()), 0.0)
+            / max(min(n, rows) - r, 1),
             "n_components_": r,
             "n_samples_": rows,
             "groups_": list(target.labels),
@@ -316,7 +317,8 @@ class FairPCA(LinearReducer):
             "group_weights_": solution.weights,
             "certificate_": solution.certificate,
             "solver_": solution.solver,
-            "n_iter_": solution.n_eigen,
+            # The rotation to principal order above is a decomposition too when it is the only one.
+            "n_iter_": max(solution.n_eigen, 1),
             "stop_reason_": solution.stop_reason,
         }
 

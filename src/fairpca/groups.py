@@ -209,8 +209,7 @@ def _factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
     if array.dtype == object:
         return _factorize_objects(array.tolist())
     if array.dtype.kind == "b":
-        array = array.astype(np.int8)
-        codes, labels = _factorize_integers(array)
+        codes, labels = _factorize_integers(array.astype(np.int8))
         return codes, tuple(bool(label) for label in labels)
     if array.dtype.kind in "iu" and array.size:
         return _factorize_integers(array)
@@ -228,7 +227,9 @@ def _factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
     if high - low > _TABLE_SPAN:
         values, inverse = np.unique(array, return_inverse=True)
         return inverse.astype(np.int64), tuple(int(value) for value in values)
-    shifted = (array - array.dtype.type(low)).astype(np.intp)
+    # Widened first: 127 - (-128) does not fit into an int8.
+    wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
+    shifted = (wide - wide.dtype.type(low)).astype(np.intp)
     present = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
     table = np.zeros(high - low + 1, dtype=np.int64)
     table[present] = np.arange(len(present))

@@ -72,6 +72,12 @@ def group_scatter(
         count[cell] = _length(picks)
         upper = np.triu(total)
         scatter[cell] = upper + np.triu(upper, 1).T
+        # A constant column leaves the rounding of its own mean behind; a criterion that divides by
+        # the group's variance would take that dust for data.
+        dust = weight[cell] * (16 * np.finfo(float).eps * mean[cell]) ** 2
+        constant = np.diag(upper) <= dust
+        scatter[cell][constant] = 0.0
+        scatter[cell][:, constant] = 0.0
     return Scatter(count, weight, mean, scatter)
 
 

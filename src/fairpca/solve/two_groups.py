@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, expand
-from fairpca.solve.eigen import DenseOracle, EigenPairs
+from fairpca.arrays import FloatArray, expand, symmetric
+from fairpca.solve.eigen import DenseOracle, EigenPairs, full_pairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.recovery import geodesic_candidate, swap_candidates
 from fairpca.solve.solution import Solution
@@ -61,13 +61,12 @@ def solve_two_groups(problem: Problem, *, tol: float = 1e-10, max_iter: int = 20
         Most full-size decompositions.
     """
     oracle = problem.oracle
-    first, second = problem.own_pairs()
     if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full:
         search = _NewtonSearch(problem)
-        best, reason = search.run(first, second, max_iter=max_iter)
+        best, reason = search.run(problem.own, max_iter=max_iter)
         name, history = "dense", search.history
     else:
-        best, reason, history = _solve_in_subspace(problem, first, second, tol, max_iter)
+        best, reason, history = _solve_in_subspace(problem, tol, max_iter)
         name = getattr(oracle, "resolved", "krylov")
     return problem.solution(
         best.basis,
@@ -80,9 +79,10 @@ def solve_two_groups(problem: Problem, *, tol: float = 1e-10, max_iter: int = 20
 
 
 def _solve_in_subspace(
-    problem: Problem, first: EigenPairs, second: EigenPairs, tol: float, max_iter: int
+    problem: Problem, tol: float, max_iter: int
 ) -> tuple[_Best, str, list[dict[str, float]]]:
     r, oracle = problem.n_components, problem.oracle
+    first, second = problem.own_pairs()
     bound = max(
         problem.phi(np.array([1.0, 0.0]), first), problem.phi(np.array([0.0, 1.0]), second)
     )
@@ -90,10 +90,10 @@ def _solve_in_subspace(
     history: list[dict[str, float]] = []
     while True:
         inner = _NewtonSearch(problem.restrict(basis))
-        ends = tuple(
-            EigenPairs(pairs.values, basis.T @ pairs.vectors[:, :r]) for pairs in (first, second)
+        ends = problem.own and tuple(
+            EigenPairs(pairs.values, basis.T @ pairs.vectors[:, :r]) for pairs in problem.own
         )
-        found, _ = inner.run(*ends, max_iter=max_iter)
+        found, _ = inner.run(ends, max_iter=max_iter)
         lifted = basis @ found.basis
         value = float(problem.losses(lifted).max())
         weights = np.array([found.t, 1 - found.t])
@@ -128,9 +128,12 @@ class _NewtonSearch:
         self.bound = -np.inf
         self.history: list[dict[str, float]] = []
 
-    def run(self, first: EigenPairs, second: EigenPairs, *, max_iter: int) -> tuple[_Best, str]:
+    def run(self, own: tuple[EigenPairs, ...] | None, *, max_iter: int) -> tuple[_Best, str]:
         """Search between the two groups' own bases; return the best basis and why it stopped."""
-        low, high = self._end(0.0, second), self._end(1.0, first)
+        low, high = (
+            self._end(t, self._served(t) if own is None else own[0 if t == 1 else 1])
+            for t in (0.0, 1.0)
+        )
         # Where one group's own optimum already serves the other better, there is nothing to trade.
         if low.slope <= 0 or high.slope >= 0:
             return self._result(), "one group binds alone"
@@ -164,6 +167,19 @@ class _NewtonSearch:
         point = _Point(t, value, self._consider(basis, t), 0.0, basis, pairs)
         self.bound = max(self.bound, value)
         return point
+
+    def _served(self, t: float) -> EigenPairs:
+        """Return one group's own pairs, ties among them resolved in favour of the other group.
+
+        Only criteria whose optimum may lie at an end need it: with "loss" both groups bind.
+        """
+        pairs = self.oracle.full(np.array([t, 1 - t]))
+        near = np.abs(pairs.values - pairs.values[self.r - 1]) <= 1e-12 * self.oracle.scale
+        first, last = int(np.argmax(near)), len(near) - int(np.argmax(near[::-1]))
+        cluster = pairs.vectors[:, first:last]
+        other = self.oracle.covariances[1 if t == 1 else 0]
+        best = full_pairs(symmetric(cluster.T @ other @ cluster)).vectors
+        return EigenPairs(pairs.values, np.hstack([pairs.vectors[:, :first], cluster @ best]))
 
     def _evaluate(self, t: float) -> _Point:
         weights = np.array([t, 1 - t])

@@ -1,0 +1,92 @@
+"""The rooms of the design, kept by reading the import graph."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import fairpca
+
+SOURCE = Path(fairpca.__file__).parent
+HEAVY = (
+    "pandas polars pyarrow matplotlib plotly dask pyspark torch cvxpy jinja2 typer rich skops "
+    "pooch"
+).split()
+
+
+def imports(path, *, top_level_only=False):
+    """Return the modules a file imports."""
+    tree = ast.parse(path.read_text())
+    nodes = tree.body if top_level_only else ast.walk(tree)
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module)
+    return found
+
+
+def internal(path):
+    return {name for name in imports(path) if name.split(".")[0] == "fairpca"}
+
+
+def files(*parts):
+    room = SOURCE.joinpath(*parts)
+    return [room] if room.suffix else sorted(room.rglob("*.py"))
+
+
+def test_solve_knows_only_itself_and_arrays():
+    for path in files("solve"):
+        for name in internal(path):
+            assert name == "fairpca.arrays" or name.startswith("fairpca.solve"), (path.name, name)
+
+
+def test_moments_know_no_engine():
+    for name in ("moments.py", "scatter.py", "groups.py"):
+        assert not imports(SOURCE / name) & {"dask", "pyspark", "pyarrow", "pandas", "polars"}
+        assert not any(i.startswith("fairpca.solve") for i in internal(SOURCE / name))
+
+
+def test_readers_do_not_solve():
+    for room in ("io.py", "distributed"):
+        if not (SOURCE / room).exists():
+            continue
+        for path in files(room):
+            assert not any(i.startswith("fairpca.solve") for i in internal(path)), path.name
+
+
+def test_computing_does_not_render():
+    renderers = ("fairpca.plots", "fairpca.report", "fairpca.cli")
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room in ("plots", "report", "cli"):
+            continue
+        for name in imports(path, top_level_only=True):
+            assert not str(name).startswith(renderers), (path.name, name)
+
+
+def test_heavy_libraries_are_imported_where_they_are_needed():
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0].startswith("cli"):
+            continue
+        top = {str(name).split(".")[0] for name in imports(path, top_level_only=True)}
+        assert not top & set(HEAVY), (path.name, top & set(HEAVY))
+
+
+def test_importing_the_package_is_light():
+    code = f"import sys, fairpca; print([m for m in {HEAVY!r} if m in sys.modules])"
+    # pandas and pyarrow may be pulled in by scikit-learn itself; compare with it alone.
+    base = code.replace("fairpca", "sklearn.decomposition")
+    loaded, theirs = (
+        subprocess.run(
+            [sys.executable, "-c", c], capture_output=True, text=True, check=True
+        ).stdout
+        for c in (code, base)
+    )
+    assert loaded == theirs
+
+
+def test_no_utils():
+    assert not list(SOURCE.rglob("utils.py"))

@@ -1,0 +1,114 @@
+"""Labels in, codes out."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpca import Groups
+
+
+def rebuilt(groups):
+    """Return what every row's label says."""
+    return [groups.labels[code] if code >= 0 else None for code in groups.codes]
+
+
+@pytest.mark.parametrize(
+    "labels,expected",
+    [
+        (np.array([3, 1, 3, 2]), (1, 2, 3)),
+        (np.array([True, False, True]), (False, True)),
+        (np.array([-(2**40), 2**40, 0]), (-(2**40), 0, 2**40)),
+        (np.array([250, 3], dtype=np.uint8), (3, 250)),
+        (np.array([-128, 127], dtype=np.int8), (-128, 127)),
+        (np.array([1.5, 0.5, 1.5]), (0.5, 1.5)),
+        (["b", "a", "b"], ("a", "b")),
+        (["é", "<b>", "🙂"], ("<b>", "é", "🙂")),
+        (["a", 1, "a"], (1, "a")),
+        ([("x", 1), ("x", 2)], (("x", 1), ("x", 2))),
+        (
+            np.array(["2020-01-02", "2020-01-01"], dtype="M8[D]"),
+            (datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)),
+        ),
+    ],
+)
+def test_labels_come_back_as_written(labels, expected):
+    groups = Groups.from_labels(labels)
+    assert groups.labels == expected
+    assert all(not isinstance(label, np.generic) for label in groups.labels)
+    assert rebuilt(groups) == [
+        tuple(v) if isinstance(v, tuple) else v
+        for v in (labels.tolist() if isinstance(labels, np.ndarray) else labels)
+    ]
+
+
+@given(st.lists(st.one_of(st.integers(-5, 5), st.text(max_size=3)), min_size=1, max_size=40))
+def test_coding_loses_nothing(labels):
+    groups = Groups.from_labels(labels)
+    assert rebuilt(groups) == labels
+    assert groups.counts.sum() == len(labels)
+    assert groups.counts.min() >= 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab")), min_size=1, max_size=40))
+def test_crossing_two_columns(rows):
+    groups = Groups.from_labels({"n": [r[0] for r in rows], "s": [r[1] for r in rows]})
+    assert groups.names == ("n", "s")
+    assert rebuilt(groups) == rows
+    assert groups.labels == tuple(sorted(set(rows)))
+
+
+MISSING = {
+    "None": ["a", None, "b"],
+    "NaN": ["a", float("nan"), "b"],
+    "pandas NA": pd.Series(["a", pd.NA, "b"]),
+    "pandas string": pd.Series(["a", None, "b"], dtype="string"),
+    "nullable integer": pd.Series([1, pd.NA, 2], dtype="Int64"),
+    "polars": pl.Series(["a", None, "b"]),
+    "float": np.array([1.0, np.nan, 2.0]),
+    "NaT": np.array(["2020-01-01", "NaT", "2020-01-02"], dtype="M8[D]"),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_missing_labels(kind):
+    with pytest.raises(ValueError, match=r"1 missing label.*first at row 1"):
+        Groups.from_labels(MISSING[kind])
+    groups = Groups.from_labels(MISSING[kind], unlabelled="ignore")
+    assert groups.codes.tolist() == [0, -1, 1]
+    assert groups.n_groups == 2
+
+
+def test_partly_missing_rows_stay_only_for_marginal_groups():
+    table = {"sex": ["f", "m", None], "race": ["x", None, None]}
+    crossed = Groups.from_labels(table, unlabelled="ignore")
+    assert crossed.labels == (("f", "x"),)
+    assert crossed.codes.tolist() == [0, -1, -1]
+    marginal = Groups.from_labels(table, unlabelled="ignore", group_by="marginal")
+    assert set(marginal.labels) == {("f", "x"), ("m", None)}
+    assert marginal.codes[2] == -1
+
+
+def test_one_column_frames_are_one_dimensional():
+    assert Groups.from_labels(np.array([["a"], ["b"]])).labels == ("a", "b")
+    assert Groups.from_labels(pd.DataFrame({"sex": ["a", "b"]})).names == ("sex",)
+    assert Groups.from_labels(pl.LazyFrame({"sex": ["a", "b"]})).labels == ("a", "b")
+
+
+def test_unused_polars_enum_level_is_an_error():
+    series = pl.Series(["a", "b"], dtype=pl.Enum(["a", "b", "c"]))
+    with pytest.raises(ValueError, match="'c'"):
+        Groups.from_labels(series)
+
+
+@pytest.mark.parametrize(
+    "labels,match",
+    [({}, "no columns"), ({"a": [1, 2], "b": [1]}, "'b' has 1 rows and 'a' has 2")],
+)
+def test_bad_tables(labels, match):
+    with pytest.raises(ValueError, match=match):
+        Groups.from_labels(labels)
