@@ -20,6 +20,8 @@ Label: TypeAlias = Hashable
 
 # Integer labels that span at most this many values are coded by a table instead of a sort.
 _TABLE_SPAN = 1 << 16
+# Up to this many text labels are coded by comparison instead of a sort.
+_FEW_LABELS = 12
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class Groups:
         columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
         m = len(columns[0].codes)
         _check_lengths(columns, m, n_rows)
-        missing = np.any([column.codes < 0 for column in columns], axis=0)
-        if unlabelled == "error" and missing.any():
+        if unlabelled == "error" and any(column.codes.min(initial=0) < 0 for column in columns):
+            missing = np.any([column.codes < 0 for column in columns], axis=0)
             first = int(np.flatnonzero(missing)[0])
             raise ValueError(
                 f"sensitive_features has {int(missing.sum())} missing label(s), the first at row "
@@ -213,6 +215,10 @@ def _factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
         return codes, tuple(bool(label) for label in labels)
     if array.dtype.kind in "iu" and array.size:
         return _factorize_integers(array)
+    if array.dtype.kind in "US":
+        coded = _factorize_text(array)
+        if coded is not None:
+            return coded
     missing = np.isnan(array) if array.dtype.kind in "fc" else np.zeros(len(array), dtype=bool)
     if array.dtype.kind in "mM":
         missing = np.isnat(array)
@@ -236,29 +242,56 @@ def _factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
     return table[shifted], tuple(int(value) + low for value in present)
 
 
+def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | None:
+    """Code an array of strings by comparing it with one label after the other.
+
+    For a handful of labels a few vectorised comparisons beat sorting; None past that.
+    """
+    if not len(array):
+        return np.empty(0, dtype=np.int64), ()
+    # Short texts compare as the machine words they are stored in.
+    word = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}.get(array.dtype.itemsize)
+    keys = array.view(word) if word is not None and array.flags.c_contiguous else array
+    codes = np.zeros(len(array), dtype=np.int8)
+    covered = keys == keys[0]
+    found = [array[0]]
+    while not covered.all():
+        if len(found) == _FEW_LABELS:
+            return None
+        first = int(covered.argmin())
+        same = keys == keys[first]
+        np.copyto(codes, len(found), where=same)
+        covered |= same
+        found.append(array[first])
+    order = np.argsort(np.array(found))
+    rank = np.empty(len(found), dtype=np.int64)
+    rank[order] = np.arange(len(found))
+    return rank[codes], tuple(_scalar(found[i]) for i in order)
+
+
 def _factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
-    seen: dict[Any, int] = {}
-    found: list[Label] = []
-    raw = np.empty(len(values), dtype=np.int64)
-    for i, value in enumerate(values):
-        try:
-            position = seen.get(value)
-        except TypeError:
-            raise ValueError(
-                f"sensitive_features has the label {value!r} of type {type(value).__name__}, "
-                "which cannot be compared; use strings, numbers or tuples."
-            ) from None
-        if position is None:
-            position = -1 if _is_missing(value) else len(found)
-            if position >= 0:
-                found.append(_scalar(value))
-            seen[value] = position
-        raw[i] = position
-    labels = sort_labels(found)
+    try:
+        distinct = set(values)
+    except TypeError:
+        odd = next(value for value in values if not _is_hashable(value))
+        raise ValueError(
+            f"sensitive_features has the label {odd!r} of type {type(odd).__name__}, which cannot "
+            "be compared; use strings, numbers or tuples."
+        ) from None
+    found = {value: _scalar(value) for value in distinct if not _is_missing(value)}
+    labels = sort_labels(set(found.values()))
     rank = {label: i for i, label in enumerate(labels)}
-    # The last entry answers for position -1, a missing label.
-    table = np.array([rank[label] for label in found] + [-1], dtype=np.int64)
-    return table[raw], tuple(labels)
+    table = {value: rank[found[value]] if value in found else -1 for value in distinct}
+    codes = np.fromiter(map(table.__getitem__, values), dtype=np.int64, count=len(values))
+    return codes, tuple(labels)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _is_missing(value: Any) -> bool:

@@ -83,7 +83,8 @@ class DenseOracle:
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""
-        return np.asarray(np.tensordot(weights, self.covariances, axes=1))
+        flat = self.covariances.reshape(self.n_groups, -1)
+        return np.asarray((weights @ flat).reshape(self.n_features, self.n_features))
 
     def full(self, weights: FloatArray) -> EigenPairs:
         """Return all eigenpairs of the weighted sum."""

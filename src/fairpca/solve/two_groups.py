@@ -207,8 +207,11 @@ class _NewtonSearch:
         values = point.pairs.values
         tie = values[self.r - 1] - values[self.r] <= 1e-7 * self.oracle.scale
         # Newton wants a step t can hardly resolve, yet the losses still differ.
-        stiff = point.curvature < 0 and abs(point.slope) <= 1e-9 * abs(point.curvature)
-        return bool(tie or stiff or high.t - low.t <= 1e-9)
+        # A recovery costs about one decomposition of 60 columns: below that, one more Newton step
+        # is the cheaper way to the last digits.
+        step = 1e-15 if self.oracle.n_features <= 60 else 1e-9
+        stiff = point.curvature < 0 and abs(point.slope) <= step * abs(point.curvature)
+        return bool(tie or stiff or high.t - low.t <= step)
 
     def _recover(self, point: _Point, low: _Point, high: _Point) -> None:
         on_the_way = geodesic_candidate(low.basis, high.basis, self.difference, self.delta)
