@@ -42,9 +42,10 @@ def expand(basis: FloatArray, columns: FloatArray, *, rtol: float = 1e-9) -> Flo
     rest = columns - basis @ (basis.T @ columns)
     # Twice is enough (Kahan): the second pass removes what rounding left behind.
     rest -= basis @ (basis.T @ rest)
-    u, s, _ = np.linalg.svd(rest, full_matrices=False)
+    q, r, _ = scipy.linalg.qr(rest, mode="economic", pivoting=True, check_finite=False)
     room = basis.shape[0] - basis.shape[1]
-    fresh = u[:, : min(int(np.count_nonzero(s > rtol)), room)]
+    fresh = q[:, : min(int(np.count_nonzero(np.abs(np.diag(r)) > rtol)), room)]
+    # Directions that were nearly inside the basis have been blown up together with their rounding.
     fresh = fresh - basis @ (basis.T @ fresh)
     return np.hstack([basis, orthonormal(fresh)]) if fresh.shape[1] else basis
 

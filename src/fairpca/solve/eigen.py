@@ -47,6 +47,9 @@ class Oracle(Protocol):
     def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
         """Return the `r` leading eigenpairs of ``sum_i weights[i] S_i``."""
 
+    def apply(self, columns: FloatArray) -> FloatArray:
+        """Return ``S_i @ columns`` for every group, shape (k, n, q)."""
+
     def project(self, basis: FloatArray) -> FloatArray:
         """Return ``basis.T @ S_i @ basis`` for every group, shape (k, q, q)."""
 
@@ -54,7 +57,23 @@ class Oracle(Protocol):
         """Return ``Tr(basis.T @ S_i @ basis)`` for every group, shape (k,)."""
 
 
-class DenseOracle:
+class ProductOracle:
+    """What follows from products with the matrices alone."""
+
+    def apply(self, columns: FloatArray) -> FloatArray:
+        """Return ``S_i @ columns`` for every group."""
+        raise NotImplementedError
+
+    def project(self, basis: FloatArray) -> FloatArray:
+        """Return the compression of every matrix to `basis`."""
+        return symmetric(basis.T @ self.apply(basis))
+
+    def kept(self, basis: FloatArray) -> FloatArray:
+        """Return the trace of every compression to `basis`."""
+        return np.asarray(np.einsum("nr,knr->k", basis, self.apply(basis)))
+
+
+class DenseOracle(ProductOracle):
     """The oracle of explicit symmetric matrices.
 
     Parameters
@@ -96,13 +115,9 @@ class DenseOracle:
         self.n_eigen += 1
         return leading_pairs(self.combine(weights), r, method=self.method, start=start)
 
-    def project(self, basis: FloatArray) -> FloatArray:
-        """Return the compression of every matrix to `basis`."""
-        return symmetric(basis.T @ (self.covariances @ basis))
-
-    def kept(self, basis: FloatArray) -> FloatArray:
-        """Return the trace of every compression to `basis`."""
-        return np.asarray(np.einsum("nr,knr->k", basis, self.covariances @ basis))
+    def apply(self, columns: FloatArray) -> FloatArray:
+        """Return ``S_i @ columns`` for every group."""
+        return np.asarray(self.covariances @ columns)
 
 
 def full_pairs(matrix: FloatArray) -> EigenPairs:
@@ -144,5 +159,4 @@ def _krylov_pairs(matrix: FloatArray, r: int, start: FloatArray | None) -> Eigen
         # No convergence: the dense driver always answers.
         return leading_pairs(matrix, r, method="dense")
     order = np.argsort(values)[::-1]
-    vectors = np.linalg.qr(vectors[:, order])[0]
-    return EigenPairs(values[order], vectors)
+    return EigenPairs(values[order], vectors[:, order])

@@ -12,11 +12,12 @@ found there gives the lower bound and the next directions. Its gap closes quadra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, expand, symmetric
+from fairpca.arrays import FloatArray, symmetric
+from fairpca.solve.compression import Compression
 from fairpca.solve.eigen import DenseOracle, EigenPairs, full_pairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.recovery import geodesic_candidate, swap_candidates
@@ -82,36 +83,32 @@ def _solve_in_subspace(
     problem: Problem, tol: float, max_iter: int
 ) -> tuple[_Best, str, list[dict[str, float]]]:
     r, oracle = problem.n_components, problem.oracle
-    first, second = problem.own_pairs()
-    bound = max(
-        problem.phi(np.array([1.0, 0.0]), first), problem.phi(np.array([0.0, 1.0]), second)
-    )
-    basis = expand(first.vectors[:, :r], second.vectors[:, :r])
+    own = problem.own_pairs()
+    bound = max(problem.phi(vertex, pairs) for vertex, pairs in zip(np.eye(2), own, strict=True))
+    space = Compression(problem)
+    for pairs in own:
+        space.widen(pairs.vectors[:, :r])
     history: list[dict[str, float]] = []
     while True:
-        inner = _NewtonSearch(problem.restrict(basis))
+        inner = _NewtonSearch(space.problem())
         ends = problem.own and tuple(
-            EigenPairs(pairs.values, basis.T @ pairs.vectors[:, :r]) for pairs in problem.own
+            EigenPairs(pairs.values, space.basis.T @ pairs.vectors[:, :r]) for pairs in own
         )
         found, _ = inner.run(ends, max_iter=max_iter)
-        lifted = basis @ found.basis
-        value = float(problem.losses(lifted).max())
-        weights = np.array([found.t, 1 - found.t])
-        best = _Best(lifted, value, found.spread, found.t, bound)
-        if problem.certificate(bound, value).gap <= tol:
+        best = replace(found, basis=space.basis @ found.basis, bound=bound)
+        if problem.certificate(bound, best.value).gap <= tol:
             return best, "gap closed", history
         if oracle.n_eigen >= max_iter:
             return best, "max_iter reached", history
-        pairs = oracle.leading(weights, r, start=lifted)
+        weights = np.array([best.t, 1 - best.t])
+        pairs = oracle.leading(weights, r, start=best.basis)
         bound = max(bound, problem.phi(weights, pairs))
-        history.append({"t": found.t, "value": value, "bound": bound, "width": basis.shape[1]})
-        best = _Best(lifted, value, found.spread, found.t, bound)
-        if problem.certificate(bound, value).gap <= tol:
+        best = replace(best, bound=bound)
+        history.append({"t": best.t, "value": best.value, "bound": bound, "width": space.width})
+        if problem.certificate(bound, best.value).gap <= tol:
             return best, "gap closed", history
-        wider = expand(basis, pairs.vectors[:, :r])
-        if wider.shape[1] == basis.shape[1]:
+        if not space.widen(pairs.vectors[:, :r]):
             return best, "no new direction at working precision", history
-        basis = wider
 
 
 class _NewtonSearch:
@@ -164,9 +161,9 @@ class _NewtonSearch:
     def _end(self, t: float, pairs: EigenPairs) -> _Point:
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(np.array([t, 1 - t]), pairs)
-        point = _Point(t, value, self._consider(basis, t), 0.0, basis, pairs)
         self.bound = max(self.bound, value)
-        return point
+        slope = self._consider(basis, t, self.problem.losses(basis))
+        return _Point(t, value, slope, 0.0, basis, pairs)
 
     def _served(self, t: float) -> EigenPairs:
         """Return one group's own pairs, ties among them resolved in favour of the other group.
@@ -187,17 +184,19 @@ class _NewtonSearch:
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(weights, pairs)
         self.bound = max(self.bound, value)
-        slope = self._consider(basis, t)
-        coupling = basis.T @ (self.difference @ pairs.vectors[:, self.r :])
-        gaps = pairs.values[: self.r, None] - pairs.values[None, self.r :]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            curvature = -2 * float(np.sum(np.where(coupling == 0, 0.0, coupling**2 / gaps)))
+        # One product gives the slope (its diagonal) and the curvature (the rest).
+        inner = pairs.vectors.T @ (self.difference @ basis)
+        slope = self.delta - float(np.trace(inner))
+        self._consider(basis, t, np.array([value + (1 - t) * slope, value - t * slope]))
+        gaps = pairs.values[None, : self.r] - pairs.values[self.r :, None]
+        # A vanishing gap means a kink: the huge curvature makes Newton stand still there.
+        gaps = np.maximum(gaps, 1e-300)
+        curvature = -2 * float(np.sum(inner[self.r :] ** 2 / gaps))
         self.history.append({"t": t, "phi": value, "slope": slope})
         return _Point(t, value, slope, curvature, basis, pairs)
 
-    def _consider(self, basis: FloatArray, t: float) -> float:
+    def _consider(self, basis: FloatArray, t: float, losses: FloatArray) -> float:
         """Keep `basis` if it has the smallest worst loss so far; return its loss difference."""
-        losses = self.problem.losses(basis)
         value, slope = float(losses.max()), float(losses[0] - losses[1])
         if self.best is None or value < self.best.value:
             self.best = _Best(basis, value, abs(slope), t, self.bound)
@@ -216,11 +215,11 @@ class _NewtonSearch:
     def _recover(self, point: _Point, low: _Point, high: _Point) -> None:
         on_the_way = geodesic_candidate(low.basis, high.basis, self.difference, self.delta)
         if on_the_way is not None:
-            self._consider(on_the_way, point.t)
+            self._consider(on_the_way, point.t, self.problem.losses(on_the_way))
         for basis in swap_candidates(
             point.pairs, self.r, self.difference, self.delta, self.oracle.scale
         ):
-            self._consider(basis, point.t)
+            self._consider(basis, point.t, self.problem.losses(basis))
 
     def _closed(self) -> bool:
         assert self.best is not None
@@ -229,8 +228,7 @@ class _NewtonSearch:
 
     def _result(self) -> _Best:
         assert self.best is not None
-        best = self.best
-        return _Best(best.basis, best.value, best.spread, best.t, self.bound)
+        return replace(self.best, bound=self.bound)
 
 
 def _tangent_intersection(low: _Point, high: _Point) -> float:
