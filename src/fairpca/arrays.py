@@ -6,11 +6,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 AnyArray: TypeAlias = NDArray[Any]
+
+
+def is_sparse(rows: Any) -> bool:
+    """Whether rows are a SciPy sparse matrix or array."""
+    return bool(scipy.sparse.issparse(rows))
 
 
 def symmetric(matrix: FloatArray) -> FloatArray:
@@ -81,13 +87,26 @@ def principal_rotation(basis: FloatArray, covariance: FloatArray) -> tuple[Float
         The rotated basis as rows, signs fixed.
     variances : ndarray of shape (r,)
     """
-    values, rotation = np.linalg.eigh(symmetric(basis.T @ covariance @ basis))
+    rotated, variances = diagonalise(basis, basis.T @ covariance @ basis)
+    return fix_signs(np.ascontiguousarray(rotated.T)), variances
+
+
+def diagonalise(basis: FloatArray, compressed: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rotate orthonormal columns by the eigenvectors of a covariance compressed to them.
+
+    Returns
+    -------
+    rotated : ndarray of shape (n, r)
+    variances : ndarray of shape (r,)
+        Decreasing.
+    """
+    values, rotation = np.linalg.eigh(symmetric(compressed))
     variances = np.maximum(values[::-1], 0.0)
     rotated = orthonormal(basis @ rotation[:, ::-1])
     empty = variances <= len(basis) * np.finfo(float).eps * variances[0]
     if empty.any():
         rotated[:, empty] = canonical(rotated[:, empty])
-    return fix_signs(np.ascontiguousarray(rotated.T)), variances
+    return rotated, variances
 
 
 def canonical(basis: FloatArray) -> FloatArray:

@@ -70,3 +70,27 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
     if n_rows and not weights.any():
         raise ValueError("sample_weight is zero for every row; give some row a positive weight.")
     return weights
+
+
+def check_rows(n_rows: int, estimator: str) -> None:
+    """Raise ValueError unless there are two rows."""
+    if n_rows < 2:
+        raise ValueError(
+            f"X has {n_rows} sample(s) and {estimator} needs at least 2: a single row has no "
+            "variance. Pass more rows."
+        )
+
+
+def check_groups(labels: Sequence[Any], weight: FloatArray) -> None:
+    """Raise ValueError where there is no group, or one without weight."""
+    empty = [label for label, w in zip(labels, weight, strict=True) if w <= 0]
+    if empty:
+        raise ValueError(
+            f"sensitive_features: group(s) {', '.join(map(repr, empty))} have no row with "
+            "positive sample_weight; drop those rows or give them weight."
+        )
+    if not labels:
+        raise ValueError(
+            "sensitive_features has no labelled row; label at least one row, or pass None for "
+            "ordinary PCA."
+        )

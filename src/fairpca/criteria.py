@@ -73,10 +73,15 @@ def pose(
 
 def pose_on(oracle: Oracle, traces: FloatArray, n_components: int, criterion: str) -> Problem:
     """Return the problem of `criterion` for matrices already scaled and known by an oracle."""
-    if criterion in ("error", "share"):
-        return Problem(oracle, np.array(traces, dtype=float), n_components)
-    if criterion == "variance":
-        return Problem(oracle, np.zeros(len(traces)), n_components)
+    if criterion not in ("loss", "relative"):
+        return Problem(oracle, rank_offsets(criterion, traces), n_components)
     own = own_pairs(oracle, n_components)
     sums = np.array([pairs.values.sum() for pairs in own])
     return Problem(oracle, sums, n_components, own)
+
+
+def rank_offsets(criterion: str, traces: FloatArray) -> FloatArray:
+    """Return the offsets of a criterion that needs no eigenvalues: the same for every rank."""
+    if criterion == "variance":
+        return np.zeros(len(traces))
+    return np.array(traces, dtype=float)

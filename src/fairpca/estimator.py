@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
-from fairpca.arrays import FloatArray, principal_rotation
-from fairpca.checks import check_choice, check_rank
-from fairpca.criteria import check_criterion, pose
-from fairpca.metrics import kept_share, kept_variance, own_variance
+from fairpca.arrays import FloatArray, diagonalise, fix_signs, orthonormal
+from fairpca.checks import check_choice, check_groups, check_rank, check_rows
+from fairpca.criteria import check_criterion
+from fairpca.fitting import Settings, fit_nested, fit_population
 from fairpca.moments import GroupMoments
-from fairpca.reducer import LIKE_PCA, LinearReducer
-from fairpca.solve.dispatch import SOLVERS, solve_problem
-from fairpca.solve.solution import Solution
+from fairpca.operators import GroupOperators, wants_operators
+from fairpca.population import FromMoments, FromOperators, FromRowSpace, Population
+from fairpca.reducer import LIKE_PCA, LinearReducer, Rows
+from fairpca.solve.dispatch import SOLVERS
 
 _FITTED = frozenset(
     (
@@ -32,6 +34,8 @@ _FITTED = frozenset(
         "solver_",
         "n_iter_",
         "stop_reason_",
+        "nested_values_",
+        "nested_bounds_",
     )
 )
 
@@ -58,7 +62,10 @@ class FairPCA(LinearReducer):
     unlabelled : {"error", "ignore"}, default="error"
         Rows with a missing label raise, or count in the mean and the pooled variance only.
     nested : bool or {"forward", "backward"}, default=False
-        False gives the best subspace for this rank.
+        False gives the best subspace for this rank. Otherwise a sequence of components whose
+        leading j are the answer for every smaller j too: "forward" (or True) adds the best next
+        one, "backward" drops the least needed one. `certificate_` then shows the price over the
+        free optimum.
     solver : {"auto", "dense", "krylov", "paper"}, default="auto"
         How eigenvectors are computed. "paper" runs the published Algorithm 2 (two groups) with
         `tol` as its tolerance on t, for comparison.
@@ -69,6 +76,10 @@ class FairPCA(LinearReducer):
     random_state : int, RandomState instance or None, default=None
         Used only for random starts where three or more groups tie; None means a fixed seed, so
         the default is deterministic.
+    max_extra_components : int, default=0
+        Three or more groups can leave a true gap. Allowing one or two components more than
+        `n_components` closes it; `n_components_` tells how many were taken. Losses are still
+        measured against each group's own PCA of `n_components`.
 
     Attributes
     ----------
@@ -108,6 +119,8 @@ class FairPCA(LinearReducer):
     n_iter_ : int
         Eigen-decompositions of full size.
     stop_reason_ : str
+    nested_values_, nested_bounds_ : ndarray of shape (n_components_,)
+        Only with `nested`: worst value at every rank, and the free problem's lower bound there.
 
     See Also
     --------
@@ -136,6 +149,10 @@ class FairPCA(LinearReducer):
     (100, 1)
     """
 
+    _accept_sparse = ("csr", "csc")
+    # What partial_fit has counted; None after a fit too wide to keep it.
+    _moments: GroupMoments | None
+
     def __init__(
         self,
         n_components: int | float | None = None,
@@ -148,6 +165,7 @@ class FairPCA(LinearReducer):
         tol: float = 1e-10,
         max_iter: int = 200,
         random_state: Any = None,
+        max_extra_components: int = 0,
     ) -> None:
         self.n_components = n_components
         self.criterion = criterion
@@ -158,6 +176,7 @@ class FairPCA(LinearReducer):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.max_extra_components = max_extra_components
 
     def fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -179,8 +198,8 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        moments = self._count(X, sensitive_features, sample_weight, reset=True)
-        return self._adopt(moments)
+        rows = self._rows(X, sensitive_features, sample_weight, reset=True)
+        return self._adopt(self._population(rows))
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -200,8 +219,15 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
+        fresh = "_moments" not in self.__dict__
         seen: GroupMoments | None = self.__dict__.get("_moments")
-        moments = self._count(X, sensitive_features, sample_weight, reset=seen is None)
+        if not fresh and seen is None:
+            raise ValueError(
+                "partial_fit cannot go on after this fit: the rows were too wide to keep their "
+                "moments. Count all rows with partial_fit on a new estimator."
+            )
+        rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
+        moments = GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
         self._forget()
         self._moments = moments if seen is None else seen.merge(moments)
         return self
@@ -220,7 +246,7 @@ class FairPCA(LinearReducer):
         self._check_params()
         self.n_features_in_ = moments.n_features
         self.__dict__.pop("feature_names_in_", None)
-        return self._adopt(moments)
+        return self._adopt(FromMoments(moments, self.group_by))
 
     # What follows fills the attributes; nothing below is called by users.
 
@@ -234,6 +260,10 @@ class FairPCA(LinearReducer):
             raise ValueError(f"tol={self.tol!r} must be between 0 and 1, for example 1e-10.")
         if self.max_iter < 1:
             raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
+        if self.max_extra_components < 0:
+            raise ValueError(
+                f"max_extra_components={self.max_extra_components!r} must be zero or more."
+            )
         r = self.n_components
         if isinstance(r, float) and not 0 < r < 1:
             raise ValueError(
@@ -241,16 +271,30 @@ class FairPCA(LinearReducer):
                 "lie between 0 and 1; for a number of components pass an integer."
             )
 
-    def _count(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool) -> GroupMoments:
+    def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool) -> Rows:
         rows = self._read(X, labels, sample_weight, reset=reset)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, rows.X.shape[1])
-        return GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
+        return rows
 
-    def _adopt(self, moments: GroupMoments) -> FairPCA:
-        fitted = self._solved(moments)
+    def _population(self, rows: Rows) -> Population:
+        """Choose how to know the data by its shape; see the classes of `population`."""
+        m, n = rows.X.shape
+        r = self.n_components if isinstance(self.n_components, int | np.integer) else n
+        if wants_operators(rows.X, len(rows.groups.labels) if rows.groups else 1):
+            cells = GroupOperators.from_rows(rows.X, rows.groups, rows.weight)
+            return FromOperators(cells, self.group_by)
+        if n > 1.5 * m and n > 256 and r < m and isinstance(rows.X, np.ndarray):
+            reduced = FromRowSpace(rows.X, rows.groups, rows.weight, self.group_by)
+            if reduced.n_features >= r:
+                return reduced
+        moments = GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
+        return FromMoments(moments, self.group_by)
+
+    def _adopt(self, population: Population) -> FairPCA:
+        fitted = self._solved(population)
         self._forget()
-        self._moments = moments
+        self._moments = getattr(population, "moments", None)
         self.__dict__.update(fitted)
         return self
 
@@ -260,36 +304,39 @@ class FairPCA(LinearReducer):
 
     def __getattr__(self, name: str) -> Any:
         # partial_fit only counts; the first look at a result solves.
-        if name in _FITTED and "_moments" in self.__dict__:
-            self.__dict__.update(self._solved(self._moments))
-            return self.__dict__[name]
+        moments = self.__dict__.get("_moments") if name in _FITTED else None
+        if moments is not None and "components_" not in self.__dict__:
+            self.__dict__.update(self._solved(FromMoments(moments, self.group_by)))
+            if name in self.__dict__:
+                return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_moments" in self.__dict__
 
-    def _solved(self, moments: GroupMoments) -> dict[str, Any]:
-        """Return every fitted attribute for these moments."""
-        total = moments.pooled()
-        rows, weight = int(total.count[0]), float(total.weight[0])
-        if rows < 2:
-            raise ValueError(
-                f"X has {rows} sample(s) and FairPCA needs at least 2: a single row has no "
-                "variance. Pass more rows."
-            )
-        target = moments.grouped(self.group_by)
-        _check_groups(target)
-        covariances = target.covariances
-        solution = self._solve(covariances)
-        # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
-        freedom = weight - 1 if weight > 1 else weight
-        spread = total.scatter[0] / freedom
-        components, variances = principal_rotation(solution.components.T, spread)
-        r, n = components.shape
-        all_variance = float(np.trace(spread))
-        share = variances / all_variance if all_variance > 0 else np.zeros(r)
-        kept = kept_variance(components.T, covariances)
-        if not solution.certificate.optimal and self.solver != "paper":
+    def _solved(self, population: Population) -> dict[str, Any]:
+        """Return every fitted attribute for these data."""
+        groups, total = population.groups, population.total
+        check_rows(total.count, type(self).__name__)
+        check_groups(groups.labels, groups.weight)
+        nested = "forward" if self.nested is True else self.nested
+        settings = Settings(
+            self.criterion,
+            self.solver,
+            self.tol,
+            self.max_iter,
+            _seed(self.random_state),
+            self.max_extra_components,
+        )
+        extra: dict[str, Any] = {}
+        if nested:
+            sequence = fit_nested(population, self.n_components, settings, nested)
+            fit = sequence.fit
+            extra = {"nested_values_": sequence.values, "nested_bounds_": sequence.bounds}
+        else:
+            fit = fit_population(population, self.n_components, settings)
+        solution = fit.solution
+        if not solution.certificate.optimal and self.solver != "paper" and not nested:
             warnings.warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{solution.certificate}. The projection is valid; only its optimality is "
@@ -297,22 +344,31 @@ class FairPCA(LinearReducer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
+        freedom = total.weight - 1 if total.weight > 1 else total.weight
+        inflate = total.weight / freedom
+        components, variances = self._oriented(population, fit.basis, keep_order=bool(nested))
+        variances = variances * inflate
+        r, n = components.shape
+        all_variance = total.trace * inflate
+        left = max(all_variance - float(variances.sum()), 0.0)
         return {
             "components_": components,
-            "mean_": total.mean[0],
+            "mean_": total.mean,
             "explained_variance_": variances,
-            "explained_variance_ratio_": share,
+            "explained_variance_ratio_": variances / all_variance
+            if all_variance > 0
+            else np.zeros(r),
             "singular_values_": np.sqrt(variances * freedom),
-            "noise_variance_": max(all_variance - float(variances.sum()), 0.0)
-            / max(min(n, rows) - r, 1),
+            "noise_variance_": left / max(min(n, total.count) - r, 1),
             "n_components_": r,
-            "n_samples_": rows,
-            "groups_": list(target.labels),
-            "group_names_": list(target.names),
-            "group_counts_": target.count,
-            "group_means_": target.mean,
-            "group_losses_": self._losses(covariances, kept, solution),
-            "group_errors_": np.maximum(np.trace(covariances, axis1=1, axis2=2) - kept, 0.0),
+            "n_samples_": total.count,
+            "groups_": list(groups.labels),
+            "group_names_": list(groups.names),
+            "group_counts_": groups.count,
+            "group_means_": groups.mean,
+            "group_losses_": fit.losses,
+            "group_errors_": np.maximum(groups.traces - fit.kept, 0.0),
             "group_values_": solution.losses,
             "group_weights_": solution.weights,
             "certificate_": solution.certificate,
@@ -320,52 +376,27 @@ class FairPCA(LinearReducer):
             # The rotation to principal order above is a decomposition too when it is the only one.
             "n_iter_": max(solution.n_eigen, 1),
             "stop_reason_": solution.stop_reason,
+            **extra,
         }
 
-    def _solve(self, covariances: FloatArray) -> Solution:
-        n = covariances.shape[1]
-        if isinstance(self.n_components, float):
-            return self._solve_for_share(covariances, self.n_components)
-        r = n if self.n_components is None else int(self.n_components)
-        check_rank(r, n)
-        return self._solve_rank(covariances, r)
-
-    def _solve_rank(self, covariances: FloatArray, r: int) -> Solution:
-        method = "auto" if self.solver == "paper" else self.solver
-        problem = pose(covariances, r, self.criterion, method=method)
-        return solve_problem(problem, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
-
-    def _solve_for_share(self, covariances: FloatArray, share: float) -> Solution:
-        """Return the smallest rank with which every group keeps `share` of its variance."""
-        traces = np.trace(covariances, axis1=1, axis2=2)
-        own = np.cumsum(np.linalg.eigvalsh(covariances)[:, ::-1], axis=1)
-        # No rank serves a group better than its own PCA does: start where that is possible.
-        enough = own >= share * traces[:, None] * (1 - 1e-12)
-        first = int(np.max(np.argmax(enough, axis=1))) + 1
-        for r in range(first, covariances.shape[1] + 1):
-            solution = self._solve_rank(covariances, r)
-            if np.all(kept_share(solution.components.T, covariances) >= share * (1 - 1e-12)):
-                break
-        return solution
-
-    def _losses(self, covariances: FloatArray, kept: FloatArray, solution: Solution) -> FloatArray:
-        """Reconstruction losses, whichever criterion was minimised."""
-        if self.criterion == "loss":
-            return solution.losses
-        own = own_variance(covariances, len(solution.components))
-        return np.maximum(own - kept, 0.0)
+    @staticmethod
+    def _oriented(
+        population: Population, basis: FloatArray, *, keep_order: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return component rows in their final order and signs, and the variance along each."""
+        compressed = population.total_compression(basis)
+        if keep_order:
+            rows = population.lift(basis).T
+            return fix_signs(np.ascontiguousarray(rows)), np.diag(compressed).copy()
+        rotated, variances = diagonalise(basis, compressed)
+        lifted = population.lift(rotated)
+        return fix_signs(np.ascontiguousarray(orthonormal(lifted).T)), variances
 
 
-def _check_groups(moments: GroupMoments) -> None:
-    """Raise ValueError where a group has no weight."""
-    empty = [label for label, w in zip(moments.labels, moments.weight, strict=True) if w <= 0]
-    if empty:
-        raise ValueError(
-            f"sensitive_features: group(s) {', '.join(map(repr, empty))} have no row with "
-            "positive sample_weight; drop those rows or give them weight."
-        )
-    if not moments.labels:
-        raise ValueError(
-            "sensitive_features has no labelled row; label at least one row, or pass None for "
-            "ordinary PCA."
-        )
+def _seed(random_state: Any) -> int:
+    """Return one integer; None is a fixed seed, so that the default is deterministic."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from fairpca.arrays import FloatArray, IntArray
+from fairpca.arrays import FloatArray, IntArray, is_sparse
 from fairpca.checks import check_weights
 from fairpca.files import atomic_write
 from fairpca.groups import Groups, Label, sort_labels
@@ -62,7 +63,7 @@ class GroupMoments:
 
         Parameters
         ----------
-        X : array of shape (m, n)
+        X : array or sparse matrix of shape (m, n)
             Numeric rows without NaN. Read in blocks, so a memory map works.
         sensitive_features : array-like or Groups, optional
             Labels; None puts every row in one group.
@@ -76,6 +77,8 @@ class GroupMoments:
         if X.ndim != 2:
             raise ValueError(f"X has {X.ndim} dimension(s); pass rows and columns, shape (m, n).")
         m = X.shape[0]
+        if is_sparse(X):
+            X = scipy.sparse.csr_array(X)
         groups = sensitive_features
         if groups is None:
             groups = Groups(np.zeros(m, dtype=np.int64), ("all",), ("all",), np.array([m]))
@@ -182,23 +185,21 @@ class GroupMoments:
 
         With ``group_by="marginal"`` the labels are pairs (column, level) and groups overlap.
         """
-        labelled = [i for i, label in enumerate(self.labels) if label is not None]
-        if group_by == "intersection" or len(self.names) == 1:
-            if len(labelled) == len(self.labels):
-                return self
-            return self.select(labelled)
-        parts: list[GroupMoments] = []
-        for j, name in enumerate(self.names):
-            level = {i: self.labels[i][j] for i in labelled}  # type: ignore[index]
-            for value in sort_labels({v for v in level.values() if v is not None}):
-                keep = [i for i in labelled if level[i] == value]
-                parts.append(self.pooled(keep, label=(name, value)))
+        if None not in self.labels and (group_by == "intersection" or len(self.names) == 1):
+            return self
+        labels, member = memberships(self.labels, self.names, group_by)
+        parts = [
+            self.pooled(np.flatnonzero(row).tolist(), label=label)
+            for label, row in zip(labels, member, strict=True)
+        ]
+        if not parts:
+            return self.select([])
         return GroupMoments(
             np.concatenate([part.count for part in parts]),
             np.concatenate([part.weight for part in parts]),
             np.concatenate([part.mean for part in parts]),
             np.concatenate([part.scatter for part in parts]),
-            tuple(part.labels[0] for part in parts),
+            labels,
             self.names,
         )
 
@@ -240,6 +241,38 @@ class GroupMoments:
             labels = tuple(_decode_label(label) for label in header["labels"])
             arrays = {name: file[name] for name in ("count", "weight", "mean", "scatter")}
             return cls(**arrays, labels=labels, names=tuple(header["names"]))
+
+
+def memberships(
+    cells: tuple[Label, ...], names: tuple[str, ...], group_by: str
+) -> tuple[tuple[Label, ...], IntArray]:
+    """Return the groups of the minimax and which cells belong to each.
+
+    Parameters
+    ----------
+    cells : tuple
+        Labels of the cells; None is the unlabelled one and belongs to no group.
+    names : tuple of str
+        Names of the label columns.
+    group_by : {"intersection", "marginal"}
+
+    Returns
+    -------
+    labels : tuple
+    member : ndarray of shape (k, c)
+        Ones and zeros.
+    """
+    labelled = [i for i, label in enumerate(cells) if label is not None]
+    if group_by == "intersection" or len(names) == 1:
+        return tuple(cells[i] for i in labelled), np.eye(len(cells), dtype=np.int64)[labelled]
+    labels: list[Label] = []
+    rows: list[list[int]] = []
+    for j, name in enumerate(names):
+        level = [None if cell is None else cell[j] for cell in cells]  # type: ignore[index]
+        for value in sort_labels({v for v in level if v is not None}):
+            labels.append((name, value))
+            rows.append([int(v is not None and v == value) for v in level])
+    return tuple(labels), np.array(rows, dtype=np.int64).reshape(-1, len(cells))
 
 
 def _encode_label(label: Label) -> Any:

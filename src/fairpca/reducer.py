@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca.arrays import AnyArray, FloatArray
+from fairpca.arrays import AnyArray, FloatArray, is_sparse
 from fairpca.checks import check_weights
 from fairpca.groups import Groups
 
@@ -47,6 +48,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     components_: FloatArray
     mean_: FloatArray
     n_components_: int
+    # Formats of sparse rows that `fit` takes; False for methods that need dense rows.
+    _accept_sparse: tuple[str, ...] | bool = False
 
     def fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -73,9 +76,18 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         ndarray of shape (n_samples, n_components_)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        # Centred before the product: afterwards, a large mean would have eaten the digits.
-        projected = (X - self.mean_) @ self.components_.T
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            reset=False,
+            accept_sparse=self._accept_sparse,
+        )
+        if is_sparse(X):
+            projected = X @ self.components_.T - self.mean_ @ self.components_.T
+        else:
+            # Centred before the product: afterwards, a large mean would have eaten the digits.
+            projected = (X - self.mean_) @ self.components_.T
         return projected.astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Any:
@@ -115,10 +127,18 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _read(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
         """Validate rows, labels and weights; the same errors for every estimator."""
-        X = validate_data(
-            self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=1
-        )
-        weights = check_weights(sample_weight, len(X))
+        if isinstance(X, LinearOperator):
+            self.n_features_in_ = X.shape[1]
+        else:
+            X = validate_data(
+                self,
+                X,
+                dtype=[np.float64, np.float32],
+                reset=reset,
+                ensure_min_samples=1,
+                accept_sparse=self._accept_sparse,
+            )
+        weights = check_weights(sample_weight, X.shape[0])
         if labels is None:
             warnings.warn(
                 "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
@@ -129,7 +149,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return Rows(X, None, weights)
         groups = Groups.from_labels(
             labels,
-            n_rows=len(X),
+            n_rows=X.shape[0],
             group_by=getattr(self, "group_by", "intersection"),
             unlabelled=getattr(self, "unlabelled", "error"),
         )
@@ -142,4 +162,5 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = bool(self._accept_sparse)
         return tags

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from fairpca.arrays import AnyArray, FloatArray, IntArray
+from fairpca.arrays import AnyArray, FloatArray, IntArray, is_sparse
 
 # A block of about this many entries stays in the last-level cache and feeds BLAS well.
 _BLOCK_ENTRIES = 700_000
@@ -277,7 +277,7 @@ def _gather(rows: Any, part: slice | IntArray, block: FloatArray) -> None:
         # mode="clip" lets take write straight into the buffer; the indices are in range.
         np.take(rows, part, axis=0, out=block, mode="clip")
     else:
-        block[...] = rows[part]
+        block[...] = rows[part].toarray() if is_sparse(rows) else rows[part]
 
 
 def _centre(block: FloatArray, weight: AnyArray | None) -> tuple[float, FloatArray]:

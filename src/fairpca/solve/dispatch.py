@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairpca.arrays import FloatArray
 from fairpca.solve.paper import solve_paper
 from fairpca.solve.problem import Problem
 from fairpca.solve.solution import Solution
@@ -13,7 +14,14 @@ SOLVERS = ("auto", "dense", "krylov", "paper")
 
 
 def solve_problem(
-    problem: Problem, *, solver: str = "auto", tol: float = 1e-10, max_iter: int = 200
+    problem: Problem,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-10,
+    max_iter: int = 200,
+    random_state: int = 0,
+    start: FloatArray | None = None,
+    max_extra_components: int = 0,
 ) -> Solution:
     """Solve a problem with any number of groups.
 
@@ -26,6 +34,13 @@ def solve_problem(
         Relative gap at which to stop.
     max_iter : int
         Most full-size decompositions.
+    random_state : int
+        Seed of the random starts where three or more groups tie.
+    start : ndarray of shape (k,), optional
+        Weights of a neighbouring problem, for three or more groups.
+    max_extra_components : int
+        With three or more groups, take up to this many components more than asked for where that
+        closes an open gap.
     """
     oracle = problem.oracle
     k, n, r = oracle.n_groups, oracle.n_features, problem.n_components

@@ -147,12 +147,19 @@ def leading_pairs(
     return EigenPairs(values[::-1], vectors[:, ::-1])
 
 
+def krylov_start(n: int, start: FloatArray | None) -> FloatArray:
+    """Return a first Krylov vector: the sum of a basis near the answer, if there is one.
+
+    A fixed generic vector is mixed in: a start orthogonal to a wanted direction would hide it.
+    """
+    generic: FloatArray = np.random.default_rng(0).standard_normal(n) / np.sqrt(n)
+    if start is None:
+        return generic
+    return np.asarray(0.1 * generic + start.sum(axis=1) / np.sqrt(start.shape[1]))
+
+
 def _krylov_pairs(matrix: FloatArray, r: int, start: FloatArray | None) -> EigenPairs:
-    # A fixed generic vector is mixed in: a start orthogonal to a wanted direction would hide it.
-    n = len(matrix)
-    v0 = np.random.default_rng(0).standard_normal(n) / np.sqrt(n)
-    if start is not None:
-        v0 = 0.1 * v0 + start.sum(axis=1) / np.sqrt(start.shape[1])
+    v0 = krylov_start(len(matrix), start)
     try:
         values, vectors = scipy.sparse.linalg.eigsh(matrix, k=r, which="LA", v0=v0, tol=0)
     except scipy.sparse.linalg.ArpackError:
