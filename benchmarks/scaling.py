@@ -1,0 +1,85 @@
+"""Cost against rows, columns, components and groups, as a CSV and a picture."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from benchmarks.race import race, say
+from fairpca import FairPCA
+
+SWEEPS = {
+    "rows m": [(m, 30, 8, 2) for m in (10_000, 30_000, 100_000, 300_000, 1_000_000)],
+    "columns n": [(20_000, n, 8, 2) for n in (16, 32, 64, 128, 256, 512, 1024)],
+    "components r": [(20_000, 256, r, 2) for r in (2, 4, 8, 16, 32, 64, 128)],
+    "groups k": [(50_000, 40, 8, k) for k in (2, 3, 4, 6, 8, 12, 16)],
+}
+AXIS = {"rows m": 0, "columns n": 1, "components r": 2, "groups k": 3}
+
+
+def rows_like(m: int, n: int, k: int, seed: int = 0) -> tuple[Any, Any]:
+    """Return rows with a decaying spectrum that differs between groups."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, n)) * np.exp(-np.arange(n) / (n / 6))
+    groups = rng.integers(0, k, size=m)
+    for g in range(k):
+        X[groups == g] *= 1 + 0.5 * rng.random(n)
+    return X, groups
+
+
+def run(folder: Path) -> Path:
+    """Time every sweep, write scaling.csv and scaling.png, and return the picture's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for sweep, points in SWEEPS.items():
+        for point in points:
+            m, n, r, k = point
+            say(f"{sweep}: m={m} n={n} r={r} k={k}")
+            X, groups = rows_like(m, n, k)
+            best = race(
+                {
+                    "FairPCA": lambda X=X, g=groups, r=r: FairPCA(r).fit(X, sensitive_features=g),
+                    "PCA": lambda X=X, r=r: PCA(r, random_state=0).fit(X),
+                },
+                seconds=3,
+                most=12,
+            )
+            lines.append([sweep, m, n, r, k, best["FairPCA"], best["PCA"]])
+    with open(folder / "scaling.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sweep", "m", "n", "r", "k", "fairpca_s", "pca_s"])
+        writer.writerows(lines)
+    return _draw(lines, folder / "scaling.png")
+
+
+def slope(lines: list[list[Any]]) -> float:
+    """Return the log-log slope of FairPCA's time against the number of rows."""
+    chosen = [(line[1], line[5]) for line in lines if line[0] == "rows m"]
+    x, y = np.log(np.array(chosen)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def _draw(lines: list[list[Any]], path: Path) -> Path:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
+    for ax, (sweep, position) in zip(axes, AXIS.items(), strict=True):
+        mine = [line for line in lines if line[0] == sweep]
+        x = [line[1 + position] for line in mine]
+        ax.loglog(x, [line[5] for line in mine], "o-", color="#0072B2", label="FairPCA")
+        ax.loglog(x, [line[6] for line in mine], "s--", color="#D55E00", label="PCA (default)")
+        ax.set_xlabel(sweep)
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("seconds, best of several")
+    axes[0].set_title(f"slope {slope(lines):.2f}", fontsize=10)
+    axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    return path
