@@ -31,3 +31,16 @@ def faces():
 
 
 TABLES = {"BM": bank, "DCC": credit, "LFW": faces}
+
+
+@cache
+def credit_codes():
+    """Return the 21 standardised features of the many-group reference, education and sex."""
+    table = np.loadtxt(data_path("default_degree.csv"), delimiter=",", skiprows=2)
+    return standardised(table[:, 3:24], ddof=0), table[:, 1].astype(int), table[:, 2].astype(int)
+
+
+def education(k):
+    """Return the k = 2, 3 or 4 education groups of the reference: 1 | 2 | 3 | rest, cut at k."""
+    codes = credit_codes()[1]
+    return np.where((codes >= 1) & (codes < k), codes, k)

@@ -115,7 +115,10 @@ class Ranks:
         else:
             kept = self.oracle.kept(basis) / self.scales
             losses = self.own_sums(r) / self.scales - kept
-        return Fit(basis, solution, kept, np.maximum(losses, 0.0))
+        if basis.shape[1] == r:
+            # Rounding only; with extra components a group may truly beat its own PCA of rank r.
+            losses = np.maximum(losses, 0.0)
+        return Fit(basis, solution, kept, losses)
 
     def shares(self, fit: Fit) -> FloatArray:
         """Return the share of its variance that each group keeps; one if it has none."""

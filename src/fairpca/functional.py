@@ -18,6 +18,8 @@ def solve(
     solver: str = "auto",
     tol: float = 1e-10,
     max_iter: int = 200,
+    random_state: int = 0,
+    max_extra_components: int = 0,
 ) -> Solution:
     """Find the rank-`n_components` projection whose worst group fares best.
 
@@ -33,6 +35,10 @@ def solve(
         Relative gap between value and lower bound at which to stop.
     max_iter : int, default=200
         Most full-size eigen-decompositions.
+    random_state : int, default=0
+        Seed of the random starts where three or more groups tie.
+    max_extra_components : int, default=0
+        Take up to this many components more where that closes an open gap.
 
     Returns
     -------
@@ -51,4 +57,11 @@ def solve(
     check_rank(n_components, matrices.shape[-1])
     method = "auto" if solver == "paper" else solver
     problem = pose(matrices, int(n_components), criterion, method=method)
-    return solve_problem(problem, solver=solver, tol=tol, max_iter=max_iter)
+    return solve_problem(
+        problem,
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        random_state=random_state,
+        max_extra_components=max_extra_components,
+    )

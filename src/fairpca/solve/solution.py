@@ -54,7 +54,8 @@ class Certificate:
 
     def __str__(self) -> str:
         """One line for people: the value, the bound and what they prove."""
-        verdict = "proven optimal" if self.optimal else f"at most {self.gap:.2%} above the optimum"
+        proven = f"proven optimal (gap {self.gap:.1e})"
+        verdict = proven if self.optimal else f"at most {self.gap:.2%} could be gained"
         return f"worst group {self.value:.6g}, no basis below {self.lower_bound:.6g}: {verdict}"
 
 
