@@ -85,7 +85,8 @@ class Groups:
             codes, labels = columns[0].codes, columns[0].labels
         else:
             codes, labels = _cross(columns, keep_partial=group_by == "marginal")
-        counts = np.bincount(codes + 1, minlength=len(labels) + 1)[1:]
+        counts = np.bincount(codes[codes >= 0] if codes.min(initial=0) < 0 else codes)
+        counts = np.pad(counts, (0, len(labels) - len(counts)))
         return cls(codes, labels, tuple(column.name for column in columns), counts)
 
     @property
@@ -252,21 +253,20 @@ def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | Non
     # Short texts compare as the machine words they are stored in.
     word = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}.get(array.dtype.itemsize)
     keys = array.view(word) if word is not None and array.flags.c_contiguous else array
-    codes = np.zeros(len(array), dtype=np.int8)
-    covered = keys == keys[0]
-    found = [array[0]]
+    found, masks = [array[0]], [keys == keys[0]]
+    covered = masks[0].copy()
     while not covered.all():
         if len(found) == _FEW_LABELS:
             return None
         first = int(covered.argmin())
-        same = keys == keys[first]
-        np.copyto(codes, len(found), where=same)
-        covered |= same
+        masks.append(keys == keys[first])
+        covered |= masks[-1]
         found.append(array[first])
     order = np.argsort(np.array(found))
-    rank = np.empty(len(found), dtype=np.int64)
-    rank[order] = np.arange(len(found))
-    return rank[codes], tuple(_scalar(found[i]) for i in order)
+    codes = np.zeros(len(array), dtype=np.int8)
+    for rank, i in enumerate(order[1:], start=1):
+        codes += masks[i].view(np.int8) * np.int8(rank)
+    return codes.astype(np.int64), tuple(_scalar(found[i]) for i in order)
 
 
 def _factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:

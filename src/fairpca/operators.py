@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator
 
-from fairpca.arrays import FloatArray, IntArray, is_sparse
+from fairpca.arrays import FloatArray, IntArray, is_sparse, symmetric
 from fairpca.groups import Groups, Label
-from fairpca.solve.eigen import EigenPairs, ProductOracle, krylov_start
+from fairpca.solve.eigen import EigenPairs, ProductOracle, full_pairs, krylov_pairs
 
 
 @dataclass(frozen=True)
@@ -197,38 +197,24 @@ class OperatorOracle(ProductOracle):
         return np.asarray(out)
 
     def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
-        """Return the `r` leading eigenpairs of the weighted sum, eigenvalues rounded upwards.
-
-        Each eigenvalue is raised by the norm of its residual, so that a sum of them never falls
-        short of the true one and the lower bound built on it stays valid.
-        """
+        """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
         n = self.n_features
         cell_weights = weights @ self.mixing
         between = self._shifts * np.sqrt(weights[self._owner])[:, None]
 
         def product(columns: FloatArray) -> FloatArray:
-            columns = columns.reshape(n, -1)
             out = np.asarray(between.T @ (between @ columns))
             for cell in np.flatnonzero(cell_weights):
                 out += cell_weights[cell] * self.cells.product(int(cell), columns)
             return out
 
-        operator = LinearOperator((n, n), matvec=lambda v: product(v).ravel(), dtype=np.float64)
         if r >= n - 1:
-            values, vectors = np.linalg.eigh(product(np.eye(n)))
-            values, vectors = values[-r:], vectors[:, -r:]
-        else:
-            try:
-                values, vectors = eigsh(
-                    operator, k=r, which="LA", v0=krylov_start(n, start), tol=0
-                )
-            except ArpackNoConvergence as error:
-                raise RuntimeError(
-                    f"the leading {r} eigenvectors did not converge; ask for fewer components, or "
-                    "pass dense rows with fewer columns."
-                ) from error
-        order = np.argsort(values)[::-1]
-        values, vectors = values[order], vectors[:, order]
-        residual = np.linalg.norm(product(vectors) - vectors * values, axis=0)
-        return EigenPairs(values + residual, vectors)
+            return full_pairs(symmetric(product(np.eye(n)))).head(r)
+        try:
+            return krylov_pairs(product, n, r, start)
+        except ArpackError as error:
+            raise RuntimeError(
+                f"the leading {r} eigenvectors did not converge; ask for fewer components, or "
+                "pass dense rows with fewer columns."
+            ) from error

@@ -7,6 +7,7 @@ Any class that answers those three questions can stand in for `DenseOracle`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -138,7 +139,11 @@ def leading_pairs(
         method == "auto" and n >= KRYLOV_FROM and r * KRYLOV_SHARE <= n
     )
     if krylov and r < n - 1:
-        return _krylov_pairs(matrix, r, start)
+        try:
+            return krylov_pairs(matrix.__matmul__, n, r, start)
+        except scipy.sparse.linalg.ArpackError:
+            # No convergence: the dense driver below always answers.
+            pass
     if n <= FULL_BELOW or r > n // 2:
         return full_pairs(matrix).head(r)
     values, vectors = scipy.linalg.eigh(
@@ -147,23 +152,81 @@ def leading_pairs(
     return EigenPairs(values[::-1], vectors[:, ::-1])
 
 
-def krylov_start(n: int, start: FloatArray | None) -> FloatArray:
-    """Return a first Krylov vector: the sum of a basis near the answer, if there is one.
+def krylov_pairs(
+    product: Callable[[FloatArray], FloatArray], n: int, r: int, start: FloatArray | None = None
+) -> EigenPairs:
+    """Return the `r` leading eigenpairs of a positive semidefinite matrix known by its products.
 
-    A fixed generic vector is mixed in: a start orthogonal to a wanted direction would hide it.
+    A lower bound rests on the sum of these eigenvalues, so it must not come out too small. Each
+    value is raised by the norm of its residual; and since a Krylov space of one vector may miss
+    copies of a repeated eigenvalue, what is left after removing the found directions is searched
+    once more, from another start, and anything larger is taken in.
+
+    Parameters
+    ----------
+    product : callable
+        Maps columns of shape (n, q) to the matrix times them.
+    n, r : int
+        With r < n.
+    start : ndarray of shape (n, r), optional
+        A basis near the answer; its sum is the first vector.
+
+    Raises
+    ------
+    scipy.sparse.linalg.ArpackError
+        If the iteration does not converge.
     """
-    generic: FloatArray = np.random.default_rng(0).standard_normal(n) / np.sqrt(n)
+    first = _first_vector(n, 0, start)
+    if not np.any(product(first[:, None])):
+        # The zero matrix, which ARPACK refuses: every direction is as good as any other.
+        return EigenPairs(np.zeros(r), np.eye(n, r))
+    values, vectors = _arpack(product, n, r, first, tol=0)
+    for attempt in range(r):
+        image = product(vectors)
+        values, rotation = np.linalg.eigh(symmetric(vectors.T @ image))
+        values, rotation = values[::-1][:r], rotation[:, ::-1][:, :r]
+        vectors, image = vectors @ rotation, image @ rotation
+        residual = np.linalg.norm(image - vectors * values, axis=0)
+        missed = _largest_left(product, vectors, values, seed=1 + attempt)
+        if missed is None:
+            break
+        vectors = np.linalg.qr(np.column_stack([vectors, missed]))[0]
+    return EigenPairs(values + residual, vectors)
+
+
+def _largest_left(
+    product: Callable[[FloatArray], FloatArray], vectors: FloatArray, values: FloatArray, seed: int
+) -> FloatArray | None:
+    """Return a direction outside `vectors` with an eigenvalue above their smallest, if any."""
+    n, r = vectors.shape
+
+    def rest(columns: FloatArray) -> FloatArray:
+        inside = vectors.T @ columns
+        return product(columns) - vectors @ (values[:, None] * inside)
+
+    first = _first_vector(n, seed, None)
+    if r >= n - 1 or np.linalg.norm(rest(first[:, None])) <= 1e-13 * abs(values[0]):
+        return None
+    found, direction = _arpack(rest, n, 1, first, tol=1e-3)
+    if found[0] <= values[-1] * (1 + 1e-6) + np.finfo(float).tiny:
+        return None
+    return np.asarray(direction[:, 0])
+
+
+def _arpack(
+    product: Callable[[FloatArray], FloatArray], n: int, r: int, v0: FloatArray, tol: float
+) -> tuple[FloatArray, FloatArray]:
+    operator = scipy.sparse.linalg.LinearOperator(
+        (n, n), matvec=lambda v: product(v.reshape(n, 1)).ravel(), dtype=np.float64
+    )
+    values, vectors = scipy.sparse.linalg.eigsh(operator, k=r, which="LA", v0=v0, tol=tol)
+    order = np.argsort(values)[::-1]
+    return values[order], vectors[:, order]
+
+
+def _first_vector(n: int, seed: int, start: FloatArray | None) -> FloatArray:
+    # A generic vector is always mixed in: a start orthogonal to a wanted direction would hide it.
+    generic: FloatArray = np.random.default_rng(seed).standard_normal(n) / np.sqrt(n)
     if start is None:
         return generic
     return np.asarray(0.1 * generic + start.sum(axis=1) / np.sqrt(start.shape[1]))
-
-
-def _krylov_pairs(matrix: FloatArray, r: int, start: FloatArray | None) -> EigenPairs:
-    v0 = krylov_start(len(matrix), start)
-    try:
-        values, vectors = scipy.sparse.linalg.eigsh(matrix, k=r, which="LA", v0=v0, tol=0)
-    except scipy.sparse.linalg.ArpackError:
-        # No convergence: the dense driver always answers.
-        return leading_pairs(matrix, r, method="dense")
-    order = np.argsort(values)[::-1]
-    return EigenPairs(values[order], vectors[:, order])
