@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairpca.arrays import FloatArray, diagonalise, fix_signs, orthonormal
 from fairpca.checks import check_choice, check_groups, check_rank, check_rows
 from fairpca.criteria import check_criterion
-from fairpca.fitting import Settings, fit_nested, fit_population
+from fairpca.fitting import Settings, describe, fit_population
 from fairpca.moments import GroupMoments
+from fairpca.nested import fit_nested
 from fairpca.operators import GroupOperators, wants_operators
 from fairpca.population import FromMoments, FromOperators, FromRowSpace, Population
 from fairpca.reducer import LIKE_PCA, LinearReducer, Rows
@@ -280,7 +280,8 @@ class FairPCA(LinearReducer):
     def _population(self, rows: Rows) -> Population:
         """Choose how to know the data by its shape; see the classes of `population`."""
         m, n = rows.X.shape
-        r = self.n_components if isinstance(self.n_components, int | np.integer) else n
+        # A share of variance never needs more directions than the rows span.
+        r = 1 if isinstance(self.n_components, float) else self.n_components or n
         if wants_operators(rows.X, len(rows.groups.labels) if rows.groups else 1):
             cells = GroupOperators.from_rows(rows.X, rows.groups, rows.weight)
             return FromOperators(cells, self.group_by)
@@ -344,53 +345,7 @@ class FairPCA(LinearReducer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
-        freedom = total.weight - 1 if total.weight > 1 else total.weight
-        inflate = total.weight / freedom
-        components, variances = self._oriented(population, fit.basis, keep_order=bool(nested))
-        variances = variances * inflate
-        r, n = components.shape
-        all_variance = total.trace * inflate
-        left = max(all_variance - float(variances.sum()), 0.0)
-        return {
-            "components_": components,
-            "mean_": total.mean,
-            "explained_variance_": variances,
-            "explained_variance_ratio_": variances / all_variance
-            if all_variance > 0
-            else np.zeros(r),
-            "singular_values_": np.sqrt(variances * freedom),
-            "noise_variance_": left / max(min(n, total.count) - r, 1),
-            "n_components_": r,
-            "n_samples_": total.count,
-            "groups_": list(groups.labels),
-            "group_names_": list(groups.names),
-            "group_counts_": groups.count,
-            "group_means_": groups.mean,
-            "group_losses_": fit.losses,
-            "group_errors_": np.maximum(groups.traces - fit.kept, 0.0),
-            "group_values_": solution.losses,
-            "group_weights_": solution.weights,
-            "certificate_": solution.certificate,
-            "solver_": solution.solver,
-            # The rotation to principal order above is a decomposition too when it is the only one.
-            "n_iter_": max(solution.n_eigen, 1),
-            "stop_reason_": solution.stop_reason,
-            **extra,
-        }
-
-    @staticmethod
-    def _oriented(
-        population: Population, basis: FloatArray, *, keep_order: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return component rows in their final order and signs, and the variance along each."""
-        compressed = population.total_compression(basis)
-        if keep_order:
-            rows = population.lift(basis).T
-            return fix_signs(np.ascontiguousarray(rows)), np.diag(compressed).copy()
-        rotated, variances = diagonalise(basis, compressed)
-        lifted = population.lift(rotated)
-        return fix_signs(np.ascontiguousarray(orthonormal(lifted).T)), variances
+        return {**describe(population, fit, keep_order=bool(nested)), **extra}
 
 
 def _seed(random_state: Any) -> int:

@@ -6,19 +6,19 @@ The estimator asks here; nothing here knows about attributes, and nothing below 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, complement, orthonormal, symmetric
+from fairpca.arrays import FloatArray, diagonalise, fix_signs, orthonormal
 from fairpca.checks import check_rank
 from fairpca.criteria import group_scales, rank_offsets
 from fairpca.population import Population
 from fairpca.solve.dispatch import solve_problem
-from fairpca.solve.eigen import DenseOracle, EigenPairs, Oracle
+from fairpca.solve.eigen import EigenPairs, Oracle
 from fairpca.solve.problem import Problem
-from fairpca.solve.solution import Certificate, Solution
+from fairpca.solve.solution import Solution
 
 
 @dataclass(frozen=True)
@@ -156,87 +156,59 @@ def _ranks_upwards(ranks: Ranks, needed: float) -> Iterator[Fit]:
         yield fit
 
 
-@dataclass(frozen=True)
-class NestedFit:
-    """Components whose leading j columns are the answer for every j up to r.
+def describe(population: Population, fit: Fit, *, keep_order: bool = False) -> dict[str, Any]:
+    """Return the fitted attributes of an estimator: components, variances, groups, certificate.
 
-    Attributes
+    Parameters
     ----------
+    population : Population
     fit : Fit
-        The last rank; its certificate compares with the free optimum of that rank.
-    values, bounds : ndarray of shape (r,)
-        Worst value at every rank, and the lower bound of the free problem of that rank.
+    keep_order : bool
+        Leave the columns as they are (nested components) instead of rotating them to principal
+        order.
     """
-
-    fit: Fit
-    values: FloatArray
-    bounds: FloatArray
-
-
-def fit_nested(
-    population: Population, n_components: Any, settings: Settings, direction: str
-) -> NestedFit:
-    """Solve for a nested sequence of components.
-
-    Forward: each component is the best next one given those before (carrying the debts of earlier
-    steps; after Matakos, Ciaperoni and Mannila 2025). Backward: the best subspace of the last
-    rank, then the best one of rank r - 1 inside it, and so on.
-    """
-    free = replace(settings, max_extra_components=0)
-    last = fit_population(population, n_components, free)
-    r = last.basis.shape[1]
-    ranks = Ranks(population, free, r)
-    fits = [ranks.solve(j) for j in range(1, r)] + [last]
-    bounds = np.array([fit.solution.certificate.lower_bound for fit in fits])
-    columns = _forward(ranks, r) if direction == "forward" else _backward(ranks, last.basis)
-    offsets = [ranks.problem(j).offsets for j in range(1, r + 1)]
-    kept = np.cumsum([ranks.oracle.kept(columns[:, [j]]) for j in range(r)], axis=0)
-    values = np.max(np.array(offsets) - kept, axis=1)
-    losses = offsets[-1] - kept[-1]
-    certificate = Certificate.of(
-        bounds[-1], float(losses.max()), scale=ranks.oracle.scale, n_features=ranks.n_features
-    )
-    solution = Solution(
-        components=np.ascontiguousarray(columns.T),
-        weights=last.solution.weights,
-        losses=losses,
-        certificate=certificate,
-        n_eigen=ranks.oracle.n_eigen + last.solution.n_eigen,
-        stop_reason=f"nested {direction}",
-        solver=last.solution.solver,
-    )
-    return NestedFit(ranks.wrap(solution, r), values, bounds)
+    groups, total, solution = population.groups, population.total, fit.solution
+    # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
+    freedom = total.weight - 1 if total.weight > 1 else total.weight
+    inflate = total.weight / freedom
+    components, variances = _oriented(population, fit.basis, keep_order)
+    variances = variances * inflate
+    r, n = components.shape
+    all_variance = total.trace * inflate
+    left = max(all_variance - float(variances.sum()), 0.0)
+    return {
+        "components_": components,
+        "mean_": total.mean,
+        "explained_variance_": variances,
+        "explained_variance_ratio_": variances / (all_variance or 1.0),
+        "singular_values_": np.sqrt(variances * freedom),
+        "noise_variance_": left / max(min(n, total.count) - r, 1),
+        "n_components_": r,
+        "n_samples_": total.count,
+        "groups_": list(groups.labels),
+        "group_names_": list(groups.names),
+        "group_counts_": groups.count,
+        "group_means_": groups.mean,
+        "group_losses_": fit.losses,
+        "group_errors_": np.maximum(groups.traces - fit.kept, 0.0),
+        "group_values_": solution.losses,
+        "group_weights_": solution.weights,
+        "certificate_": solution.certificate,
+        "solver_": solution.solver,
+        # The rotation to principal order is a decomposition too when it is the only one.
+        "n_iter_": max(solution.n_eigen, 1),
+        "stop_reason_": solution.stop_reason,
+    }
 
 
-def _forward(ranks: Ranks, r: int) -> FloatArray:
-    columns = np.empty((ranks.n_features, 0))
-    for j in range(1, r + 1):
-        free = complement(columns)
-        offsets = ranks.problem(j).offsets - ranks.oracle.kept(columns)
-        best = _inside(ranks, free, offsets, 1)
-        columns = np.hstack([columns, free @ best])
-    return orthonormal(columns)
-
-
-def _backward(ranks: Ranks, basis: FloatArray) -> FloatArray:
-    r = basis.shape[1]
-    columns = np.empty((len(basis), 0))
-    for j in range(r - 1, 0, -1):
-        best = _inside(ranks, basis, ranks.problem(j).offsets, j)
-        # What rank j drops from rank j + 1 is component j + 1.
-        columns = np.hstack([basis @ complement(best), columns])
-        basis = basis @ best
-    return orthonormal(np.hstack([basis, columns]))
-
-
-def _inside(ranks: Ranks, basis: FloatArray, offsets: FloatArray, r: int) -> FloatArray:
-    """Return the best rank-`r` basis inside a subspace, in that subspace's coordinates."""
-    oracle = DenseOracle(symmetric(ranks.oracle.project(basis)))
-    settings = ranks.settings
-    solution = solve_problem(
-        Problem(oracle, offsets, r),
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-        random_state=settings.random_state,
-    )
-    return solution.components.T
+def _oriented(
+    population: Population, basis: FloatArray, keep_order: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return component rows in their final order and signs, and the variance along each."""
+    compressed = population.total_compression(basis)
+    if keep_order:
+        rows = population.lift(basis).T
+        return fix_signs(np.ascontiguousarray(rows)), np.diag(compressed).copy()
+    rotated, variances = diagonalise(basis, compressed)
+    lifted = population.lift(rotated)
+    return fix_signs(np.ascontiguousarray(orthonormal(lifted).T)), variances
