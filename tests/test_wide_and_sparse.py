@@ -5,9 +5,13 @@ import pytest
 import scipy.sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from fairpca import FairPCA, GroupMoments
+from fairpca import FairPCA, GroupMoments, Groups
+from fairpca.fitting import Settings, fit_population
 from fairpca.operators import GroupOperators
 from fairpca.population import FromMoments, FromOperators, FromRowSpace
+
+from data_dir import reference
+from tables import TABLES
 
 
 def wide_rows(m=60, n=400, seed=0):
@@ -108,8 +112,6 @@ def test_mixtures_of_cells(group_by):
     moments = GroupMoments.from_array(
         X, table, sample_weight=weight, group_by=group_by, unlabelled="ignore"
     )
-    from fairpca import Groups
-
     groups = Groups.from_labels(table, group_by=group_by, unlabelled="ignore")
     one = FromMoments(moments, group_by)
     other = FromOperators(GroupOperators.from_rows(X, groups, weight), group_by)
@@ -154,3 +156,39 @@ def test_share_of_variance_through_products():
     model = FairPCA(0.3).fit(X, sensitive_features=labels)
     want = through_moments(X.toarray(), labels, None, n_components=0.3)
     assert model.n_components_ == want.n_components_
+
+
+SMALL = [("BM", r) for r in (1, 2, 4, 8, 10, 15)] + [("DCC", r) for r in (1, 4, 5, 10, 15)]
+
+
+def check_reference(fit, name, r):
+    want = reference("two_groups.json")[name]["r"][str(r)]
+    assert fit.solution.certificate.value == pytest.approx(want["phi_star"], rel=1e-9)
+    assert abs(fit.losses[0] / fit.losses[1] - 1) <= 1e-10
+    assert fit.solution.certificate.gap <= 1e-10
+
+
+@pytest.mark.parametrize("name,r", SMALL)
+def test_reference_values_of_a_sparse_copy(name, r):
+    X, labels = TABLES[name]()
+    cells = GroupOperators.from_rows(scipy.sparse.csr_array(X), Groups.from_labels(labels))
+    check_reference(fit_population(FromOperators(cells), r, Settings()), name, r)
+
+
+@pytest.mark.parametrize("name,r", SMALL)
+def test_reference_values_in_the_row_space(name, r):
+    """The table's covariances carried by a few rows in 400 columns."""
+    X, labels = TABLES[name]()
+    covariances = GroupMoments.from_array(X, labels).covariances
+    n = covariances.shape[1]
+    embed = np.linalg.qr(np.random.default_rng(0).normal(size=(400, n)))[0].T
+    rows, groups = [], []
+    for label, covariance in zip("AB", covariances, strict=True):
+        values, vectors = np.linalg.eigh(covariance)
+        root = np.sqrt(n * np.maximum(values, 0))[:, None] * vectors.T
+        rows += [root @ embed, -root @ embed]
+        groups += [label] * (2 * n)
+    population = FromRowSpace(
+        np.vstack(rows) + 3, Groups.from_labels(groups), None, "intersection"
+    )
+    check_reference(fit_population(population, r, Settings()), name, r)
