@@ -123,7 +123,7 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
     if isinstance(sensitive_features, Mapping):
         return _not_empty([(str(name), values) for name, values in sensitive_features.items()])
-    native = nw.from_native(sensitive_features, allow_series=True, pass_through=True)
+    native = _native(sensitive_features)
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if isinstance(native, nw.DataFrame):
@@ -141,6 +141,14 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
         "of labels per attribute."
     )
+
+
+def _native(values: Any) -> Any:
+    """Return a narwhals frame or series if `values` is one of any library, else `values`."""
+    if isinstance(values, np.ndarray | list | tuple | nw.Series | nw.DataFrame):
+        # narwhals would find the same, after a third of a millisecond of asking.
+        return values
+    return nw.from_native(values, allow_series=True, pass_through=True)
 
 
 def _not_empty(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -171,7 +179,7 @@ def _as_array(values: Any) -> AnyArray:
 
 
 def _code_column(name: str, values: Any) -> _Column:
-    series = nw.from_native(values, series_only=True, pass_through=True)
+    series = _native(values)
     if not isinstance(series, nw.Series):
         array = _as_array(values)
         if array.ndim != 1:
