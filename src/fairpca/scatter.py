@@ -3,8 +3,8 @@
 The safe way is by blocks: copy a block into a float64 buffer, centre it on its own mean, square
 it, and merge blocks by the pairwise update of Chan, Golub and LeVeque. Squaring first and
 subtracting ``m mean mean.T`` afterwards loses every digit once the mean is large against the
-spread; it is used only where it is measured to cost at most one digit, because it needs no copy of
-the rows at all.
+spread; it is used only where it is checked to cost at most a digit or two, because it needs no
+copy of the rows at all.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from scipy.linalg.blas import dsyrk
 
 from fairpca.arrays import AnyArray, FloatArray, IntArray, is_sparse
 
-# A block of about this many entries stays in the last-level cache and feeds BLAS well.
-_BLOCK_ENTRIES = 700_000
-# Squared mean over variance up to which centring may follow the squaring: one digit.
-_SAFE_OFFSET = 10.0
+# A block of about this many entries feeds BLAS well and is little memory.
+_BLOCK_ENTRIES = 3_000_000
+# Squared mean over variance up to which centring may follow the squaring: less than two digits.
+_SAFE_OFFSET = 50.0
+# Rows looked at before deciding whether to try.
+_SAMPLE_ROWS = 512
 # A difference keeps its digits while it is at least this share of what it is taken from.
 _SAFE_SHARE = 1 / 64
 # From this many columns on BLAS itself keeps every core busy.
@@ -74,7 +76,7 @@ def group_scatter(
     count = np.bincount(codes, minlength=n_cells)
     sets = _row_sets(codes, count)
     found: dict[int, _Moments] = {}
-    if sample_weight is None and _is_plain(rows):
+    if sample_weight is None and _is_plain(rows) and _looks_safe(rows):
         found = _squared_first(rows, sets)
     for cell, picks in sets.items():
         if cell not in found:
@@ -106,6 +108,15 @@ def _is_plain(rows: Any) -> bool:
         and rows.dtype == np.float64
         and (rows.flags.c_contiguous or rows.flags.f_contiguous)
     )
+
+
+def _looks_safe(rows: FloatArray) -> bool:
+    """Whether a sample of rows promises that squaring first will pass its check.
+
+    Failing that check afterwards would mean squaring everything twice.
+    """
+    sample = rows[:: max(len(rows) // _SAMPLE_ROWS, 1)]
+    return bool(np.all(sample.mean(axis=0) ** 2 <= 0.7 * _SAFE_OFFSET * sample.var(axis=0)))
 
 
 def _squared_first(rows: FloatArray, sets: dict[int, slice | IntArray]) -> dict[int, _Moments]:
@@ -145,24 +156,41 @@ def _subtraction_pays(rest: int, largest: int, n: int) -> bool:
 
 def _products(rows: FloatArray, sets: list[slice | IntArray]) -> list[_Moments | None]:
     """Return the moments of each set, None where squaring first is not safe."""
+    if rows.shape[1] >= _BLAS_THREADS_FROM:
+        return [_centred_afterwards(*_wide_product(rows, picks), picks) for picks in sets]
+    return _narrow_products(rows, sets)
+
+
+def _wide_product(rows: FloatArray, picks: slice | IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return sums and products of many columns; BLAS keeps every core busy with them."""
     n = rows.shape[1]
-    # BLAS leaves tall and narrow products on one core: cut them and use the other cores too. The
-    # cuts do not depend on the number of threads, so neither does the result.
-    narrow = n < _BLAS_THREADS_FROM
-    parts = [
-        (i, part)
-        for i, picks in enumerate(sets)
-        for part in _cut(picks, block_rows(n) if narrow or not isinstance(picks, slice) else None)
-    ]
+    if isinstance(picks, slice):
+        view = rows[picks]
+        return np.einsum("ij->j", view), view.T @ view
+    buffer = np.empty((min(block_rows(n), len(picks)), n))
+    sums, product = np.zeros(n), np.zeros((n, n), order="F")
+    for part in _cut(picks, len(buffer)):
+        block = buffer[: len(part)]
+        _gather(rows, part, block)
+        sums += np.einsum("ij->j", block)
+        product = dsyrk(1.0, block.T, beta=1.0, c=product, overwrite_c=1)
+    return sums, _mirrored(product)
+
+
+def _narrow_products(rows: FloatArray, sets: list[slice | IntArray]) -> list[_Moments | None]:
+    """Moments of few columns, cut into parts for several threads.
+
+    BLAS leaves tall and narrow products on one core. The cuts do not depend on the number of
+    threads, so neither does the result.
+    """
+    n = rows.shape[1]
+    step = block_rows(n)
+    parts = [(i, part) for i, picks in enumerate(sets) for part in _cut(picks, step)]
     results: list[Any] = [None] * len(parts)
     queue = iter(range(len(parts)))
 
     def work() -> None:
-        buffer = (
-            np.empty((block_rows(n), n))
-            if any(not isinstance(part, slice) for _, part in parts)
-            else np.empty((0, n))
-        )
+        buffer = np.empty((step, n))
         for j in queue:
             part = parts[j][1]
             block = rows[part] if isinstance(part, slice) else buffer[: len(part)]
@@ -173,7 +201,7 @@ def _products(rows: FloatArray, sets: list[slice | IntArray]) -> list[_Moments |
             results[j] = np.einsum("ij->j", block), block.T @ block
 
     helpers = []
-    if narrow and len(rows) * n >= _THREADS_FROM_ENTRIES:
+    if len(rows) * n >= _THREADS_FROM_ENTRIES:
         count = min(available_threads(), len(parts)) - 1
         helpers = [threading.Thread(target=work) for _ in range(count)]
     for helper in helpers:
@@ -181,23 +209,24 @@ def _products(rows: FloatArray, sets: list[slice | IntArray]) -> list[_Moments |
     work()
     for helper in helpers:
         helper.join()
-    return [
-        _centred_afterwards([r for (i, _), r in zip(parts, results, strict=True) if i == j], picks)
-        for j, picks in enumerate(sets)
-    ]
+    found = []
+    for j, picks in enumerate(sets):
+        mine = [result for (i, _), result in zip(parts, results, strict=True) if i == j]
+        sums, products = (np.sum(values, axis=0) for values in zip(*mine, strict=True))
+        found.append(_centred_afterwards(sums, products, picks))
+    return found
 
 
 def _centred_afterwards(
-    results: list[tuple[FloatArray, FloatArray]], picks: slice | IntArray
+    sums: FloatArray, product: FloatArray, picks: slice | IntArray
 ) -> _Moments | None:
     m = _length(picks)
-    mean = np.sum([sums for sums, _ in results], axis=0) / m
-    total = np.sum([product for _, product in results], axis=0)
-    variance = np.diag(total) / m - mean**2
+    mean = sums / m
+    variance = np.diag(product) / m - mean**2
     if not np.all(mean**2 <= _SAFE_OFFSET * variance):
         return None
-    total -= np.outer(m * mean, mean)
-    return _Moments(float(m), mean, total)
+    product -= np.outer(m * mean, mean)
+    return _Moments(float(m), mean, product)
 
 
 def available_threads() -> int:
@@ -213,14 +242,12 @@ def _length(picks: slice | IntArray) -> int:
     return picks.stop - picks.start if isinstance(picks, slice) else len(picks)
 
 
-def _cut(picks: slice | IntArray, step: int | None) -> Iterator[Any]:
+def _cut(picks: slice | IntArray, step: int) -> Iterator[Any]:
     """Cut rows into parts of at most `step`."""
     if isinstance(picks, slice):
-        step = step or max(_length(picks), 1)
         for start in range(picks.start, picks.stop, step):
             yield slice(start, min(start + step, picks.stop))
     else:
-        step = step or len(picks)
         for start in range(0, len(picks), step):
             yield picks[start : start + step]
 
