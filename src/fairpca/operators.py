@@ -196,7 +196,9 @@ class OperatorOracle(ProductOracle):
             out[g] += np.outer(shift, shift @ columns)
         return np.asarray(out)
 
-    def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
         n = self.n_features
@@ -212,7 +214,7 @@ class OperatorOracle(ProductOracle):
         if r >= n - 1:
             return full_pairs(symmetric(product(np.eye(n)))).head(r)
         try:
-            return krylov_pairs(product, n, r, start)
+            return krylov_pairs(product, n, r, start, rough=rough)
         except ArpackError as error:
             raise RuntimeError(
                 f"the leading {r} eigenvectors did not converge; ask for fewer components, or "

@@ -45,8 +45,13 @@ class Oracle(Protocol):
     scale: float
     n_eigen: int
 
-    def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
-        """Return the `r` leading eigenpairs of ``sum_i weights[i] S_i``."""
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
+        """Return the `r` leading eigenpairs of ``sum_i weights[i] S_i``.
+
+        Rough ones are cheaper and good for their directions only: no bound may rest on them.
+        """
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group, shape (k, n, q)."""
@@ -111,10 +116,13 @@ class DenseOracle(ProductOracle):
         self.n_eigen += 1
         return full_pairs(self.combine(weights))
 
-    def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
-        return leading_pairs(self.combine(weights), r, method=self.method, start=start)
+        matrix = self.combine(weights)
+        return leading_pairs(matrix, r, method=self.method, start=start, rough=rough)
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
@@ -128,11 +136,17 @@ def full_pairs(matrix: FloatArray) -> EigenPairs:
 
 
 def leading_pairs(
-    matrix: FloatArray, r: int, *, method: str = "auto", start: FloatArray | None = None
+    matrix: FloatArray,
+    r: int,
+    *,
+    method: str = "auto",
+    start: FloatArray | None = None,
+    rough: bool = False,
 ) -> EigenPairs:
     """Return the `r` leading eigenpairs by the cheapest driver for this size.
 
-    `start` is a basis near the answer; its sum is the Krylov method's first vector.
+    `start` is a basis near the answer; its sum is the Krylov method's first vector. Rough pairs
+    come in single precision, or from a short Krylov iteration.
     """
     n = len(matrix)
     krylov = method == "krylov" or (
@@ -140,20 +154,28 @@ def leading_pairs(
     )
     if krylov and r < n - 1:
         try:
-            return krylov_pairs(matrix.__matmul__, n, r, start)
+            return krylov_pairs(matrix.__matmul__, n, r, start, rough=rough)
         except scipy.sparse.linalg.ArpackError:
             # No convergence: the dense driver below always answers.
             pass
     if n <= FULL_BELOW or r > n // 2:
         return full_pairs(matrix).head(r)
     values, vectors = scipy.linalg.eigh(
-        matrix, subset_by_index=(n - r, n - 1), driver="evr", check_finite=False
+        matrix.astype(np.float32) if rough else matrix,
+        subset_by_index=(n - r, n - 1),
+        driver="evr",
+        check_finite=False,
     )
-    return EigenPairs(values[::-1], vectors[:, ::-1])
+    return EigenPairs(values[::-1].astype(float), vectors[:, ::-1].astype(float))
 
 
 def krylov_pairs(
-    product: Callable[[FloatArray], FloatArray], n: int, r: int, start: FloatArray | None = None
+    product: Callable[[FloatArray], FloatArray],
+    n: int,
+    r: int,
+    start: FloatArray | None = None,
+    *,
+    rough: bool = False,
 ) -> EigenPairs:
     """Return the `r` leading eigenpairs of a positive semidefinite matrix known by its products.
 
@@ -170,6 +192,8 @@ def krylov_pairs(
         With r < n.
     start : ndarray of shape (n, r), optional
         A basis near the answer; its sum is the first vector.
+    rough : bool
+        Stop early and skip the search: for directions only.
 
     Raises
     ------
@@ -180,7 +204,9 @@ def krylov_pairs(
     if not np.any(product(first[:, None])):
         # The zero matrix, which ARPACK refuses: every direction is as good as any other.
         return EigenPairs(np.zeros(r), np.eye(n, r))
-    values, vectors = _arpack(product, n, r, first, tol=0)
+    values, vectors = _arpack(product, n, r, first, tol=1e-5 if rough else 0)
+    if rough:
+        return EigenPairs(values, vectors)
     for attempt in range(r):
         image = product(vectors)
         values, rotation = np.linalg.eigh(symmetric(vectors.T @ image))

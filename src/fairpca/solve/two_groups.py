@@ -25,8 +25,8 @@ from fairpca.solve.solution import Solution
 
 # Newton is cheap enough to be driven to rounding; this is where it may stop before.
 _CLOSED = 1e-14
-# Small problems up to this size are solved once more for the last digits of the subspace.
-_POLISH_WIDTH = 320
+# Relative gaps at which a decomposition is worth its directions only, and at which it suffices.
+_WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
 
 
 @dataclass(frozen=True)
@@ -103,18 +103,34 @@ def _solve_in_subspace(
         if oracle.n_eigen >= max_iter:
             return best, "max_iter reached", history
         weights = np.array([best.t, 1 - best.t])
-        pairs = oracle.leading(weights, r, start=best.basis)
-        bound = max(bound, problem.phi(weights, pairs))
+        # While the gap is wide a decomposition serves for its directions only.
+        first = not history and space.width < oracle.n_features
+        rough = first and problem.certificate(bound, best.value).gap > _WIDE_GAP
+        pairs = oracle.leading(weights, r, start=best.basis, rough=rough)
+        if not rough:
+            bound = max(bound, problem.phi(weights, pairs))
         best = replace(best, bound=bound)
         history.append({"t": best.t, "value": best.value, "bound": bound, "width": space.width})
-        closed = problem.certificate(bound, best.value).gap <= tol
-        # A gap of 1e-10 leaves the subspace known to 1e-5 only; while it is cheap, the directions
-        # just computed are worth one more small solve, which squares that error.
-        if closed and space.width > _POLISH_WIDTH:
-            return best, "gap closed", history
-        if not space.widen(pairs.vectors[:, :r]):
-            reason = "gap closed" if closed else "no new direction at working precision"
-            return best, reason, history
+        gap = problem.certificate(bound, best.value).gap
+        if not rough and gap <= _NARROW_GAP:
+            # The answer lies between the basis found and the eigenvectors just computed: one more
+            # solve in their span, much narrower than all that was seen, squares the error of both.
+            best = _between(problem, best, pairs.vectors[:, :r])
+            if problem.certificate(bound, best.value).gap <= tol:
+                return best, "gap closed", history
+        if not space.widen(pairs.vectors[:, :r]) and not rough:
+            return best, "no new direction at working precision", history
+
+
+def _between(problem: Problem, best: _Best, columns: FloatArray) -> _Best:
+    """Return the better of `best` and the optimum in the span of it and `columns`."""
+    space = Compression(problem)
+    space.widen(best.basis)
+    space.widen(columns)
+    found, _ = _NewtonSearch(space.problem()).run(None, max_iter=50)
+    if found.value > best.value:
+        return best
+    return replace(best, basis=space.basis @ found.basis, value=found.value, spread=found.spread)
 
 
 class _NewtonSearch:
