@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.solve.many_groups import solve_many_groups, solve_with_extra_components
+from fairpca.solve.many_groups import solve_many_groups
 from fairpca.solve.paper import solve_paper
 from fairpca.solve.problem import Problem
 from fairpca.solve.solution import Solution
@@ -59,12 +57,14 @@ def solve_problem(
         return solve_paper(problem, tol=tol, max_iter=max_iter)
     if k == 2:
         return solve_two_groups(problem, tol=tol, max_iter=max_iter)
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "random_state": random_state}
-    solution = solve_many_groups(problem, start=start, **options)
-    if solution.certificate.optimal or max_extra_components == 0:
-        return solution
-    wider = solve_with_extra_components(problem, **options)
-    return wider if len(wider.components) <= r + max_extra_components else solution
+    return solve_many_groups(
+        problem,
+        tol=tol,
+        max_iter=max_iter,
+        random_state=random_state,
+        start=start,
+        max_extra_components=max_extra_components,
+    )
 
 
 def _solve_full_rank(problem: Problem) -> Solution:

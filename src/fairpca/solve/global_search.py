@@ -1,0 +1,290 @@
+"""A proof for small problems that the dual alone cannot give: branch and bound.
+
+All subspaces are covered by cells (`cells`). On a cell ``<P, P_centre> >= r - radius`` holds, one
+more linear condition on P, so for any weights t on the simplex and any multiplier tau >= 0
+
+    t . offsets + tau (r - radius) - (sum of the r largest eigenvalues of A(t) + tau P_centre)
+
+is a lower bound on the worst loss of every basis in the cell. Near a centre all losses are
+linear in P up to the radius, so the bound tightens as cells are halved. Good multipliers are found
+by a few barrier steps for many cells at once; the bound is valid for any, good or not, and
+what is known after any number of cells is the least bound of those still open.
+
+What stops it is the dimension r (n - r) of the space of subspaces: near a minimiser the number of
+open cells grows like a constant to that power. Two and three dimensions close to 1e-8 in well
+under a second and in a few, four often do; from there on the bound rises above the dual one but
+rarely meets the value, and from `MAX_DIMENSION` on the search is not begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairpca.arrays import FloatArray, expand, span
+from fairpca.solve.cells import Cells, cover
+from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.problem import Problem
+from fairpca.solve.refine import descend
+
+MAX_DIMENSION = 4
+# Up to here it is worth looking for a smaller common range.
+_MAX_FEATURES = 50
+# Cells times multipliers: a few seconds at most.
+_EFFORT = 100_000
+_BATCH = 256
+_SHRINK = 0.15
+_MAX_STEPS = 60
+# Newton decrement from which a path is begun anew instead of continued from the parent's.
+_FAR = 5.0
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What the search proved: a lower bound, the best basis, and how many cells it took."""
+
+    bound: float
+    basis: FloatArray
+    value: float
+    cells: int
+
+
+def raise_bound(
+    problem: Problem, basis: FloatArray, weights: FloatArray, bound: float, *, tol: float
+) -> Searched | None:
+    """Search if the problem, or what is left of it in the groups' common range, is small enough.
+
+    Parameters are those of `search`; None means that it was not begun.
+    """
+    n, r = problem.oracle.n_features, problem.n_components
+    if r * (n - r) <= MAX_DIMENSION:
+        return search(problem, basis, weights, bound, tol=tol)
+    common = _common_range(problem) if n <= _MAX_FEATURES else None
+    if common is None or not r * (common.shape[1] - r) <= MAX_DIMENSION:
+        return None
+    oracle = DenseOracle(problem.oracle.project(common))
+    oracle.scale = problem.oracle.scale
+    inside = Problem(oracle, problem.offsets, r)
+    # Leaving the common range never helps, so the best known basis may as well lie in it.
+    within = common.T @ basis
+    start = expand(span(within), np.eye(common.shape[1]))[:, :r]
+    found = search(inside, start, weights, bound, tol=tol)
+    if found.value >= float(problem.losses(basis).max()):
+        return replace(found, basis=basis)
+    return replace(found, basis=common @ found.basis)
+
+
+def _common_range(problem: Problem) -> FloatArray | None:
+    """Return a basis of the space outside which no group has variance, if it is a proper one.
+
+    For covariances the best subspace lies in it: what a projector keeps outside is nothing, and
+    its part inside is dominated by a projector of the same rank.
+    """
+    oracle = problem.oracle
+    assert isinstance(oracle, DenseOracle)
+    k, r = oracle.n_groups, problem.n_components
+    pairs = oracle.full(np.full(k, 1.0 / k))
+    rank = int(np.count_nonzero(pairs.values > problem.resolution / k))
+    inside, outside = pairs.vectors[:, :rank], pairs.vectors[:, rank:]
+    if not r < rank < oracle.n_features:
+        return None
+    left = float(np.abs(oracle.apply(outside)).max())
+    least = float(np.linalg.eigvalsh(oracle.project(inside)).min())
+    # A matrix with negative eigenvalues is no covariance, and the argument fails.
+    return inside if left <= problem.resolution and least >= -problem.resolution else None
+
+
+def search(
+    problem: Problem,
+    basis: FloatArray,
+    weights: FloatArray,
+    bound: float,
+    *,
+    tol: float,
+    max_cells: int | None = None,
+) -> Searched:
+    """Raise the lower bound of a small problem, or find a better basis.
+
+    Parameters
+    ----------
+    problem : Problem
+        On a `DenseOracle`, r (n - r) small.
+    basis : ndarray of shape (n, r)
+        The best basis known.
+    weights : ndarray of shape (k,)
+        Optimal dual weights.
+    bound : float
+        The dual bound.
+    tol : float
+        Relative gap at which to stop.
+    max_cells : int, optional
+        Most cells that get a bound of their own.
+    """
+    oracle, r = problem.oracle, problem.n_components
+    assert isinstance(oracle, DenseOracle)
+    max_cells = max_cells or _EFFORT // (oracle.n_groups + 1)
+    value = float(problem.losses(basis).max())
+    bounds = CellBounds(problem)
+    cells = _with_start(cover(oracle.n_features, r, oracle.n_groups + 1), weights, bounds.scale)
+    used, proven, fresh = 0, np.inf, cells
+    while True:
+        goal = value - max(tol * abs(value), problem.resolution)
+        fresh = bounds.improved(fresh, bound, goal)
+        used += len(fresh)
+        cells = fresh if used == len(fresh) else _joined(cells, fresh)
+        closed = cells.bound >= goal
+        proven = min(proven, float(cells.bound[closed].min(initial=np.inf)))
+        cells = cells.take(np.flatnonzero(~closed))
+        if not len(cells) or used >= max_cells:
+            break
+        order = np.argsort(cells.bound, kind="stable")
+        fresh, cells = cells.take(order[:_BATCH]), cells.take(order[_BATCH:])
+        # The centre of the least bounded cell is the likeliest place for a better basis.
+        found = descend(problem, fresh.take(np.array([0])).bases(r)[0], weights, value)
+        if found.value < value:
+            basis, value = found.basis, found.value
+        # Few cells at a time would be all overhead: cut them along several sides at once.
+        for _ in range(fresh.half.shape[1]):
+            fresh = fresh.halved()
+            if len(fresh) >= _BATCH:
+                break
+    proven = min(proven, value, float(cells.bound.min(initial=np.inf)))
+    return Searched(max(bound, proven), basis, value, used)
+
+
+def _with_start(cells: Cells, weights: FloatArray, scale: float) -> Cells:
+    k = len(weights)
+    even = 0.9 * weights + 0.1 / k
+    multipliers = np.tile(np.append(even, scale), (len(cells), 1))
+    return Cells(cells.order, cells.centre, cells.half, cells.bound, multipliers)
+
+
+def _joined(one: Cells, other: Cells) -> Cells:
+    return Cells(
+        np.concatenate([one.order, other.order]),
+        np.concatenate([one.centre, other.centre]),
+        np.concatenate([one.half, other.half]),
+        np.concatenate([one.bound, other.bound]),
+        np.concatenate([one.multipliers, other.multipliers]),
+    )
+
+
+class CellBounds:
+    """Bounds of many cells at once by the reduced barrier of `barrier`, one more multiplier."""
+
+    def __init__(self, problem: Problem) -> None:
+        oracle = problem.oracle
+        assert isinstance(oracle, DenseOracle)
+        self.matrices = oracle.covariances
+        self.offsets = problem.offsets
+        self.r, self.n, self.k = problem.n_components, oracle.n_features, oracle.n_groups
+        self.scale = float(np.abs(np.linalg.eigvalsh(self.matrices)).max()) or 1.0
+
+    def improved(self, cells: Cells, floor: float, goal: float) -> Cells:
+        """Return the cells with bounds and multipliers of their own, never worse than before.
+
+        A cell is left alone as soon as its bound reaches `goal`.
+        """
+        radii = np.maximum(cells.radii(self.r), 1e-14)
+        bases = cells.bases(self.r)
+        centres = bases @ np.swapaxes(bases, 1, 2)
+        # Over a cell the losses vary like its size and are linear up to its square: a fresh path
+        # begins at the first, and every path ends below the second.
+        end = 0.02 * radii * self.scale / (2 * self.n + self.k)
+        start = np.maximum(0.1 * np.sqrt(radii) * self.scale, end)
+        fresh = np.empty_like(cells.multipliers)
+        fresh[:, : self.k] = 1.0 / self.k
+        fresh[:, self.k] = 0.3 * self.scale / np.sqrt(radii)
+        x, mu = np.maximum(cells.multipliers, 1e-12), np.minimum(8.0 * end, start)
+        best, kept = np.maximum(cells.bound, floor), cells.multipliers.copy()
+        left = np.arange(len(cells))
+        for iteration in range(_MAX_STEPS):
+            moved, decrement, phi = self._step(x[left], mu[left], radii[left], centres[left])
+            better = phi > best[left]
+            best[left[better]], kept[left[better]] = phi[better], x[left[better]]
+            if iteration == 0:
+                # Too far from the parent's point of the path: begin anew.
+                far = decrement > _FAR
+                moved[far], mu[far], decrement[far] = fresh[far], start[far], np.inf
+            x[left] = moved
+            near = decrement < 1
+            done = (near & (mu[left] <= end[left])) | (best[left] >= goal)
+            left, shrinking = left[~done], left[near]
+            mu[shrinking] = np.maximum(_SHRINK * mu[shrinking], end[shrinking])
+            if not len(left):
+                break
+        return Cells(cells.order, cells.centre, cells.half, best, kept)
+
+    def _combined(self, x: FloatArray, centres: FloatArray) -> FloatArray:
+        weighted = np.tensordot(x[:, : self.k], self.matrices, axes=1)
+        return np.asarray(weighted + x[:, self.k, None, None] * centres)
+
+    def _bound(self, x: FloatArray, values: FloatArray, radii: FloatArray) -> FloatArray:
+        """The bound at multipliers x from the eigenvalues there, less what rounding may hide."""
+        level = x[:, : self.k] @ self.offsets + x[:, self.k] * (self.r - radii)
+        rounding = 8 * self.n * np.finfo(float).eps * (np.abs(values).max(axis=1) * self.r)
+        return np.asarray(level - values[:, self.n - self.r :].sum(axis=1) - rounding)
+
+    def _step(
+        self, x: FloatArray, mu: FloatArray, radii: FloatArray, centres: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """One damped Newton step for every cell; with it its decrement and the bound before."""
+        m, k, n = len(x), self.k, self.n
+        values, vectors = np.linalg.eigh(self._combined(x, centres))
+        p, v = _occupations(values, mu, self.r)
+        turned = np.empty((m, k + 1, n, n))
+        adjoint = np.swapaxes(vectors, 1, 2)
+        turned[:, :k] = adjoint[:, None] @ self.matrices @ vectors[:, None]
+        turned[:, k] = adjoint @ centres @ vectors
+        diagonals = np.diagonal(turned, axis1=2, axis2=3)
+        offsets = np.empty((m, k + 1))
+        offsets[:, :k], offsets[:, k] = self.offsets, self.r - radii
+        gradient = offsets - np.einsum("mka,ma->mk", diagonals, p)
+        omega = 1.0 / (1.0 / (p[:, :, None] * p[:, None]) + 1.0 / (v[:, :, None] * v[:, None]))
+        flat = turned.reshape(m, k + 1, n * n)
+        hessian = (flat * omega.reshape(m, 1, -1)) @ np.swapaxes(flat, 1, 2)
+        own = np.diagonal(omega, axis1=1, axis2=2)
+        mean = np.einsum("mka,ma->mk", diagonals, own)
+        hessian -= mean[:, :, None] * mean[:, None] / own.sum(axis=1)[:, None, None]
+        hessian = hessian / mu[:, None, None] * x[:, :, None] * x[:, None]
+        system = np.zeros((m, k + 2, k + 2))
+        system[:, : k + 1, : k + 1] = hessian + mu[:, None, None] * np.eye(k + 1)
+        size = np.abs(system).max(axis=(1, 2))
+        system[:, :k, k + 1] = system[:, k + 1, :k] = size[:, None] * x[:, :k]
+        right = np.zeros((m, k + 2))
+        right[:, : k + 1] = x * gradient + mu[:, None]
+        step = np.linalg.solve(system, right[:, :, None])[:, : k + 1, 0]
+        squared = np.einsum("mi,mi->m", step, right[:, : k + 1])
+        decrement = np.sqrt(np.maximum(squared, 0.0) / mu)
+        length = np.where(decrement > 1, 1.0 / (1.0 + decrement), 1.0)
+        lowest = np.minimum(step.min(axis=1), -1e-300)
+        length = np.minimum(length, 0.9 / -lowest)
+        moved = x * (1.0 + length[:, None] * step)
+        moved[:, :k] /= moved[:, :k].sum(axis=1, keepdims=True)
+        return moved, decrement, self._bound(x, values, radii)
+
+
+def _occupations(values: FloatArray, mu: FloatArray, r: int) -> tuple[FloatArray, FloatArray]:
+    """Occupations of the barrier's P and their complements; eigenvalues ascend here."""
+    n = values.shape[1]
+    low, high = values[:, 0] - 2 * mu * n, values[:, -1] + 2 * mu * n
+    level = 0.5 * (values[:, n - r - 1] + values[:, n - r])
+    for _ in range(60):
+        a = (level[:, None] - values) / mu[:, None]
+        upper = np.abs(a) + np.sqrt(a * a + 4.0)
+        small, large = 2.0 / (upper + 2.0), upper / (upper + 2.0)
+        p, v = np.where(a >= 0, small, large), np.where(a >= 0, large, small)
+        excess, deficit = p[:, : n - r].sum(axis=1), v[:, n - r :].sum(axis=1)
+        # In logarithms the two sides are nearly straight lines, and Newton needs few steps.
+        residual = np.log(excess / deficit)
+        low, high = np.where(residual > 0, level, low), np.where(residual > 0, high, level)
+        slopes = 1.0 / (p**-2 + v**-2)
+        slope = slopes[:, : n - r].sum(axis=1) / excess + slopes[:, n - r :].sum(axis=1) / deficit
+        step = level + mu * residual / slope
+        settled = (np.abs(residual) <= 1e-9) | (np.abs(step - level) <= 1e-15 * np.abs(level))
+        if np.all(settled):
+            break
+        inside = (step > low) & (step < high)
+        level = np.where(settled, level, np.where(inside, step, 0.5 * (low + high)))
+    return p, v
