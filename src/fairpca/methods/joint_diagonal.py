@@ -1,0 +1,227 @@
+"""Rathore and Manwani 2025: one orthogonal basis that nearly diagonalises every group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.optimize
+
+from fairpca.arrays import FloatArray, IntArray
+from fairpca.checks import check_choice
+from fairpca.methods.base import CENTERS, PublishedMethod, check_limits
+from fairpca.metrics import own_variance
+
+
+@dataclass(frozen=True)
+class JointBasis:
+    """A common basis and how well it works.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n, n)
+        Orthogonal.
+    matrices : ndarray of shape (k, n, n)
+        The matrices in that basis.
+    sweeps : int
+    converged : bool
+    """
+
+    vectors: FloatArray
+    matrices: FloatArray
+    sweeps: int
+    converged: bool
+
+    @property
+    def off_diagonal_share(self) -> float:
+        """Squares off the diagonal over all squares."""
+        total = float(np.sum(self.matrices**2))
+        on = float(np.sum(np.einsum("kii->ki", self.matrices) ** 2))
+        return (total - on) / total if total > 0 else 0.0
+
+
+def joint_diagonalise(
+    matrices: FloatArray, *, tol: float = 1e-10, max_sweeps: int = 100
+) -> JointBasis:
+    """Rotate symmetric matrices towards diagonal form by Jacobi angles.
+
+    Each sweep visits every pair of axes once, in rounds of disjoint pairs that are turned at the
+    same time.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (k, n, n)
+    tol : float
+        Stop when the largest sine of a sweep is below.
+    max_sweeps : int
+    """
+    n = matrices.shape[1]
+    turned, vectors = matrices.copy(), np.eye(n)
+    rounds = _disjoint_pairs(n)
+    for sweep in range(1, max_sweeps + 1):
+        largest = 0.0
+        for p, q in rounds:
+            c, s = _angles(turned, p, q)
+            largest = max(largest, float(np.abs(s).max(initial=0.0)))
+            _rotate(turned, p, q, c, s)
+            _rotate(np.swapaxes(turned, 1, 2), p, q, c, s)
+            _rotate(vectors[None], p, q, c, s)
+        if largest < tol:
+            return JointBasis(vectors, turned, sweep, True)
+    return JointBasis(vectors, turned, max_sweeps, False)
+
+
+def _disjoint_pairs(n: int) -> list[tuple[IntArray, IntArray]]:
+    """Return rounds of a tournament: every pair of axes meets once, each axis once a round."""
+    players = list(range(n + n % 2))
+    rounds = []
+    for _ in range(len(players) - 1):
+        half = len(players) // 2
+        pairs = np.sort(np.array([players[:half], players[: half - 1 : -1]]), axis=0)
+        # With an odd number of axes one of them rests.
+        pairs = pairs[:, pairs[1] < n]
+        rounds.append((pairs[0], pairs[1]))
+        players = [players[0], players[-1], *players[1:-1]]
+    return rounds
+
+
+def _angles(matrices: FloatArray, p: IntArray, q: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return cosines and sines of the rotations that diagonalise the pairs best."""
+    difference = matrices[:, p, p] - matrices[:, q, q]
+    coupling = 2 * matrices[:, p, q]
+    on = np.sum(difference**2 - coupling**2, axis=0)
+    off = 2 * np.sum(difference * coupling, axis=0)
+    theta = 0.5 * np.arctan2(off, on + np.hypot(on, off))
+    return np.cos(theta), np.sin(theta)
+
+
+def _rotate(matrices: FloatArray, p: IntArray, q: IntArray, c: FloatArray, s: FloatArray) -> None:
+    """Turn columns p and q of every matrix, in place."""
+    first, second = matrices[:, :, p], matrices[:, :, q]
+    matrices[:, :, p] = c * first + s * second
+    matrices[:, :, q] = c * second - s * first
+
+
+class JointDiagonalPCA(PublishedMethod):
+    """PCA in a basis common to all groups, by joint diagonalisation (Rathore and Manwani, 2025).
+
+    Finds one orthogonal basis in which the covariances of all groups are as diagonal as possible
+    and keeps r of its directions: Flury's common principal components. A baseline.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Rank r; None keeps all.
+    order : {"mean", "loss"}, default="mean"
+        Keep the directions with the largest variance averaged over groups, or the r directions
+        with the least worst loss among all choices (an integer program).
+    tol : float, default=1e-10
+        Stop when no rotation of a sweep has a larger sine.
+    max_iter : int, default=100
+        Most sweeps.
+    center : {"group", "global", "none"}, default="group"
+        Second moments are about each group's own mean, the overall mean, or zero.
+
+    Attributes
+    ----------
+    basis_ : ndarray of shape (n_features_in_, n_features_in_)
+        The whole common basis, columns by decreasing mean variance.
+    off_diagonal_share_ : float
+        Squares left off the diagonal, over all squares.
+    components_ : ndarray of shape (n_components_, n_features_in_)
+        Rows of the common basis; for "mean" those of a smaller rank come first.
+    mean_, group_losses_, group_errors_, ...
+        As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
+    n_iter_ : int
+        Sweeps.
+    center_ : str
+        What the second moments are about.
+
+    Notes
+    -----
+    A common basis does not make losses equal: that takes directions which mix its axes. For
+    covariances diag(1, 0) and diag(0, 1) and one component the worst loss here is 1, the optimum
+    1/2.
+
+    References
+    ----------
+    V. Rathore, N. Manwani. Achieving Fair PCA Using Joint Eigenvalue Decomposition.
+    arXiv:2502.16933, 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.methods import JointDiagonalPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(size=(80, 3)) * [3, 1, 2], rng.normal(size=(20, 3)) * [1, 3, 2]])
+    >>> model = JointDiagonalPCA(2).fit(X, sensitive_features=[0] * 80 + [1] * 20)
+    >>> model.off_diagonal_share_ < 0.01
+    True
+    """
+
+    notion: ClassVar[str] = "common basis"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        order: str = "mean",
+        tol: float = 1e-10,
+        max_iter: int = 100,
+        center: str = "group",
+    ) -> None:
+        self.n_components = n_components
+        self.order = order
+        self.tol = tol
+        self.max_iter = max_iter
+        self.center = center
+
+    def fit(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> JointDiagonalPCA:
+        """Fit the projection; arguments as in `fairpca.FairPCA.fit`."""
+        check_choice("order", self.order, ("mean", "loss"))
+        check_choice("center", self.center, CENTERS)
+        check_limits(self.tol, self.max_iter)
+        sample = self._sample(X, sensitive_features, sample_weight)
+        covariances = sample.second_moments(self.center)
+        r = self._rank(covariances.shape[1])
+        joint = joint_diagonalise(covariances, tol=self.tol, max_sweeps=self.max_iter)
+        kept = np.einsum("kii->ki", joint.matrices)
+        order = np.argsort(-kept.mean(axis=0), kind="stable")
+        chosen = order[:r]
+        if self.order == "loss":
+            chosen = _least_worst(kept, own_variance(covariances, r), r)
+        return self._record(
+            joint.vectors[:, chosen],
+            sample,
+            rotate=False,
+            center_=self.center,
+            basis_=joint.vectors[:, order],
+            off_diagonal_share_=joint.off_diagonal_share,
+            n_iter_=joint.sweeps,
+            stop_reason_="rotations settled" if joint.converged else "max_iter reached",
+        )
+
+
+def _least_worst(kept: FloatArray, own: FloatArray, r: int) -> IntArray:
+    """Return the r directions with the least worst loss, by an integer program."""
+    k, n = kept.shape
+    unit = max(float(own.max()), np.finfo(float).tiny)
+    found = scipy.optimize.milp(
+        np.append(np.zeros(n), 1.0),
+        constraints=[
+            scipy.optimize.LinearConstraint(np.append(np.ones(n), 0.0)[None], r, r),
+            scipy.optimize.LinearConstraint(
+                np.hstack([kept / unit, np.ones((k, 1))]), own / unit, np.inf
+            ),
+        ],
+        integrality=np.append(np.ones(n, dtype=int), 0),
+        bounds=scipy.optimize.Bounds(np.zeros(n + 1), np.append(np.ones(n), np.inf)),
+        options={"mip_rel_gap": 0.0},
+    )
+    if found.x is None:  # pragma: no cover - every choice is feasible
+        raise RuntimeError(f"the choice of directions failed: {found.message}")
+    chosen = np.flatnonzero(found.x[:n] > 0.5)
+    return np.asarray(chosen[np.argsort(-kept[:, chosen].mean(axis=0), kind="stable")])

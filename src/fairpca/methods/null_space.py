@@ -1,0 +1,175 @@
+"""Kleindessner et al. 2023: PCA in the directions along which all group means agree."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.decomposition import KernelPCA
+
+from fairpca.arrays import FloatArray, complement, span, symmetric
+from fairpca.methods.base import PublishedMethod, Sample
+from fairpca.solve.eigen import full_pairs, leading_pairs
+
+# Differences of means below this share of the data's spread are rounding, not directions.
+_NO_GAP = 1e-12
+
+
+def mean_directions(sample: Sample) -> FloatArray:
+    """Return columns that span the differences of the groups' means."""
+    shifts = (sample.moments.mean - sample.total.mean[0]).T
+    spread = np.sqrt(np.trace(sample.covariance))
+    return np.asarray(shifts[:, np.linalg.norm(shifts, axis=0) > _NO_GAP * spread])
+
+
+def allowed_directions(forbidden: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of everything orthogonal to the columns of `forbidden`."""
+    return complement(span(forbidden))
+
+
+def leading_within(covariance: FloatArray, allowed: FloatArray, r: int) -> FloatArray:
+    """Return the PCA of rank r inside the span of an orthonormal basis."""
+    inner = symmetric(allowed.T @ covariance @ allowed)
+    return np.asarray(allowed @ leading_pairs(inner, r).vectors[:, :r])
+
+
+class NullSpaceFairPCA(PublishedMethod):
+    """Fair PCA in closed form: no linear function of the result correlates with the group.
+
+    PCA of all rows, restricted to directions along which the groups' means coincide (Kleindessner
+    et al., 2023). As cheap as PCA, any number of groups. Optionally also the directions are
+    left out along which the groups' covariances differ most, and rows can be mapped by a kernel
+    first.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Rank r, at most the number of directions left; None keeps all of these.
+    n_kept_directions : int or None, default=None
+        Keep this many of the directions with equal means, those along which covariances differ
+        least (the authors' "fair PCA-S", who keep 50 % or 85 % of n). At least r are kept. None
+        keeps all. With more than two groups the differences of all pairs count, squared.
+    kernel : {None, "linear", "poly", "rbf", "sigmoid", "cosine"}, default=None
+        Map rows by this kernel first, as `sklearn.decomposition.KernelPCA` does. The cost is
+        then cubic in the number of rows.
+    gamma, degree, coef0 : float, default=None, 3, 1
+        Of the kernel. gamma None is ``1 / (n var(X))``.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n)
+        Orthonormal rows. With a kernel their columns are the coordinates of `kernel_map_`.
+    mean_gap_ : float
+        Largest distance of two group means after projection; zero up to rounding.
+    n_allowed_ : int
+        Directions that were left to choose from.
+    kernel_map_ : KernelPCA or None
+    mean_, group_losses_, group_errors_, ...
+        As in `fairpca.FairPCA` (in the coordinates of the kernel, if there is one), without a
+        certificate: the method optimises no worst case.
+    center_ : str
+        Always "global". About the groups' own means there would be nothing to remove.
+
+    Notes
+    -----
+    A direction is removed for every difference of means, even if the difference is noise. For
+    equal opportunity instead of demographic parity fit on the rows with a positive label.
+
+    References
+    ----------
+    M. Kleindessner, M. Donini, C. Russell, M. B. Zafar. Efficient Fair PCA for Fair Representation
+    Learning. AISTATS, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.methods import NullSpaceFairPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(size=(80, 3)), rng.normal(size=(20, 3)) + [3, 0, 0]])
+    >>> model = NullSpaceFairPCA(2).fit(X, sensitive_features=[0] * 80 + [1] * 20)
+    >>> model.mean_gap_ < 1e-10
+    True
+    """
+
+    _group_range: ClassVar[tuple[int, int | None]] = (2, None)
+    notion: ClassVar[str] = "mean gap"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_kept_directions: int | None = None,
+        kernel: str | None = None,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+    ) -> None:
+        self.n_components = n_components
+        self.n_kept_directions = n_kept_directions
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def fit(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> NullSpaceFairPCA:
+        """Fit the projection; arguments as in `fairpca.FairPCA.fit`, labels required."""
+        sample = self._sample(X, sensitive_features, sample_weight)
+        self.kernel_map_ = None
+        if self.kernel is not None:
+            self.kernel_map_ = self._kernel_map(sample)
+            sample = sample.mapped(self.kernel_map_.fit_transform(sample.X))
+        allowed = allowed_directions(mean_directions(sample))
+        r = self._rank(allowed.shape[1], "the directions along which all group means agree,")
+        if self.n_kept_directions is not None:
+            allowed = _most_alike(sample, allowed, max(r, self.n_kept_directions))
+        basis = leading_within(sample.covariance, allowed, r)
+        shifts = sample.moments.mean @ basis
+        return self._record(
+            basis,
+            sample,
+            center_="global",
+            n_allowed_=allowed.shape[1],
+            mean_gap_=float(np.linalg.norm(shifts[:, None] - shifts, axis=2).max()),
+            n_iter_=1,
+            stop_reason_="closed form",
+        )
+
+    def transform(self, X: Any) -> Any:
+        """Project rows, after the kernel if there is one; see `FairPCA.transform`."""
+        kernel_map = getattr(self, "kernel_map_", None)
+        if kernel_map is None:
+            return super().transform(X)
+        return (kernel_map.transform(X) - self.mean_) @ self.components_.T
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Map projected rows back to the original columns; not possible after a kernel."""
+        if getattr(self, "kernel_map_", None) is not None:
+            raise ValueError(
+                f"kernel={self.kernel!r} has no inverse map; fit with kernel=None to go back to "
+                "the original columns."
+            )
+        return super().inverse_transform(X)
+
+    def _kernel_map(self, sample: Sample) -> KernelPCA:
+        variance = float(sample.X.var())
+        default = 1 / (sample.X.shape[1] * variance) if variance > 0 else 1.0
+        return KernelPCA(
+            kernel=self.kernel,
+            gamma=default if self.gamma is None else self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+        )
+
+
+def _most_alike(sample: Sample, allowed: FloatArray, count: int) -> FloatArray:
+    """Return the `count` allowed directions along which the covariances differ least."""
+    inner = symmetric(allowed.T @ sample.moments.covariances @ allowed)
+    k = len(inner)
+    # Sum over pairs of (C_i - C_j)^2: for two groups, ordered as |eigenvalues| of C_1 - C_2.
+    squares = sum(
+        (inner[i] - inner[j]) @ (inner[i] - inner[j]) for i in range(k) for j in range(i)
+    )
+    order = full_pairs(symmetric(np.asarray(squares))).vectors[:, ::-1]
+    return np.asarray(allowed @ order[:, :count])
