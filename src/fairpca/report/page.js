@@ -1,0 +1,308 @@
+"use strict";
+(() => {
+  const { audit, words } = JSON.parse(document.getElementById("data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const SVG = "http://www.w3.org/2000/svg";
+  // Okabe and Ito's colours, told apart with every kind of colour vision; dashes for more groups.
+  const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
+  const DASHES = ["", "7 3", "2 3"];
+  const MEASURES = {
+    loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best."],
+    error: ["error", "Error: mean squared distance between a group's rows and what is rebuilt of them. Lower is better."],
+    share: ["variance kept", "Variance kept: the share of a group's own variance that the components hold. Higher is better."],
+  };
+  const byWorst = (r) => order(at("PCA", r).loss);
+  const at = (reducer, r) => audit.findings.find((f) => f.reducer === reducer && f.n_components === r);
+  const order = (values) => [...values.keys()].sort((a, b) => values[b] - values[a]);
+  const state = { index: audit.ranks.indexOf(audit.n_components), measure: "loss", shown: new Set() };
+  const rank = () => audit.ranks[state.index];
+  byWorst(audit.n_components).slice(0, audit.groups.length > 12 ? 8 : 12).forEach((i) => state.shown.add(i));
+
+  // Numbers are written as fairpca.verdict writes them.
+  function number(x) {
+    if (x === 0) return "0";
+    const size = Math.abs(x);
+    if (!(size >= 1e-4 && size < 1e6)) return x.toExponential(1).replace("e+", "e");
+    return x.toFixed(Math.max(0, 2 - Math.floor(Math.log10(size))));
+  }
+  function percent(x) {
+    const size = Math.abs(x);
+    if (size < 1e-9) return "0%";
+    if (size < 1e-4) return "under 0.01%";
+    const fine = size < 0.1 || (size >= 0.99 && size < 1);
+    return ((100 * x).toFixed(fine ? (size >= 0.01 ? 1 : 2) : 0) + "%").replace("-", "−");
+  }
+  const written = (x) => (state.measure === "share" ? percent(x) : number(x));
+
+  function make(parent, name, attributes = {}, text) {
+    const node = document.createElementNS(parent instanceof SVGElement || name === "svg" ? SVG : "http://www.w3.org/1999/xhtml", name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    parent.append(node);
+    return node;
+  }
+  function drawing(holder, height, label) {
+    holder.replaceChildren();
+    const width = Math.max(holder.clientWidth, 260);
+    const svg = make(holder, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    return { svg, width, height };
+  }
+  function shorten(node, room) {
+    if (node.getComputedTextLength() <= room) return;
+    const letters = Array.from(node.textContent);
+    while (letters.length > 1) {
+      letters.splice(-Math.max(1, Math.floor(letters.length / 12)));
+      node.textContent = letters.join("") + "…";
+      if (node.getComputedTextLength() <= room) return;
+    }
+  }
+  function ticks(top, count) {
+    if (!(top > 0)) return [0, 1];
+    const rough = top / count, power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
+    const found = [];
+    for (let i = 0; i * step < top * 1.0001; i += 1) found.push(i * step);
+    if (found.at(-1) < top * 0.999) found.push(found.length * step);
+    return found;
+  }
+  const axisNumber = (x, share) => (share ? Math.round(1000 * x) / 10 + "%" : String(Number(x.toPrecision(6))));
+
+  // One tip for mouse, pen and finger.
+  const tip = $("tip");
+  function hover(node, textAt, onClick) {
+    const show = (event) => {
+      tip.textContent = textAt(event);
+      tip.hidden = !tip.textContent;
+      const box = tip.getBoundingClientRect();
+      tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + "px";
+      tip.style.top = Math.max(4, event.clientY - box.height - 12) + "px";
+    };
+    node.addEventListener("pointermove", show);
+    node.addEventListener("pointerdown", show);
+    node.addEventListener("pointerleave", () => { tip.hidden = true; });
+    if (onClick) node.addEventListener("click", onClick);
+  }
+  const styleOf = (reducer) => (reducer === "PCA" ? "c-pca" : reducer === "FairPCA" ? "c-fair" : "c-other");
+  function mark(svg, reducer, x, y) {
+    const other = audit.reducers.indexOf(reducer) - 2;
+    if (reducer === "PCA") return make(svg, "circle", { cx: x, cy: y, r: 6, class: "c-pca" });
+    if (reducer === "FairPCA") return make(svg, "rect", { x: x - 5.5, y: y - 5.5, width: 11, height: 11, class: "c-fair" });
+    return make(svg, "path", { d: `M${x} ${y - 7}l7 7l-7 7l-7 -7z`, fill: COLOURS[(other + 2) % 6], stroke: "none" });
+  }
+
+  function spanText(finding, i) {
+    const pair = (finding.intervals[state.measure] || [])[i];
+    return pair ? `${written(pair[0])}–${written(pair[1])}` : "";
+  }
+  function drawGroups() {
+    const groups = byWorst(rank()).filter((i) => state.shown.has(i));
+    const present = audit.reducers.filter((name) => at(name, rank()));
+    const row = 40, top = 8, bottom = 42;
+    const { svg, width, height } = drawing($("chart-groups"), top + bottom + row * groups.length,
+      `${MEASURES[state.measure][0]} by group under ${present.join(", ")}; the table below has the numbers`);
+    if (!groups.length) { make(svg, "text", { x: 4, y: 30, class: "soft" }, "Choose at least one group."); return; }
+    const room = Math.min(width * 0.34, 240);
+    const labels = groups.map((i, j) => {
+      const text = make(svg, "text", { x: room, y: top + row * j + row / 2 + 4, "text-anchor": "end" }, audit.groups[i].text);
+      shorten(text, room - 4);
+      return text;
+    });
+    const left = Math.min(room, Math.max(...labels.map((t) => t.getComputedTextLength())) + 6) + 12;
+    labels.forEach((t) => t.setAttribute("x", left - 12));
+    const ends = groups.flatMap((i) => present.flatMap((name) => {
+      const f = at(name, rank());
+      return [f[state.measure][i], ...((f.intervals[state.measure] || [])[i] || [])];
+    }));
+    const share = state.measure === "share";
+    const marks = ticks(Math.max(...ends), width < 500 ? 4 : 7), end = marks.at(-1);
+    const scale = (v) => left + (width - left - 16) * (v / end);
+    marks.forEach((v) => {
+      make(svg, "line", { x1: scale(v), x2: scale(v), y1: top, y2: height - bottom + 4, class: "grid" });
+      make(svg, "text", { x: scale(v), y: height - bottom + 20, "text-anchor": "middle", class: "soft" }, axisNumber(v, share));
+    });
+    make(svg, "text", { x: (left + width) / 2, y: height - 5, "text-anchor": "middle", class: "soft" }, MEASURES[state.measure][0] + (share ? "" : ", per row"));
+    groups.forEach((i, j) => {
+      const line = make(svg, "g"), middle = top + row * j + row / 2;
+      make(line, "rect", { x: 0, y: middle - row / 2, width, height: row, fill: "transparent" });
+      present.forEach((name, p) => {
+        const f = at(name, rank()), y = middle + (p - (present.length - 1) / 2) * Math.min(13, 26 / present.length);
+        const pair = (f.intervals[state.measure] || [])[i];
+        if (pair) make(line, "line", { x1: scale(pair[0]), x2: scale(pair[1]), y1: y, y2: y, class: styleOf(name), "stroke-width": 3, opacity: 0.45, stroke: COLOURS[(p + 0) % 6] });
+        mark(line, name, scale(f[state.measure][i]), y).setAttribute("data-value", f[state.measure][i]);
+      });
+      hover(line, () => [audit.groups[i].text + ` (${audit.groups[i].count.toLocaleString("en")} rows)`,
+        ...present.map((name) => { const f = at(name, rank()), s = spanText(f, i); return `${name}: ${written(f[state.measure][i])}${s ? ` (${s})` : ""}`; })].join("\n"));
+    });
+  }
+
+  const strokeOf = (i) => ({ stroke: COLOURS[i % 6], "stroke-dasharray": DASHES[Math.floor(i / 6) % 3] });
+  function rankAxis(svg, x, left, right, width, height, bottom) {
+    let last = -99;
+    audit.ranks.forEach((r) => {
+      if (x(r) - last <= 30) return;
+      last = x(r);
+      make(svg, "text", { x: x(r), y: height - bottom + 18, "text-anchor": "middle", class: "soft" }, r);
+    });
+    make(svg, "text", { x: (left + width - right) / 2, y: height - 5, "text-anchor": "middle", class: "soft" }, "number of components");
+  }
+  function nearest(svg, event, x, width, ranks) {
+    const box = svg.getBoundingClientRect(), where = ((event.clientX - box.left) / box.width) * width;
+    return ranks.reduce((a, b) => (Math.abs(x(b) - where) < Math.abs(x(a) - where) ? b : a));
+  }
+  function drawRanks() {
+    const holder = $("chart-ranks");
+    const panels = audit.reducers.filter((name) => audit.ranks.filter((r) => at(name, r)).length > 1);
+    holder.closest("section").hidden = panels.length === 0;
+    holder.replaceChildren();
+    const groups = [...state.shown].sort((a, b) => a - b);
+    const all = panels.flatMap((name) => audit.ranks.flatMap((r) => (at(name, r) ? groups.map((i) => at(name, r)[state.measure][i]) : [])));
+    const marks = ticks(Math.max(...all, 0), 5), share = state.measure === "share";
+    // All cells first: a panel takes its width from the finished grid.
+    const cells = panels.map(() => make(holder, "div"));
+    panels.forEach((name, p) => {
+      const { svg, width, height } = drawing(cells[p], 300, `${MEASURES[state.measure][0]} of each group over the number of components, ${name}`);
+      const left = 50, right = 14, top = 30, bottom = 44, ranks = audit.ranks.filter((r) => at(name, r));
+      const low = audit.ranks[0], span = Math.max(audit.ranks.at(-1) - low, 1);
+      const x = (r) => left + (width - left - right) * ((r - low) / span), y = (v) => height - bottom - (height - top - bottom) * (v / marks.at(-1));
+      make(svg, "text", { x: left, y: 16, class: "strong" }, name);
+      marks.forEach((v) => {
+        make(svg, "line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" });
+        make(svg, "text", { x: left - 6, y: y(v) + 4, "text-anchor": "end", class: "soft" }, axisNumber(v, share));
+      });
+      rankAxis(svg, x, left, right, width, height, bottom);
+      make(svg, "line", { x1: x(rank()), x2: x(rank()), y1: top, y2: height - bottom, class: "guide", "data-guide": rank() });
+      // Earlier lines are wider, so that lines on top of each other all stay visible.
+      groups.forEach((i, j) => {
+        const points = ranks.map((r) => `${x(r).toFixed(1)} ${y(at(name, r)[state.measure][i]).toFixed(1)}`);
+        make(svg, "path", { d: "M" + points.join("L"), class: "nofill", "stroke-width": 2 + (groups.length > 1 && groups.length < 7 ? (3.5 * (groups.length - 1 - j)) / (groups.length - 1) : 0), "stroke-linejoin": "round", ...strokeOf(i) });
+        if (at(name, rank())) make(svg, "circle", { cx: x(rank()), cy: y(at(name, rank())[state.measure][i]), r: 4, fill: COLOURS[i % 6] });
+      });
+      hover(svg, (event) => {
+        const r = nearest(svg, event, x, width, ranks), f = at(name, r), ranked = order(f[state.measure]).filter((i) => state.shown.has(i));
+        const lines = ranked.slice(0, 10).map((i) => `${audit.groups[i].text}: ${written(f[state.measure][i])}`);
+        return [`${name}, ${words[r].components}`, ...lines, ...(ranked.length > 10 ? [`and ${ranked.length - 10} more`] : [])].join("\n");
+      }, (event) => choose(audit.ranks.indexOf(nearest(svg, event, x, width, ranks))));
+    });
+  }
+
+  function drawPrice() {
+    const points = audit.ranks.map((r) => at("FairPCA", r)), holder = $("chart-price");
+    holder.closest("section").hidden = points.length < 2;
+    if (points.length < 2) return;
+    const { svg, width, height } = drawing(holder, 320, "How much the worst loss shrinks and how much the error over all rows grows, over the number of components");
+    const left = 56, right = 20, top = width < 480 ? 50 : 34, bottom = 44, low = audit.ranks[0], span = Math.max(audit.ranks.at(-1) - low, 1);
+    const marks = ticks(Math.max(...points.map((f) => Math.max(f.cut, f.price)), 0.01), 5);
+    const x = (r) => left + (width - left - right) * ((r - low) / span), y = (v) => height - bottom - (height - top - bottom) * (Math.max(v, 0) / marks.at(-1));
+    marks.forEach((v) => {
+      make(svg, "line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" });
+      make(svg, "text", { x: left - 6, y: y(v) + 4, "text-anchor": "end", class: "soft" }, axisNumber(v, true));
+    });
+    rankAxis(svg, x, left, right, width, height, bottom);
+    const lines = [["cut", "c-fair", "worst loss shrinks by", "■"], ["price", "c-pca", "error over all rows rises by", "●"]];
+    let key = left;
+    lines.forEach(([field, style, text, sign]) => {
+      make(svg, "path", { d: "M" + points.map((f) => `${x(f.n_components).toFixed(1)} ${y(f[field]).toFixed(1)}`).join("L"), class: `${style} nofill`, "stroke-width": 2.4 });
+      points.forEach((f) => {
+        const size = f.n_components === rank() ? 6 : 3.5, px = x(f.n_components), py = y(f[field]);
+        if (field === "price") make(svg, "circle", { cx: px, cy: py, r: size, class: style });
+        else make(svg, "rect", { x: px - size, y: py - size, width: 2 * size, height: 2 * size, class: style });
+      });
+      const label = make(svg, "text", { x: key, y: 16 });
+      make(label, "tspan", { class: style, "stroke-width": 0 }, sign + " ");
+      make(label, "tspan", {}, text);
+      key += label.getComputedTextLength() + 18;
+      if (key > width) { label.setAttribute("x", left); label.setAttribute("y", 32); }
+    });
+    make(svg, "line", { x1: x(rank()), x2: x(rank()), y1: top, y2: height - bottom, class: "guide" });
+    hover(svg, (event) => {
+      const f = at("FairPCA", nearest(svg, event, x, width, audit.ranks));
+      return `${words[f.n_components].components}\nworst loss ${percent(f.cut)} smaller\nerror over all rows ${percent(f.price)} larger`;
+    }, (event) => choose(audit.ranks.indexOf(nearest(svg, event, x, width, audit.ranks))));
+  }
+
+  function fillTable() {
+    const table = $("table"), r = rank(), head = table.tHead.rows[0], body = table.tBodies[0];
+    const title = head.cells[0].textContent;
+    head.replaceChildren();
+    [title, "rows", "variance"].forEach((text, j) => make(head, "th", { scope: "col", class: ["", "n", "n wide"][j] }, text));
+    audit.reducers.forEach((name) => make(head, "th", { scope: "col", class: "n" }, `${name} ${MEASURES[state.measure][0]}`));
+    body.replaceChildren();
+    byWorst(r).forEach((i) => {
+      const group = audit.groups[i], row = make(body, "tr", group.small ? { class: "few" } : {});
+      make(make(row, "th", { scope: "row" }), "bdi", { title: group.text }, group.text);
+      make(row, "td", { class: "n" }, group.count.toLocaleString("en"));
+      make(row, "td", { class: "n wide", "data-value": group.variance }, number(group.variance));
+      audit.reducers.forEach((name) => {
+        const f = at(name, r);
+        if (!f) { make(row, "td", { class: "n" }, "–"); return; }
+        const worst = f.gap > 1e-6 && f.loss[i] >= f.worst_loss * (1 - 1e-9);
+        const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": f[state.measure][i] }, written(f[state.measure][i]));
+        const span = spanText(f, i);
+        if (span) { cell.append(" "); make(cell, "small", {}, span); }
+      });
+    });
+  }
+  function fillWords() {
+    const r = rank(), pca = at("PCA", r), fair = at("FairPCA", r);
+    $("verdict").replaceChildren();
+    words[r].verdict.forEach((sentence) => make($("verdict"), "p", {}, sentence));
+    $("proof").textContent = words[r].proof;
+    $("rank-text").textContent = r;
+    $("rank").setAttribute("aria-valuetext", words[r].components);
+    $("measure-text").textContent = MEASURES[state.measure][1];
+    document.querySelectorAll("[data-text=components]").forEach((node) => { node.textContent = words[r].components; });
+    const tiles = { "pca-worst": [pca.worst_loss, number], "fair-worst": [fair.worst_loss, number], "pca-gap": [pca.gap, percent], "fair-gap": [fair.gap, percent], price: [fair.price, percent], bound: [fair.certificate.lower_bound, number] };
+    for (const [name, [value, write]] of Object.entries(tiles)) {
+      const node = document.querySelector(`[data-tile="${name}"]`);
+      node.textContent = write(value);
+      node.setAttribute("data-value", value);
+    }
+  }
+  const charts = () => { drawGroups(); drawRanks(); drawPrice(); };
+  function update() { fillWords(); fillTable(); charts(); }
+  function choose(index) { state.index = index; $("rank").value = index; update(); }
+
+  function buildToggles() {
+    const holder = $("groups"), many = audit.groups.length > 12;
+    const tools = make(holder, "div", { class: "tools" }), boxes = make(holder, "div", { class: "boxes" });
+    const set = (wanted) => { state.shown = new Set(wanted); boxes.querySelectorAll("input").forEach((box) => { box.checked = state.shown.has(Number(box.value)); }); charts(); };
+    make(tools, "button", { type: "button" }, "all").addEventListener("click", () => set(audit.groups.keys()));
+    make(tools, "button", { type: "button" }, "none").addEventListener("click", () => set([]));
+    if (many) {
+      make(tools, "button", { type: "button" }, "8 worst").addEventListener("click", () => set(byWorst(rank()).slice(0, 8)));
+      const search = make(tools, "input", { type: "search", placeholder: "find a group", "aria-label": "find a group" });
+      search.addEventListener("input", () => {
+        const wanted = search.value.toLocaleLowerCase();
+        boxes.querySelectorAll("label").forEach((label) => { label.hidden = !label.textContent.toLocaleLowerCase().includes(wanted); label.style.display = label.hidden ? "none" : ""; });
+      });
+    }
+    audit.groups.forEach((group, i) => {
+      const label = make(boxes, "label"), box = make(label, "input", { type: "checkbox", value: i });
+      box.checked = state.shown.has(i);
+      box.addEventListener("change", () => { if (box.checked) state.shown.add(i); else state.shown.delete(i); charts(); });
+      const swatch = make(label, "svg", { class: "swatch", viewBox: "0 0 14 14", "aria-hidden": "true" });
+      make(swatch, "line", { x1: 0, x2: 14, y1: 7, y2: 7, "stroke-width": 4, ...strokeOf(i) });
+      make(label, "bdi", { title: group.text }, group.text);
+    });
+  }
+
+  audit.reducers.slice(2).forEach((name, j) => {
+    const key = make($("other-keys"), "span", { class: "key" }, "◆");
+    key.style.color = COLOURS[(j + 2) % 6];
+    $("other-keys").append(` ${name}\u2002`);
+  });
+  $("rank").addEventListener("input", (event) => choose(Number(event.target.value)));
+  document.querySelectorAll("input[name=measure]").forEach((radio) => radio.addEventListener("change", () => { state.measure = radio.value; update(); }));
+  $("download").hidden = false;
+  $("download").addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([JSON.stringify(audit)], { type: "application/json" }));
+    link.download = "audit.json";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  buildToggles();
+  update();
+  let pending = 0, width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; cancelAnimationFrame(pending); pending = requestAnimationFrame(charts); } });
+})();

@@ -1,0 +1,131 @@
+"""Help, version, the demo, and what a command costs before it does anything."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+VERBS = ["audit", "fit", "transform", "compare", "report", "datasets", "demo"]
+
+
+class TestHelp:
+    def test_lists_every_verb(self, cli):
+        done = cli("--help")
+        assert done.code == 0
+        for verb in VERBS:
+            assert re.search(rf"^\W+{verb} ", done.out, re.M), verb
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_every_verb_explains_itself(self, cli, verb):
+        done = cli(verb, "--help")
+        assert done.code == 0
+        assert "--json" in done.out
+
+    def test_version(self, cli):
+        from fairpca import __version__
+
+        assert cli("--version").out.strip() == f"fairpca {__version__}"
+
+    def test_unknown_verbs_and_options(self, cli):
+        assert cli("frobnicate").code == 2
+        assert cli("audit", "--frobnicate").code == 2
+        assert cli("audit").code == 2
+
+
+class TestDemo:
+    def test_prints_and_draws(self, cli, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        done = cli("demo")
+        assert done.code == 0
+        assert (tmp_path / "fairpca-demo.png").read_bytes().startswith(b"\x89PNG")
+        for text in ("PCA", "FairPCA", "gap", "ms", "No projection", "fairpca-demo.png"):
+            assert text in done.out
+        lines = done.out.splitlines()
+        assert len(lines) <= 24
+        assert max(map(len, lines)) <= 80
+        # Its own picture may be drawn again; another file is left alone.
+        assert cli("demo").code == 0
+        (tmp_path / "mine.png").write_text("mine")
+        assert cli("demo", "-o", "mine.png").code == 2
+        assert (tmp_path / "mine.png").read_text() == "mine"
+
+    def test_numbers(self, cli, tmp_path):
+        data = cli("demo", "--json", "-o", tmp_path / "d.svg").json
+        assert set(data["seconds"]) == {"PCA", "FairPCA"}
+        assert data["audit"]["gap"]["FairPCA"] < 1e-6
+        assert data["audit"]["gap"]["PCA"] > 0.5
+        assert "<svg" in (tmp_path / "d.svg").read_text()
+
+
+def python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_help_imports_nothing_heavy():
+    heavy = ["numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "pyarrow", "skops"]
+    code = (
+        "import sys\nfrom fairpca.cli import run\nassert run(['--help']) == 0\n"
+        f"print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    )
+    assert python(code).stderr.strip() == "[]"
+
+
+def test_help_is_quick():
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        python("from fairpca.cli import run; run(['--help'])")
+        seconds.append(time.perf_counter() - start)
+        if seconds[-1] < 0.6:
+            break
+    assert min(seconds) < 0.6
+
+
+def test_without_typer_the_remedy_is_named():
+    done = python(
+        "import sys; sys.modules['typer'] = None\nfrom fairpca.cli import run\nsys.exit(run([]))"
+    )
+    assert done.returncode == 2
+    assert 'pip install "fairpca[app]"' in done.stderr
+
+
+def test_without_pandas_the_remedy_is_named(csv):
+    code = (
+        "import sys; sys.modules['pandas'] = None\nfrom fairpca.cli import run\n"
+        f"sys.exit(run(['audit', {str(csv)!r}, '-g', 'sex', '-r', '2']))"
+    )
+    done = python(code)
+    assert done.returncode == 2
+    assert 'pip install "fairpca[app]"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_defect_shows_where_on_request(csv, monkeypatch, cli):
+    def broken(*_, **__):
+        raise AssertionError("boom")
+
+    monkeypatch.setattr("fairpca.cli.loading.read_tables", broken)
+    done = cli("audit", csv, "-g", "sex", "-r", 2)
+    assert done.code == 2
+    assert "FAIRPCA_DEBUG=1" in done.err
+    monkeypatch.setenv("FAIRPCA_DEBUG", "1")
+    with pytest.raises(AssertionError, match="boom"):
+        cli("audit", csv, "-g", "sex", "-r", 2)
+
+
+def test_interrupting_leaves_with_130(csv, monkeypatch, cli, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairpca.cli.loading.read_tables", interrupted)
+    done = cli("audit", csv, "-g", "sex", "-r", 2, "-o", tmp_path / "a.html")
+    assert done.code == 130
+    assert not (tmp_path / "a.html").exists()

@@ -1,0 +1,325 @@
+"""Every verb: what it prints, what it writes, and the code it leaves with."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairpca import FairPCA
+from fairpca.audit import audit
+from fairpca.cli.auditing import parse_ranks
+from fairpca.cli.options import parse_components
+from fairpca.findings import Audit
+from fairpca.persistence import load_model
+
+from data_dir import data_path, reference
+
+
+class TestAudit:
+    def test_json_is_the_audit_of_the_prepared_rows(self, cli, csv, frame):
+        done = cli("audit", csv, "--group", "sex", "-r", 2, "--json", "--feature", "v*")
+        assert done.code == 0
+        X = frame[["v0", "v1", "v2", "v3"]].to_numpy()
+        X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+        expected = audit(X, frame["sex"], 2)
+        found = Audit.from_json(done.out)
+        for name in ("PCA", "FairPCA"):
+            np.testing.assert_allclose(found.at(name).loss, expected.at(name).loss, rtol=1e-9)
+        assert found.group_columns == ("sex",)
+        source = found.provenance["source"]
+        assert source["files"][0]["name"] == "people.csv"
+        assert len(source["files"][0]["sha256"]) == 64
+        assert "4 features, standardised" in done.err
+
+    def test_by_default_it_prints_a_table(self, cli, csv):
+        done = cli("audit", csv, "-g", "sex", "-r", 2)
+        assert done.code == 0
+        assert "FairPCA loss" in done.out
+        assert "No projection with 2 components" in done.out
+        assert max(map(len, done.out.splitlines())) <= 80
+        assert "row number 'id' left out" in done.err
+        assert "group column 'sex' is no feature" in done.err
+
+    @pytest.mark.parametrize("ending", ["html", "json", "csv"])
+    def test_output_files(self, cli, csv, tmp_path, ending):
+        path = tmp_path / f"audit.{ending}"
+        done = cli("audit", csv, "--group", "sex", "-r", 2, "-o", path)
+        assert (done.code, done.out) == (0, "")
+        assert f"wrote {path}" in done.err
+        text = path.read_text()
+        if ending == "html":
+            assert "people.csv" in text
+            assert text.startswith("<!DOCTYPE html>")
+        elif ending == "json":
+            assert Audit.from_json(text).n_components == 2
+        else:
+            assert set(pd.read_csv(path)["reducer"]) == {"PCA", "FairPCA"}
+
+    def test_page_and_json_at_once(self, cli, csv, tmp_path):
+        path = tmp_path / "page.html"
+        done = cli("audit", csv, "--group", "sex", "-r", 2, "-o", path, "--json")
+        assert done.json["n_components"] == 2
+        assert path.exists()
+
+    def test_max_gap_decides_the_exit_code(self, cli, csv):
+        call = ("audit", csv, "--group", "sex", "-r", 2, "--json")
+        gaps = cli(*call).json["gap"]
+        assert gaps["FairPCA"] < 1e-6 < gaps["PCA"]
+        below, above = gaps["PCA"] * 0.99, gaps["PCA"] * 1.01
+        done = cli(*call, "--max-gap", below)
+        assert done.code == 1
+        assert "larger than --max-gap" in done.err
+        assert done.json["gap"] == gaps
+        assert cli(*call, "--max-gap", above).code == 0
+        assert cli(*call, "--max-gap", below, "--reducer", "fairpca").code == 0
+        assert cli(*call, "--max-gap", 0.0, "--reducer", "PCA").code == 1
+
+    def test_a_file_is_written_even_when_the_gap_is_too_large(self, cli, csv, tmp_path):
+        path = tmp_path / "a.html"
+        call = ("audit", csv, "-g", "sex", "-r", 2, "-o", path, "--max-gap", 0)
+        assert cli(*call).code == 1
+        assert path.exists()
+
+    def test_crossed_and_marginal_groups(self, cli, csv):
+        call = ("audit", csv, "--group", "sex", "--group", "city", "-r", 2, "--json")
+        assert [g["label"] for g in cli(*call).json["groups"]] == [
+            ["f", "x"],
+            ["f", "y"],
+            ["m", "x"],
+            ["m", "y"],
+        ]
+        marginal = cli(*call, "--group-by", "marginal").json
+        assert [g["text"] for g in marginal["groups"]] == [
+            "city: x",
+            "city: y",
+            "sex: f",
+            "sex: m",
+        ] or [g["text"] for g in marginal["groups"]] == ["sex: f", "sex: m", "city: x", "city: y"]
+
+    def test_a_share_of_variance(self, cli, csv):
+        done = cli("audit", csv, "--group", "sex", "-r", "0.8", "--json")
+        found = Audit.from_json(done.out)
+        assert found.at("FairPCA").share.min() >= 0.8
+        assert f"takes {found.n_components} components" in done.err
+
+    def test_a_number_cut_in_two(self, cli, csv):
+        done = cli("audit", csv, "--group", "v0>=1.5", "-r", 2, "--json")
+        assert [g["label"] for g in done.json["groups"]] == ["< 1.5", ">= 1.5"]
+        assert "'v0' is no feature" in done.err
+
+    def test_target_weight_ranks_and_seed(self, cli, csv):
+        call = ("audit", csv, "--group", "sex", "-r", 2, "--json", "--bootstrap", 50)
+        scored = cli(*call, "--target", "paid", "--ranks", "1-3").json
+        assert scored["scores"]["score"] == "accuracy"
+        assert scored["ranks"] == [1, 2, 3]
+        weighted = cli(*call, "--weight", "id").json
+        assert weighted["groups"][0]["weight"] == sum(range(1, 111))
+        one, other = (cli(*call, "--seed", seed).json for seed in (0, 1))
+        for data in (one, other):
+            data["provenance"].pop("created")
+        assert one != other
+        again = cli(*call).json
+        again["provenance"].pop("created")
+        assert again == one
+
+    def test_several_files_are_one_table(self, cli, frame, tmp_path):
+        frame.iloc[:70].to_csv(tmp_path / "a.csv", index=False)
+        second = frame.iloc[70:].assign(id=range(1, 91))
+        second.to_parquet(tmp_path / "b.parquet", index=False)
+        frame.to_csv(tmp_path / "all.csv", index=False)
+        whole = cli("audit", tmp_path / "all.csv", "-g", "sex", "-r", 2, "--json").json
+        parts = cli(
+            "audit", tmp_path / "a.csv", tmp_path / "b.parquet", "-g", "sex", "-r", 2, "--json"
+        ).json
+        np.testing.assert_allclose(
+            parts["findings"][0]["loss"], whole["findings"][0]["loss"], rtol=1e-9
+        )
+
+    def test_the_same_page_twice(self, cli, csv, tmp_path, monkeypatch):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+        pages = []
+        for name in ("a.html", "b.html"):
+            cli("audit", csv, "-g", "sex", "-r", 2, "-o", tmp_path / name)
+            pages.append((tmp_path / name).read_text())
+        assert pages[0] == pages[1]
+        assert "1970-01-02" in pages[0]
+
+
+class TestCredit:
+    def test_as_published_and_as_parquet(self, cli, tmp_path):
+        path = data_path("default_degree.csv")
+        done = cli("audit", path, "--group", "EDUCATION", "-r", 5, "-o", tmp_path / "audit.html")
+        assert done.code == 0
+        assert "2 header rows; 23 features, standardised" in done.err
+        table = pd.read_csv(path, header=1)
+        table.to_parquet(tmp_path / "credit.parquet", index=False)
+        call = ("--group", "EDUCATION", "-r", 5, "--json", "--bootstrap", 20, "--ranks", 5)
+        found = [
+            cli("audit", source, *call).json for source in (path, tmp_path / "credit.parquet")
+        ]
+        losses = [data["findings"][0]["loss"] for data in found]
+        np.testing.assert_allclose(*losses, rtol=1e-9)
+        assert [g["label"] for g in found[0]["groups"]] == [0, 1, 2, 3, 4, 5, 6]
+
+    def test_the_papers_groups_give_the_reference_value(self, cli):
+        path = data_path("default_degree.csv")
+        done = cli(
+            "audit", path, "-g", "EDUCATION<=1", "-r", 5, "--json", "--ranks", 5, "--bootstrap", 0
+        )
+        expected = reference("two_groups.json")["DCC"]["r"]["5"]["phi_star"]
+        fair = done.json["findings"][-1]
+        assert fair["reducer"] == "FairPCA"
+        np.testing.assert_allclose(fair["loss"], expected, rtol=1e-8)
+
+    def test_fit_transform_and_gate(self, cli, tmp_path):
+        path, model = data_path("default_degree.csv"), tmp_path / "model.skops"
+        assert cli("fit", path, "--group", "EDUCATION", "-r", 5, "-o", model).code == 0
+        with path.open() as file:
+            lines = [next(file) for _ in range(12)]
+        (tmp_path / "new.csv").write_text("".join(lines))
+        out = tmp_path / "out.csv"
+        assert cli("transform", model, tmp_path / "new.csv", "-o", out).code == 0
+        saved = load_model(model)
+        table = pd.read_csv(path, header=1)
+        X = saved.preparation.apply(table.iloc[:10]).X
+        np.testing.assert_allclose(pd.read_csv(out), saved.model.transform(X), rtol=1e-12)
+        gate = cli("audit", path, "--group", "EDUCATION", "-r", 5, "--max-gap", 0.5)
+        assert gate.code == 1
+
+    def test_bank_has_no_header(self, cli):
+        done = cli("audit", data_path("bank.csv"), "-g", "1>=65", "-r", 4, "--json", "--ranks", 4)
+        expected = reference("two_groups.json")["BM"]["r"]["4"]["phi_star"]
+        np.testing.assert_allclose(done.json["findings"][-1]["loss"], expected, rtol=1e-8)
+        assert "no header row" in done.err
+
+
+class TestModels:
+    def test_fit_says_what_it_fitted(self, cli, csv, tmp_path):
+        model = tmp_path / "m.skops"
+        done = cli("fit", csv, "--group", "sex", "-r", 2, "-o", model, "--json")
+        assert done.code == 0
+        assert done.json["certificate"]["optimal"]
+        losses = [group["loss"] for group in done.json["groups"]]
+        assert losses[0] == pytest.approx(losses[1])
+        saved = load_model(model)
+        assert isinstance(saved.model, FairPCA)
+        assert saved.feature_names[-4:] == ("plan=basic", "plan=plus", "plan=pro", "paid")
+        assert saved.versions["fairpca"]
+        text = cli("fit", csv, "--group", "sex", "-r", 2, "-o", tmp_path / "n.skops")
+        assert "proven optimal" in text.out
+
+    @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "feather", "npy", "json"])
+    def test_transform_writes_every_format(self, cli, csv, frame, tmp_path, ending):
+        model, out = tmp_path / "m.skops", tmp_path / f"out.{ending}"
+        cli("fit", csv, "--group", "sex", "-r", 2, "-o", model, "--criterion", "error")
+        assert cli("transform", model, csv, "-o", out).code == 0
+        read = {
+            "csv": pd.read_csv,
+            "tsv": lambda path: pd.read_csv(path, sep="\t"),
+            "parquet": pd.read_parquet,
+            "feather": pd.read_feather,
+            "npy": np.load,
+            "json": pd.read_json,
+        }[ending](out)
+        saved = load_model(model)
+        expected = saved.model.transform(saved.preparation.apply(frame).X)
+        np.testing.assert_allclose(np.asarray(read, dtype=float), expected, rtol=1e-9)
+
+    def test_transform_needs_no_groups_and_keeps_columns(self, cli, csv, frame, tmp_path):
+        model = tmp_path / "m.skops"
+        cli("fit", csv, "--group", "sex", "-r", 2, "-o", model)
+        new = tmp_path / "new.csv"
+        frame.drop(columns="sex").iloc[::-1].to_csv(new, index=False)
+        done = cli("transform", model, new, "--keep", "id")
+        lines = done.out.splitlines()
+        assert lines[0] == "id,fairpca0,fairpca1"
+        assert lines[1].startswith("160,")
+        rows = cli("transform", model, new, "--json").json
+        assert rows["columns"] == ["fairpca0", "fairpca1"]
+        assert rows["n_rows"] == len(rows["rows"]) == 160
+
+    def test_new_levels_and_missing_columns(self, cli, csv, frame, tmp_path):
+        model = tmp_path / "m.skops"
+        cli("fit", csv, "--group", "sex", "-r", 2, "-o", model)
+        frame.assign(plan="gold").to_csv(tmp_path / "gold.csv", index=False)
+        done = cli("transform", model, tmp_path / "gold.csv", "-o", tmp_path / "o.csv")
+        assert done.code == 0
+        assert "'gold' were not there" in done.err
+        frame.drop(columns="v1").to_csv(tmp_path / "less.csv", index=False)
+        done = cli("transform", model, tmp_path / "less.csv")
+        assert done.code == 2
+        assert "lacks the column(s) 'v1'" in done.err
+
+
+class TestOthers:
+    def test_report_is_the_page_of_the_audit(self, cli, csv, tmp_path, monkeypatch):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+        call = ("audit", csv, "--group", "sex", "-r", 2)
+        (tmp_path / "audit.json").write_text(cli(*call, "--json").out)
+        cli(*call, "-o", tmp_path / "direct.html")
+        page = tmp_path / "page.html"
+        done = cli("report", tmp_path / "audit.json", "-o", page, "--json")
+        assert done.json["bytes"] == page.stat().st_size
+        assert page.read_text() == (tmp_path / "direct.html").read_text()
+        assert cli("report", tmp_path / "audit.json").out.startswith("<!DOCTYPE html>")
+
+    def test_compare(self, cli, csv, tmp_path):
+        call = (
+            "compare",
+            csv,
+            "--group",
+            "sex",
+            "-r",
+            2,
+            "--method",
+            "PCA",
+            "--method",
+            "FairPCA",
+        )
+        done = cli(*call, "--json")
+        assert [row["name"] for row in done.json["rows"]] == ["PCA", "FairPCA"]
+        assert "worst loss" in cli(*call).out
+        for ending in ("csv", "json"):
+            path = tmp_path / f"c.{ending}"
+            assert cli(*call, "-o", path).code == 0
+            assert "FairPCA" in path.read_text()
+        assert cli("compare", csv, "-g", "sex", "-r", 2, "--method", "No").code == 2
+        share = cli("compare", csv, "-g", "sex", "-r", "0.7", "--method", "PCA", "--json")
+        assert share.json["rows"][0]["n_components"] >= 2
+
+    def test_datasets(self, cli):
+        names = [row["name"] for row in cli("datasets", "--json").json]
+        assert "fetch_credit_default" in names
+        assert "fetch_credit_default" in cli("datasets").out
+
+
+class TestParsing:
+    @pytest.mark.parametrize("text, value", [("5", 5), ("0.9", 0.9), ("1e-1", 0.1)])
+    def test_components(self, text, value):
+        assert parse_components(text) == value
+
+    @pytest.mark.parametrize("text", ["1.0", "0.0", "-0.5", "abc", "", "nan", "1.5", "inf"])
+    def test_components_refused(self, text):
+        with pytest.raises(ValueError, match="-r"):
+            parse_components(text)
+
+    def test_ranks(self):
+        assert parse_ranks("1-3,7, 5 ") == [1, 2, 3, 5, 7]
+        for text in ("", "a", "1-", "3--4", "1-99999999"):
+            with pytest.raises(ValueError, match="--ranks"):
+                parse_ranks(text)
+
+
+def test_json_is_one_document_on_stdout(cli, csv, tmp_path):
+    """Notes never mix with results."""
+    model = tmp_path / "m.skops"
+    for call in (
+        ("audit", csv, "-g", "sex", "-r", 2),
+        ("fit", csv, "-g", "sex", "-r", 2, "-o", model),
+        ("transform", model, csv),
+        ("compare", csv, "-g", "sex", "-r", 2, "--method", "PCA"),
+        ("datasets",),
+        ("demo", "-o", tmp_path / "demo.png"),
+    ):
+        json.loads(cli(*call, "--json").out)
