@@ -518,11 +518,12 @@ def test_a_thousand_rows_of_twenty_columns_in_two_seconds():
 
 def test_a_missing_extra_names_the_line_that_installs_it():
     code = (
-        "import sys; sys.modules['pandas'] = None\n"
+        "import sys\n"
         "import numpy as np\n"
         "from fairpca.audit import audit\n"
-        "X = np.random.default_rng(0).normal(size=(40, 3))\n"
-        "try: audit(X, ['a', 'b'] * 20, 1).to_frame()\n"
+        "found = audit(np.random.default_rng(0).normal(size=(40, 3)), ['a', 'b'] * 20, 1)\n"
+        "sys.modules['pandas'] = None\n"
+        "try: found.to_frame()\n"
         "except ImportError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -525,6 +525,15 @@ def test_subspace_route_needs_products_only_and_agrees(family, k, n, r):
     assert solution.n_eigen - own <= 16
 
 
+def test_a_descent_is_not_confined_to_the_subspace():
+    # Inside the eigenvectors that closed the dual the value would be too large by 1e-5 or more.
+    covariances = random_psd(np.random.default_rng(1), 12, 100)
+    dense = solve(covariances, 1).certificate
+    assert not dense.optimal
+    found = check(solve(covariances, 1, method="krylov"), covariances, 1)
+    assert found.value == pytest.approx(dense.value, rel=1e-8)
+
+
 @pytest.mark.parametrize("criterion", ["error", "variance"])
 def test_subspace_route_without_the_groups_own_bases(criterion):
     covariances = wishart(np.random.default_rng(1), 5, 90)

@@ -83,11 +83,10 @@ def isolated(text: str) -> str:
 def named(audit: Audit, position: int) -> str:
     """A group as it is called in a sentence."""
     text = isolated(audit.groups[position].text)
-    if audit.group_by == "marginal" and len(audit.group_columns) > 1:
+    column = audit.group_columns[0]
+    if column == _UNNAMED or len(audit.group_columns) > 1 or column in text:
         return f"group “{text}”"
-    if audit.group_columns == (_UNNAMED,) or len(audit.group_columns) > 1:
-        return f"group “{text}”"
-    return f"{isolated(audit.group_columns[0])} “{text}”"
+    return f"{isolated(column)} “{text}”"
 
 
 def verdict(audit: Audit, n_components: int | None = None) -> str:

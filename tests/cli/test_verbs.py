@@ -105,7 +105,7 @@ class TestAudit:
 
     def test_a_number_cut_in_two(self, cli, csv):
         done = cli("audit", csv, "--group", "v0>=1.5", "-r", 2, "--json")
-        assert [g["label"] for g in done.json["groups"]] == ["< 1.5", ">= 1.5"]
+        assert [g["label"] for g in done.json["groups"]] == ["v0 < 1.5", "v0 >= 1.5"]
         assert "'v0' is no feature" in done.err
 
     def test_target_weight_ranks_and_seed(self, cli, csv):

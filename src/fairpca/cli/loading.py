@@ -144,9 +144,9 @@ def _cut(series: Any, column: str, cut: re.Match[str]) -> AnyArray:
         raise ValueError(f"--group {cut[0]}: column {column!r} holds text, not numbers.") from None
     sign, value = cut["sign"], float(cut["value"])
     compare = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}[sign]
-    labels = np.where(
-        compare(numbers, value), f"{sign} {cut['value']}", f"{_OPPOSITE[sign]} {cut['value']}"
-    )
+    inside = f"{column} {sign} {cut['value']}"
+    outside = f"{column} {_OPPOSITE[sign]} {cut['value']}"
+    labels = np.where(compare(numbers, value), inside, outside)
     labels = labels.astype(object)
     labels[np.isnan(numbers)] = None
     return np.asarray(labels)

@@ -10,10 +10,11 @@ linear in P up to the radius, so the bound tightens as cells are halved. Good mu
 by a few barrier steps for many cells at once; the bound is valid for any, good or not, and
 what is known after any number of cells is the least bound of those still open.
 
-What stops it is the dimension r (n - r) of the space of subspaces: near a minimiser the number of
-open cells grows like a constant to that power. Two and three dimensions close to 1e-8 in well
-under a second and in a few, four often do; from there on the bound rises above the dual one but
-rarely meets the value, and from `MAX_DIMENSION` on the search is not begun.
+What stops it is the dimension r (n - r) of the space of subspaces: around a minimiser the number of
+open cells grows like a constant to that power. Measured on 120 random problems with a gap, all
+closed to 1e-8: some 30 cells in one dimension, 130 in two, 700 in three, 5000 in four (1 to 2
+seconds). Five dimensions take ten times that and seven never closed within 30000 cells, so beyond
+`MAX_DIMENSION` the search is not begun.
 """
 
 from __future__ import annotations
