@@ -503,15 +503,10 @@ class TestErrors:
 
 def test_a_thousand_rows_of_twenty_columns_in_two_seconds():
     X, labels = table((700, 200, 100), n=20)
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        found = audit(X, labels, 5)
-        seconds.append(time.perf_counter() - start)
-        if seconds[-1] < 2:
-            break
-    # The best of a few: other work on the machine is not ours to answer for.
-    assert min(seconds) < 2
+    # Processor time: other work on the machine is not ours to answer for.
+    start = time.process_time()
+    found = audit(X, labels, 5)
+    assert time.process_time() - start < 2
     assert len(found.ranks) == 19
     assert found.left_out
 

@@ -82,22 +82,26 @@ def pca_candidates(moments: GroupMoments, ranks: Iterable[int]) -> list[Candidat
     return [Candidate("PCA", vectors[:, :r]) for r in ranks]
 
 
-def fair_solution(covariances: FloatArray, r: int, *, search: bool) -> Solution:
+def fair_solution(
+    covariances: FloatArray, r: int, *, search: bool, start: FloatArray | None = None
+) -> Solution:
     """Solve; without `search` an open gap of a small problem is not searched exhaustively.
 
-    The search can take seconds; it is worth them for the one answer that was asked for.
+    The search can take seconds; it is worth them for the one answer that was asked for. `start`
+    are weights near the optimal ones.
     """
     k, n, _ = covariances.shape
     if search or k < 3 or r == n:
         return solve(covariances, r)
-    return solve_many_groups(pose(covariances, r), exact_search=False)
+    return solve_many_groups(pose(covariances, r), exact_search=False, start=start)
 
 
 def fair_candidates(covariances: FloatArray, ranks: Iterable[int], asked: int) -> list[Candidate]:
     """Return the fair projection with each number of components, certified."""
-    found = []
+    found: list[Candidate] = []
     for r in ranks:
-        solution = fair_solution(covariances, r, search=r == asked)
+        start = found[-1].weights if found else None
+        solution = fair_solution(covariances, r, search=r == asked, start=start)
         found.append(
             Candidate("FairPCA", solution.components.T, solution.certificate, solution.weights)
         )

@@ -48,6 +48,14 @@ def check_rank(n_components: Any, n_features: int) -> None:
         )
 
 
+def check_limits(tol: float, max_iter: int) -> None:
+    """Raise ValueError unless the stopping rule makes sense."""
+    if not 0 < tol < 1:
+        raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
+    if max_iter < 1:
+        raise ValueError(f"max_iter={max_iter!r} must be at least 1.")
+
+
 def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
     """Return float64 weights, or raise ValueError naming what is wrong with them."""
     if sample_weight is None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairpca.checks import check_choice, check_groups, check_rank, check_rows
+from fairpca.checks import check_choice, check_groups, check_limits, check_rank, check_rows
 from fairpca.criteria import check_criterion
 from fairpca.fitting import Settings, describe, fit_population
 from fairpca.moments import GroupMoments
@@ -256,10 +256,7 @@ class FairPCA(LinearReducer):
         check_choice("group_by", self.group_by, ("intersection", "marginal"))
         check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
-        if not 0 < self.tol < 1:
-            raise ValueError(f"tol={self.tol!r} must be between 0 and 1, for example 1e-10.")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
+        check_limits(self.tol, self.max_iter)
         if self.max_extra_components < 0:
             raise ValueError(
                 f"max_extra_components={self.max_extra_components!r} must be zero or more."

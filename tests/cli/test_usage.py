@@ -2,9 +2,9 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -79,14 +79,11 @@ def test_help_imports_nothing_heavy():
 
 
 def test_help_is_quick():
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        python("from fairpca.cli import run; run(['--help'])")
-        seconds.append(time.perf_counter() - start)
-        if seconds[-1] < 0.6:
-            break
-    assert min(seconds) < 0.6
+    # Processor time of the child: other work on the machine is not ours to answer for.
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert python("from fairpca.cli import run; run(['--help'])").returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6
 
 
 def test_without_typer_the_remedy_is_named():

@@ -273,14 +273,6 @@ class MinMaxMethod(PublishedMethod):
         return float(problem.losses(basis).max())
 
 
-def check_limits(tol: float, max_iter: int) -> None:
-    """Raise ValueError unless a tolerance and a number of iterations make sense."""
-    if not 0 < tol < 1:
-        raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
-    if max_iter < 1:
-        raise ValueError(f"max_iter={max_iter!r} must be at least 1.")
-
-
 def check_positive(**named: float | None) -> None:
     """Raise ValueError naming the first parameter that is not positive; None is left alone."""
     for name, value in named.items():

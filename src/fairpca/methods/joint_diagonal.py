@@ -9,8 +9,8 @@ import numpy as np
 import scipy.optimize
 
 from fairpca.arrays import FloatArray, IntArray
-from fairpca.checks import check_choice
-from fairpca.methods.base import CENTERS, PublishedMethod, check_limits
+from fairpca.checks import check_choice, check_limits
+from fairpca.methods.base import CENTERS, PublishedMethod
 from fairpca.metrics import own_variance
 
 

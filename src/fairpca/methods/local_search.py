@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.methods.base import Found, MinMaxMethod, check_limits, found_from, phi_at
+from fairpca.checks import check_limits
+from fairpca.methods.base import Found, MinMaxMethod, found_from, phi_at
 from fairpca.methods.riemannian import random_bases
 from fairpca.solve.dispatch import solve_problem
 from fairpca.solve.problem import Problem

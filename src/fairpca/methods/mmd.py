@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice
-from fairpca.methods.base import PublishedMethod, Sample, check_limits, check_positive
+from fairpca.checks import check_choice, check_limits
+from fairpca.methods.base import PublishedMethod, Sample, check_positive
 from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
 from fairpca.methods.riemannian import minimise, random_bases
 from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice
+from fairpca.checks import check_choice, check_limits
 from fairpca.criteria import CRITERIA, pose
-from fairpca.methods.base import CENTERS, Found, MinMaxMethod, check_limits, check_positive
+from fairpca.methods.base import CENTERS, Found, MinMaxMethod, check_positive
 from fairpca.methods.nash import frank_wolfe, geometric_mean, nash_columns
 from fairpca.methods.relaxation import (
     Relaxed,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairpca.checks import check_choice
-from fairpca.methods.base import Found, MinMaxMethod, check_limits, check_positive
+from fairpca.checks import check_choice, check_limits
+from fairpca.methods.base import Found, MinMaxMethod, check_positive
 from fairpca.methods.relaxation import (
     Relaxed,
     column_generation,

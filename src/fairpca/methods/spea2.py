@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
 from fairpca.arrays import FloatArray, IntArray
-from fairpca.checks import check_choice
-from fairpca.methods.base import CENTERS, PublishedMethod, check_limits
+from fairpca.checks import check_choice, check_limits
+from fairpca.methods.base import CENTERS, PublishedMethod
 from fairpca.methods.pca_axes import PCAAxes, efficient, exact_front
 
 _SELECTIONS = ("weighted", "balanced", "error", "gap")

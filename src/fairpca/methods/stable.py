@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fairpca.methods.base import Found, MinMaxMethod, check_limits, found_from
+from fairpca.checks import check_limits
+from fairpca.methods.base import Found, MinMaxMethod, found_from
 from fairpca.solve.dispatch import solve_problem
 from fairpca.solve.problem import Problem
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice
-from fairpca.methods.base import CENTERS, PublishedMethod, check_limits
+from fairpca.checks import check_choice, check_limits
+from fairpca.methods.base import CENTERS, PublishedMethod
 from fairpca.metrics import kept_variance
 from fairpca.solve.eigen import leading_pairs
 
