@@ -97,18 +97,22 @@
   function drawGroups() {
     const groups = byWorst(rank()).filter((i) => state.shown.has(i));
     const present = audit.reducers.filter((name) => at(name, rank()));
-    const row = 40, top = 8, bottom = 42;
+    // On a narrow screen labels stand above their marks, where they have room.
+    const narrow = $("chart-groups").clientWidth < 520, above = narrow ? 20 : 0;
+    const row = 40 + above, top = 8, bottom = 42;
     const { svg, width, height } = drawing($("chart-groups"), top + bottom + row * groups.length,
       `${MEASURES[state.measure][0]} by group under ${present.join(", ")}; the table below has the numbers`);
     if (!groups.length) { make(svg, "text", { x: 4, y: 30, class: "soft" }, "Choose at least one group."); return; }
-    const room = Math.min(width * 0.34, 240);
+    const room = narrow ? width - 12 : Math.min(width * 0.34, 240);
     const labels = groups.map((i, j) => {
-      const text = make(svg, "text", { x: room, y: top + row * j + row / 2 + 4, "text-anchor": "end" }, audit.groups[i].text);
+      const y = top + row * j + (narrow ? 17 : row / 2 + 4);
+      const text = make(svg, "text", { x: narrow ? 16 : room, y, class: "halo", "text-anchor": narrow ? "start" : "end" }, audit.groups[i].text);
       shorten(text, room - 4);
       return text;
     });
-    const left = Math.min(room, Math.max(...labels.map((t) => t.getComputedTextLength())) + 6) + 12;
-    labels.forEach((t) => t.setAttribute("x", left - 12));
+    const longest = Math.max(...labels.map((t) => t.getComputedTextLength()));
+    const left = narrow ? 10 : Math.min(room, longest + 6) + 12;
+    if (!narrow) labels.forEach((t) => t.setAttribute("x", left - 12));
     const ends = groups.flatMap((i) => present.flatMap((name) => {
       const f = at(name, rank());
       return [f[state.measure][i], ...((f.intervals[state.measure] || [])[i] || [])];
@@ -121,9 +125,10 @@
       make(svg, "text", { x: scale(v), y: height - bottom + 20, "text-anchor": "middle", class: "soft" }, axisNumber(v, share));
     });
     make(svg, "text", { x: (left + width) / 2, y: height - 5, "text-anchor": "middle", class: "soft" }, MEASURES[state.measure][0] + (share ? "" : ", per row"));
+    svg.append(...labels);
     groups.forEach((i, j) => {
-      const line = make(svg, "g"), middle = top + row * j + row / 2;
-      make(line, "rect", { x: 0, y: middle - row / 2, width, height: row, fill: "transparent" });
+      const line = make(svg, "g"), middle = top + row * j + (row + above) / 2;
+      make(line, "rect", { x: 0, y: top + row * j, width, height: row, fill: "transparent" });
       present.forEach((name, p) => {
         const f = at(name, rank()), y = middle + (p - (present.length - 1) / 2) * Math.min(13, 26 / present.length);
         const pair = (f.intervals[state.measure] || [])[i];

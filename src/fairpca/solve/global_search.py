@@ -10,8 +10,8 @@ linear in P up to the radius, so the bound tightens as cells are halved. Good mu
 by a few barrier steps for many cells at once; the bound is valid for any, good or not, and
 what is known after any number of cells is the least bound of those still open.
 
-What stops it is the dimension r (n - r) of the space of subspaces: around a minimiser the number of
-open cells grows like a constant to that power. Measured on 120 random problems with a gap, all
+What stops it is the dimension r (n - r) of the space of subspaces: around a minimiser the number
+of open cells grows like a constant to that power. Measured on 120 random problems with a gap, all
 closed to 1e-8: some 30 cells in one dimension, 130 in two, 700 in three, 5000 in four (1 to 2
 seconds). Five dimensions take ten times that and seven never closed within 30000 cells, so beyond
 `MAX_DIMENSION` the search is not begun.
@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, expand, span
+from fairpca.arrays import FloatArray, IntArray, expand, span
 from fairpca.solve.cells import Cells, cover
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.problem import Problem
@@ -32,9 +32,11 @@ from fairpca.solve.refine import descend
 MAX_DIMENSION = 4
 # Up to here it is worth looking for a smaller common range.
 _MAX_FEATURES = 50
-# Cells times multipliers: a few seconds at most.
-_EFFORT = 100_000
+# A few seconds at most.
+_MAX_CELLS = 12_000
 _BATCH = 256
+# Groups that take part in the bound of one cell: those worst off at its centre.
+_MAX_GROUPS = 12
 _SHRINK = 0.15
 _MAX_STEPS = 60
 # Newton decrement from which a path is begun anew instead of continued from the parent's.
@@ -103,7 +105,7 @@ def search(
     bound: float,
     *,
     tol: float,
-    max_cells: int | None = None,
+    max_cells: int = _MAX_CELLS,
 ) -> Searched:
     """Raise the lower bound of a small problem, or find a better basis.
 
@@ -119,12 +121,11 @@ def search(
         The dual bound.
     tol : float
         Relative gap at which to stop.
-    max_cells : int, optional
+    max_cells : int
         Most cells that get a bound of their own.
     """
     oracle, r = problem.oracle, problem.n_components
     assert isinstance(oracle, DenseOracle)
-    max_cells = max_cells or _EFFORT // (oracle.n_groups + 1)
     value = float(problem.losses(basis).max())
     bounds = CellBounds(problem)
     cells = _with_start(cover(oracle.n_features, r, oracle.n_groups + 1), weights, bounds.scale)
@@ -188,20 +189,17 @@ class CellBounds:
         A cell is left alone as soon as its bound reaches `goal`.
         """
         radii = np.maximum(cells.radii(self.r), 1e-14)
-        bases = cells.bases(self.r)
-        centres = bases @ np.swapaxes(bases, 1, 2)
+        chosen, forms, offsets = self._conditions(cells, radii)
+        x, fresh = self._starts(cells, chosen, radii)
         # Over a cell the losses vary like its size and are linear up to its square: a fresh path
         # begins at the first, and every path ends below the second.
         end = 0.02 * radii * self.scale / (2 * self.n + self.k)
         start = np.maximum(0.1 * np.sqrt(radii) * self.scale, end)
-        fresh = np.empty_like(cells.multipliers)
-        fresh[:, : self.k] = 1.0 / self.k
-        fresh[:, self.k] = 0.3 * self.scale / np.sqrt(radii)
-        x, mu = np.maximum(cells.multipliers, 1e-12), np.minimum(8.0 * end, start)
-        best, kept = np.maximum(cells.bound, floor), cells.multipliers.copy()
+        mu = np.minimum(8.0 * end, start)
+        best, kept = np.maximum(cells.bound, floor), x.copy()
         left = np.arange(len(cells))
         for iteration in range(_MAX_STEPS):
-            moved, decrement, phi = self._step(x[left], mu[left], radii[left], centres[left])
+            moved, decrement, phi = self._step(x[left], mu[left], forms[left], offsets[left])
             better = phi > best[left]
             best[left[better]], kept[left[better]] = phi[better], x[left[better]]
             if iteration == 0:
@@ -215,55 +213,74 @@ class CellBounds:
             mu[shrinking] = np.maximum(_SHRINK * mu[shrinking], end[shrinking])
             if not len(left):
                 break
-        return Cells(cells.order, cells.centre, cells.half, best, kept)
+        multipliers = np.zeros_like(cells.multipliers)
+        np.put_along_axis(multipliers, chosen, kept[:, :-1], axis=1)
+        multipliers[:, self.k] = kept[:, -1]
+        return Cells(cells.order, cells.centre, cells.half, best, multipliers)
 
-    def _combined(self, x: FloatArray, centres: FloatArray) -> FloatArray:
-        weighted = np.tensordot(x[:, : self.k], self.matrices, axes=1)
-        return np.asarray(weighted + x[:, self.k, None, None] * centres)
+    def _conditions(
+        self, cells: Cells, radii: FloatArray
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return for every cell the groups that matter most, and all forms with their offsets.
 
-    def _bound(self, x: FloatArray, values: FloatArray, radii: FloatArray) -> FloatArray:
-        """The bound at multipliers x from the eigenvalues there, less what rounding may hide."""
-        level = x[:, : self.k] @ self.offsets + x[:, self.k] * (self.r - radii)
-        rounding = 8 * self.n * np.finfo(float).eps * (np.abs(values).max(axis=1) * self.r)
-        return np.asarray(level - values[:, self.n - self.r :].sum(axis=1) - rounding)
+        The last form is the cell's own condition. Leaving groups out is weight zero for them.
+        """
+        bases = cells.bases(self.r)
+        centres = bases @ np.swapaxes(bases, 1, 2)
+        losses = self.offsets - np.tensordot(centres, self.matrices, axes=([1, 2], [1, 2]))
+        chosen = np.argsort(-losses, axis=1, kind="stable")[:, :_MAX_GROUPS]
+        forms = np.concatenate([self.matrices[chosen], centres[:, None]], axis=1)
+        offsets = np.column_stack([self.offsets[chosen], self.r - radii])
+        return chosen, forms, offsets
+
+    def _starts(
+        self, cells: Cells, chosen: IntArray, radii: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the parent's multipliers for the chosen groups, and fresh ones."""
+        weights = np.take_along_axis(cells.multipliers, chosen, axis=1) + 1e-12
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        tau = np.maximum(cells.multipliers[:, self.k], 1e-12)
+        even = np.full(chosen.shape, 1.0 / chosen.shape[1])
+        fresh = np.column_stack([even, 0.3 * self.scale / np.sqrt(radii)])
+        return np.column_stack([weights, tau]), fresh
 
     def _step(
-        self, x: FloatArray, mu: FloatArray, radii: FloatArray, centres: FloatArray
+        self, x: FloatArray, mu: FloatArray, forms: FloatArray, offsets: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """One damped Newton step for every cell; with it its decrement and the bound before."""
-        m, k, n = len(x), self.k, self.n
-        values, vectors = np.linalg.eigh(self._combined(x, centres))
+        m, j, n, _ = forms.shape
+        values, vectors = np.linalg.eigh(np.einsum("mj,mjab->mab", x, forms))
         p, v = _occupations(values, mu, self.r)
-        turned = np.empty((m, k + 1, n, n))
-        adjoint = np.swapaxes(vectors, 1, 2)
-        turned[:, :k] = adjoint[:, None] @ self.matrices @ vectors[:, None]
-        turned[:, k] = adjoint @ centres @ vectors
+        turned = np.swapaxes(vectors, 1, 2)[:, None] @ forms @ vectors[:, None]
         diagonals = np.diagonal(turned, axis1=2, axis2=3)
-        offsets = np.empty((m, k + 1))
-        offsets[:, :k], offsets[:, k] = self.offsets, self.r - radii
-        gradient = offsets - np.einsum("mka,ma->mk", diagonals, p)
+        gradient = offsets - np.einsum("mja,ma->mj", diagonals, p)
         omega = 1.0 / (1.0 / (p[:, :, None] * p[:, None]) + 1.0 / (v[:, :, None] * v[:, None]))
-        flat = turned.reshape(m, k + 1, n * n)
+        flat = turned.reshape(m, j, n * n)
         hessian = (flat * omega.reshape(m, 1, -1)) @ np.swapaxes(flat, 1, 2)
         own = np.diagonal(omega, axis1=1, axis2=2)
-        mean = np.einsum("mka,ma->mk", diagonals, own)
+        mean = np.einsum("mja,ma->mj", diagonals, own)
         hessian -= mean[:, :, None] * mean[:, None] / own.sum(axis=1)[:, None, None]
-        hessian = hessian / mu[:, None, None] * x[:, :, None] * x[:, None]
-        system = np.zeros((m, k + 2, k + 2))
-        system[:, : k + 1, : k + 1] = hessian + mu[:, None, None] * np.eye(k + 1)
+        system = np.zeros((m, j + 1, j + 1))
+        system[:, :j, :j] = hessian / mu[:, None, None] * x[:, :, None] * x[:, None]
+        system[:, :j, :j] += mu[:, None, None] * np.eye(j)
+        # Only the groups' weights add up to one; the cell's own multiplier is free.
         size = np.abs(system).max(axis=(1, 2))
-        system[:, :k, k + 1] = system[:, k + 1, :k] = size[:, None] * x[:, :k]
-        right = np.zeros((m, k + 2))
-        right[:, : k + 1] = x * gradient + mu[:, None]
-        step = np.linalg.solve(system, right[:, :, None])[:, : k + 1, 0]
-        squared = np.einsum("mi,mi->m", step, right[:, : k + 1])
-        decrement = np.sqrt(np.maximum(squared, 0.0) / mu)
+        system[:, : j - 1, j] = system[:, j, : j - 1] = size[:, None] * x[:, : j - 1]
+        right = np.zeros((m, j + 1))
+        right[:, :j] = x * gradient + mu[:, None]
+        step = np.linalg.solve(system, right[:, :, None])[:, :j, 0]
+        decrement = np.sqrt(np.maximum(np.einsum("mj,mj->m", step, right[:, :j]), 0.0) / mu)
         length = np.where(decrement > 1, 1.0 / (1.0 + decrement), 1.0)
-        lowest = np.minimum(step.min(axis=1), -1e-300)
-        length = np.minimum(length, 0.9 / -lowest)
+        length = np.minimum(length, 0.9 / np.maximum(-step.min(axis=1), 1e-300))
         moved = x * (1.0 + length[:, None] * step)
-        moved[:, :k] /= moved[:, :k].sum(axis=1, keepdims=True)
-        return moved, decrement, self._bound(x, values, radii)
+        moved[:, : j - 1] /= moved[:, : j - 1].sum(axis=1, keepdims=True)
+        return moved, decrement, self._bound(x, values, offsets)
+
+    def _bound(self, x: FloatArray, values: FloatArray, offsets: FloatArray) -> FloatArray:
+        """The bound at multipliers x from the eigenvalues there, less what rounding may hide."""
+        level = np.einsum("mj,mj->m", x, offsets)
+        rounding = 8 * self.n * np.finfo(float).eps * np.abs(values).max(axis=1) * self.r
+        return np.asarray(level - values[:, self.n - self.r :].sum(axis=1) - rounding)
 
 
 def _occupations(values: FloatArray, mu: FloatArray, r: int) -> tuple[FloatArray, FloatArray]:
