@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca import FairPCA, GroupMoments, component_path, solve
+from fairpca import FairPCA, GroupMoments, component_path, phi, solve
 from fairpca.criteria import CRITERIA
 from fairpca.metrics import group_losses, kept_variance, own_variance
 
@@ -76,15 +76,21 @@ def test_open_gap_warns_with_its_size_and_extra_components_close_it():
 
 
 def test_three_lines():
-    """Bound 1/2, optimum 3/4: three groups are not always exact, and the gap says so."""
+    """Three groups are not always exact: the dual ends at 1/2, the optimum is 3/4.
+
+    The search over all directions proves 3/4; one more component reaches the dual bound.
+    """
     angles = np.deg2rad([0, 60, 120])
     lines = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
-    X = np.vstack([lines, -lines])
-    with pytest.warns(ConvergenceWarning, match="open"):
-        model = FairPCA(1).fit(X, sensitive_features=[0, 1, 2, 0, 1, 2])
+    X, labels = np.vstack([lines, -lines]), [0, 1, 2, 0, 1, 2]
+    covariances = GroupMoments.from_array(X, labels).covariances
+    assert float(phi(covariances, 1, np.full(3, 1 / 3))) == pytest.approx(0.5)
+    model = FairPCA(1).fit(X, sensitive_features=labels)
     assert model.certificate_.value == pytest.approx(0.75, abs=1e-10)
-    closed = FairPCA(1, max_extra_components=1).fit(X, sensitive_features=[0, 1, 2, 0, 1, 2])
+    assert model.certificate_.lower_bound == pytest.approx(0.75, abs=1e-7)
+    closed = FairPCA(1, max_extra_components=1).fit(X, sensitive_features=labels)
     assert closed.n_components_ == 2
+    assert closed.certificate_.lower_bound == pytest.approx(0.5)
     assert closed.certificate_.gap == 0
 
 

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 
 from fairpca import FairPCA
 from fairpca.audit import audit
-from fairpca.findings import Audit
+from fairpca.audit.findings import Audit
 from fairpca.metrics import group_losses
 from fairpca.plots import (
     DualDisplay,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fairpca.audit import audit
-from fairpca.findings import Audit
+from fairpca.audit.findings import Audit
+from fairpca.audit.verdict import number, percent
 from fairpca.report import render_page, write_page
 from fairpca.report.page import embedded_json
-from fairpca.verdict import number, percent
 
 HOSTILE = [
     "</script><script>window.hacked=1</script>",

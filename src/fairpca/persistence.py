@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairpca.audit.provenance import versions
 from fairpca.extras import require
 from fairpca.files import atomic_write
-from fairpca.preparation import Preparation
-from fairpca.provenance import versions
+from fairpca.tables.preparation import Preparation
 
 #: Types of this package a model file may contain.
 TRUSTED_TYPES = (

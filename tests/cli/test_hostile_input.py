@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairpca.audit.findings import Audit
 from fairpca.cli.terminal import plain
-from fairpca.findings import Audit
 
 AUDIT = ("--group", "g", "-r", 1)
 

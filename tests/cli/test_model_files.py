@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 
 from fairpca import FairPCA
 from fairpca.persistence import TRUSTED_TYPES, load_model, save_model
-from fairpca.preparation import prepare
+from fairpca.tables.preparation import prepare
 
 
 @pytest.fixture

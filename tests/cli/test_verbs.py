@@ -8,9 +8,9 @@ import pytest
 
 from fairpca import FairPCA
 from fairpca.audit import audit
+from fairpca.audit.findings import Audit
 from fairpca.cli.auditing import parse_ranks
 from fairpca.cli.options import parse_components
-from fairpca.findings import Audit
 from fairpca.persistence import load_model
 
 from data_dir import data_path, reference

@@ -24,7 +24,7 @@ from fairpca.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from fairpca.findings import Audit
+    from fairpca.audit.findings import Audit
 
 _REDUCERS = {"pca": "PCA", "fairpca": "FairPCA"}
 _ENDINGS = (".html", ".htm", ".json", ".csv")
@@ -142,8 +142,8 @@ def report(
     force: Force = False,
 ) -> None:
     """Turn an audit into one HTML page that needs no network."""
+    from fairpca.audit.findings import Audit
     from fairpca.cli.output import check_output, print_json, print_text, write_file
-    from fairpca.findings import Audit
     from fairpca.report import render_page
 
     check_output(output, (".html", ".htm"), force)

@@ -12,7 +12,7 @@ from typer import Option
 from fairpca.cli.options import Force, Json
 
 if TYPE_CHECKING:
-    from fairpca.findings import Audit
+    from fairpca.audit.findings import Audit
 
 # One component: here PCA treats the two groups most differently.
 _RANK = 1
@@ -100,8 +100,8 @@ def _picture(found: Audit) -> Any:
 def _lines(found: Audit, seconds: dict[str, float], output: Path) -> list[Any]:
     from rich.text import Text
 
+    from fairpca.audit.verdict import components, number, percent, proof
     from fairpca.cli.terminal import table
-    from fairpca.verdict import components, number, percent, proof
 
     rows = []
     for name in ("PCA", "FairPCA"):

@@ -14,9 +14,9 @@ import numpy as np
 from fairpca.arrays import AnyArray, FloatArray
 from fairpca.cli.options import ReadingOptions, TableOptions
 from fairpca.cli.terminal import note
-from fairpca.delimited import Layout
-from fairpca.preparation import Preparation, choose_columns, listed, matching, prepare
 from fairpca.tables import TableFile, read_tables
+from fairpca.tables.delimited import Layout
+from fairpca.tables.preparation import Preparation, choose_columns, listed, matching, prepare
 
 _CUT = re.compile(
     r"^(?P<column>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[-+]?[\d.]+(?:e[-+]?\d+)?)$"

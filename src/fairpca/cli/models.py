@@ -180,7 +180,7 @@ def _plain_rows(frame: Any) -> list[list[Any]]:
 
 
 def _summary(model: Any, output: Path) -> dict[str, Any]:
-    from fairpca.verdict import label_texts
+    from fairpca.audit.verdict import label_texts
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)
     certificate = model.certificate_
@@ -206,8 +206,8 @@ def _summary(model: Any, output: Path) -> dict[str, Any]:
 def _model_lines(model: Any) -> list[Any]:
     from rich.text import Text
 
+    from fairpca.audit.verdict import components, label_texts, number
     from fairpca.cli.terminal import table
-    from fairpca.verdict import components, label_texts, number
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)
     rows = [

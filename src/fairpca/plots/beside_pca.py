@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 
 from fairpca.audit import audit
-from fairpca.findings import Audit
+from fairpca.audit.findings import Audit
 
 
 def audit_beside_pca(

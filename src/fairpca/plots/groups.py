@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.findings import MEASURES, Audit
+from fairpca.audit.findings import MEASURES, Audit
+from fairpca.audit.verdict import components, group_title
 from fairpca.plots.beside_pca import audit_beside_pca, shown_name
 from fairpca.plots.style import AXIS, axes, drawable, drawable_all, drawing, reducer_colour
-from fairpca.verdict import components, group_title
 
 
 class GroupLossDisplay:

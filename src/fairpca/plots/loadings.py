@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray, principal_rotation
-from fairpca.findings import Audit
+from fairpca.audit.findings import Audit
 from fairpca.plots.style import axes, drawable, drawable_all, drawing
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray
+from fairpca.audit.findings import Audit
+from fairpca.audit.verdict import group_title
 from fairpca.extras import require
-from fairpca.findings import Audit
 from fairpca.plots.beside_pca import audit_beside_pca, shown_name
 from fairpca.plots.style import AXIS, FAIR_COLOUR, axes, drawable, drawing, line_style
-from fairpca.verdict import group_title
 
 
 class RankCurveDisplay:

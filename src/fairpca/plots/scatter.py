@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray, principal_rotation
-from fairpca.findings import Audit
+from fairpca.audit.findings import Audit
+from fairpca.audit.verdict import label_texts
 from fairpca.groups import Groups
 from fairpca.plots.style import PALETTE, axes, drawable, drawing
-from fairpca.verdict import label_texts
 
 _MARKERS = "os^DvPX*<>"
 

@@ -18,7 +18,7 @@
   const rank = () => audit.ranks[state.index];
   byWorst(audit.n_components).slice(0, audit.groups.length > 12 ? 8 : 12).forEach((i) => state.shown.add(i));
 
-  // Numbers are written as fairpca.verdict writes them.
+  // Numbers are written as fairpca.audit.verdict writes them.
   function number(x) {
     if (x === 0) return "0";
     const size = Math.abs(x);

@@ -1,4 +1,4 @@
-"""Rendering the page: numbers from the audit, words from `fairpca.verdict`, nothing from outside.
+"""Rendering the page: numbers from the audit, words from its verdict, nothing from outside.
 
 Labels and names are data. Jinja2 escapes them in the markup, the script reads them from a block of
 JSON in which every character that could end the block is escaped, and a content security policy
@@ -14,10 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fairpca.extras import require
-from fairpca.files import atomic_write
-from fairpca.findings import Audit
-from fairpca.verdict import (
+from fairpca.audit.findings import Audit
+from fairpca.audit.verdict import (
     components,
     group_title,
     isolated,
@@ -27,6 +25,8 @@ from fairpca.verdict import (
     proof,
     sentences,
 )
+from fairpca.extras import require
+from fairpca.files import atomic_write
 
 # Left-out groups shown before the rest is folded away.
 _MOST_LEFT_OUT = 12

@@ -21,7 +21,7 @@ from fairpca.arrays import FloatArray, symmetric
 from fairpca.solve.attain import Attained, attain
 from fairpca.solve.barrier import Barrier
 from fairpca.solve.compression import Compression
-from fairpca.solve.dual import BudgetSpent, Cluster, Dual, occupy
+from fairpca.solve.dual import BudgetSpent, Cluster, Dual, DualPoint, occupy
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.global_search import raise_bound
 from fairpca.solve.newton import ascend, starting_point
@@ -30,6 +30,7 @@ from fairpca.solve.problem import Problem
 from fairpca.solve.refine import descend
 from fairpca.solve.rounding import extra_basis
 from fairpca.solve.solution import OPTIMAL_GAP, Solution
+from fairpca.solve.working_set import by_working_set, worthwhile
 
 # Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried.
 _STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
@@ -129,13 +130,22 @@ def _on_simplex(weights: FloatArray) -> FloatArray:
 
 def maximise_dual(dual: Dual, start: FloatArray | None) -> str:
     """Solve the dual from given weights or sensible ones; return why it stopped, in words."""
+    k, n = dual.oracle.n_groups, dual.oracle.n_features
     try:
-        ascend(dual, starting_point(dual, start))
-        if not dual.good:
-            _by_barrier(dual)
+        if worthwhile(k, n, dual.r):
+            by_working_set(dual, start, _climb)
+        if dual.best is None or not dual.good:
+            _climb(dual, dual.best or starting_point(dual, start))
     except BudgetSpent:
         return "max_iter reached"
     return _SOLVED if dual.good else "dual open at working precision"
+
+
+def _climb(dual: Dual, point: DualPoint) -> None:
+    """Maximise the dual from a point: Newton, and where that gets stuck the central path."""
+    ascend(dual, point)
+    if not dual.good:
+        _by_barrier(dual)
 
 
 def _by_barrier(dual: Dual) -> None:

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from fairpca.arrays import FloatArray
-from fairpca.candidates import (
+from fairpca.audit.candidates import (
     Candidate,
     Table,
     fair_candidates,
@@ -21,21 +21,19 @@ from fairpca.candidates import (
     named_reducers,
     pca_candidates,
 )
+from fairpca.audit.downstream import held_out_scores
+from fairpca.audit.findings import Audit, Finding, GroupRow
+from fairpca.audit.left_out import FEW_GROUPS, left_out_groups
+from fairpca.audit.provenance import provenance
+from fairpca.audit.resample import Intervals, group_intervals, group_members
+from fairpca.audit.verdict import label_texts, reader_warnings
 from fairpca.checks import check_choice, check_rank, check_weights
-from fairpca.downstream import held_out_scores
 from fairpca.estimator import FairPCA
-from fairpca.findings import Audit, Finding, GroupRow
 from fairpca.groups import Groups
-from fairpca.left_out import FEW_GROUPS, left_out_groups
 from fairpca.metrics import kept_variance
 from fairpca.moments import GroupMoments
-from fairpca.provenance import provenance
-from fairpca.resample import Intervals, group_intervals, group_members
 from fairpca.solve.eigen import leading_pairs
 from fairpca.solve.solution import Certificate, rounding_level
-from fairpca.verdict import label_texts, reader_warnings
-
-__all__ = ["Audit", "audit"]
 
 
 def audit(

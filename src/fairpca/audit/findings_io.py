@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray
+from fairpca.audit.findings import FORMAT, MEASURES, Audit, Finding, GroupRow, LeftOut
 from fairpca.extras import require
-from fairpca.findings import FORMAT, MEASURES, Audit, Finding, GroupRow, LeftOut
 from fairpca.groups import Label
 from fairpca.solve.solution import Certificate
 

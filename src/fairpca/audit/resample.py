@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray
-from fairpca.candidates import Candidate, Table, in_level
+from fairpca.audit.candidates import Candidate, Table, in_level
 from fairpca.solve.eigen import leading_pairs
 
 #: Most blocks a group is dealt into.

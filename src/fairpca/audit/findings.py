@@ -208,20 +208,20 @@ class Audit:
 
     def verdict(self, n_components: int | None = None) -> str:
         """Return the result in two or three sentences with numbers."""
-        from fairpca.verdict import verdict
+        from fairpca.audit.verdict import verdict
 
         return verdict(self, n_components)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; `from_dict` reads them back."""
-        from fairpca.findings_io import audit_to_dict
+        from fairpca.audit.findings_io import audit_to_dict
 
         return audit_to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> Audit:
         """Read what `to_dict` returned; raises ValueError naming what is wrong with it."""
-        from fairpca.findings_io import audit_from_dict
+        from fairpca.audit.findings_io import audit_from_dict
 
         return audit_from_dict(data)
 
@@ -243,7 +243,7 @@ class Audit:
 
     def to_frame(self) -> Any:
         """Return a pandas frame, one row per reducer, number of components and group."""
-        from fairpca.findings_io import audit_to_frame
+        from fairpca.audit.findings_io import audit_to_frame
 
         return audit_to_frame(self)
 

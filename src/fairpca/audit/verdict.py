@@ -10,12 +10,12 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fairpca.candidates import Candidate, Table
-from fairpca.findings import Audit, Finding, GroupRow
+from fairpca.audit.candidates import Candidate, Table
+from fairpca.audit.findings import Audit, Finding, GroupRow
 from fairpca.groups import Label
 
 if TYPE_CHECKING:
-    from fairpca.resample import Intervals
+    from fairpca.audit.resample import Intervals
 
 # More names than this in one sentence are not read.
 _MOST_NAMES = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.candidates import Candidate, Table, fair_solution, in_level
-from fairpca.findings import Finding, LeftOut
+from fairpca.audit.candidates import Candidate, Table, fair_solution, in_level
+from fairpca.audit.findings import Finding, LeftOut
 from fairpca.metrics import kept_variance
 from fairpca.solve.eigen import leading_pairs
 

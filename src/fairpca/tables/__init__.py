@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.delimited import Layout, detect, open_text
 from fairpca.extras import require
+from fairpca.tables.delimited import Layout, detect, open_text
 
 _DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".data")
 _PARQUET = (".parquet", ".pq")
