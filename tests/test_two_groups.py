@@ -62,7 +62,8 @@ def test_paper_solver_agrees_but_leaves_losses_apart(covariances, name, r):
     assert solution.solver == "paper"
     assert abs(solution.weights[0] - want["t_star"]) <= 1e-6
     assert abs(solution.losses[0] / solution.losses[1] - 1) <= 1e-5
-    assert solution.certificate.lower_bound <= want["phi_star"] * (1 + 1e-12)
+    # Faces, r = 1: the loss is 2000 times smaller than the variance it is a difference of.
+    assert solution.certificate.lower_bound <= want["phi_star"] * (1 + 1e-11)
 
 
 def test_value_search_error_is_visible(covariances):
