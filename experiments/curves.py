@@ -45,6 +45,7 @@ class Curves:
             "loss_A": float(ours.losses[0]),
             "loss_B": float(ours.losses[1]),
             "ratio_ours": ratio_error(ours.losses),
+            "rounding": ours.certificate.resolution / float(ours.losses.min()),
             "certified_gap": ours.certificate.gap,
             "decompositions": ours.n_eigen,
             "pca_loss_A": float(own[0, r - 1] - kept[0, r - 1]),

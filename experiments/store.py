@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fairpca
 from fairpca.files import atomic_write
 
 # Drawing and wording may change without the numbers changing.
@@ -56,15 +56,13 @@ class Store:
 
 
 def code_digest() -> str:
-    """Digest of every source file that can change a number: what is imported of both packages."""
-    paths = {
-        name: Path(module.__file__)
-        for name, module in sys.modules.items()
-        if name.split(".")[0] in ("fairpca", "experiments") and getattr(module, "__file__", None)
-    }
+    """Digest of every source file that can change a number."""
+    package, here = Path(fairpca.__file__).parent, Path(__file__).parent
+    paths = [*package.glob("*.py"), *here.glob("*.py")]
+    paths += [path for room in ("solve", "datasets") for path in (package / room).glob("*.py")]
     found = hashlib.sha256()
-    for name, path in sorted(paths.items()):
-        if path.name not in _NOT_NUMBERS or name.startswith("fairpca"):
-            found.update(name.encode())
+    for path in sorted(paths):
+        if path.parent != here or path.name not in _NOT_NUMBERS:
+            found.update(path.name.encode())
             found.update(path.read_bytes())
     return found.hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -404,6 +405,23 @@ def test_fifty_groups():
     solution = solve_many_groups(problem)
     assert check(solution, covariances, 10).gap < 1e-2
     assert solution.n_eigen - 50 <= 40
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hundreds_of_groups(family):
+    covariances = FAMILIES[family](np.random.default_rng(11), 300, 6)
+    problem = pose(covariances, 2)
+    own = problem.oracle.n_eigen
+    solution = solve_many_groups(problem, exact_search=False)
+    certificate = check(solution, covariances, 2)
+    assert solution.n_eigen - own <= 200
+    assert "max_iter" not in solution.stop_reason
+    # What binds is a few groups, and those alone give the same bound.
+    some = np.flatnonzero(solution.weights)
+    assert len(some) < 40
+    alone = pose(covariances[some], 2)
+    fewer = solve_many_groups(replace(alone, offsets=problem.offsets[some]), exact_search=False)
+    assert fewer.certificate.lower_bound == pytest.approx(certificate.lower_bound, rel=1e-9)
 
 
 def test_one_group_may_bind_alone():

@@ -22,7 +22,7 @@ from fairpca.arrays import FloatArray
 from fairpca.solve.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
 
 _START = 0.1
-_SHRINK = 0.2
+_SHRINK = 0.1
 # A Newton decrement below this is close enough to the path to move on along it.
 _CENTRED = 1.0
 # Per call of `advance`; the path to 1e-10 takes some 40. At rounding level the decrement may
@@ -45,6 +45,13 @@ class PathPoint:
         """How P moves with A, entry by entry in the eigenbasis (times 1 / mu)."""
         p, v = self.occupied, self.vacant
         return np.asarray(1.0 / (1.0 / (p[:, None] * p) + 1.0 / (v[:, None] * v)))
+
+    def value(self, r: int) -> float:
+        """F at this point: phi, what P changes against a projector, and the barriers."""
+        p, v, values = self.occupied, self.vacant, self.point.pairs.values
+        moved = float(values[:r] @ v[:r] - values[r:] @ p[r:])
+        barriers = np.log(self.point.weights).sum() - np.log(p).sum() - np.log(v).sum()
+        return self.point.phi + moved + self.mu * float(barriers)
 
     def relaxed(self, r: int) -> Relaxed:
         """Return P as a feasible point of the relaxation."""
@@ -95,11 +102,22 @@ class Barrier:
                 self.mu *= _SHRINK
                 self.here = occupations(self.here.point, self.mu, self.dual.r, self.here.level)
                 step = self._newton()
-            self.here = self._at(self.dual.evaluate(step.weights), self.here.level)
+            self.here = self._moved(step)
             step = self._newton()
             if self.dual.closed:
                 break
         return self._centre(step)
+
+    def _moved(self, step: _Step) -> PathPoint:
+        """Take the whole step if F rises on it, else the short one that is sure to raise it.
+
+        The whole step nearly always passes, and the short one alone takes two to four times as
+        many decompositions.
+        """
+        here = self._at(self.dual.evaluate(step.weights), self.here.level)
+        if step.decrement <= 1 or here.value(self.dual.r) > self.here.value(self.dual.r):
+            return here
+        return self._at(self.dual.evaluate(step.short), self.here.level)
 
     def _at(self, point: DualPoint, level: float | None) -> PathPoint:
         here = occupations(point, self.mu, self.dual.r, level)
@@ -119,13 +137,12 @@ class Barrier:
         system[:k, k] = system[k, :k] = size * t
         step = np.linalg.solve(system, np.append(t * gradient + self.mu, 0.0))[:k]
         decrement = float(np.sqrt(max(float(step @ system[:k, :k] @ step), 0.0) / self.mu))
-        length = 1.0 if decrement <= 1 else 1.0 / (1.0 + decrement)
-        lowest = float(step.min())
-        if lowest < 0:
-            length = min(length, 0.95 / -lowest)
-        weights = t * (1.0 + length * step)
-        moved = gradient - hessian @ (length * step * t)
-        return _Step(weights / float(weights.sum()), decrement, moved)
+        longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
+        long, short = (
+            t * (1.0 + min(longest, length) * step) for length in (1.0, 1.0 / (1.0 + decrement))
+        )
+        losses = gradient - hessian @ (long - t)
+        return _Step(long / float(long.sum()), short / float(short.sum()), decrement, losses)
 
     def _centre(self, step: _Step) -> Centre:
         here = self.here
@@ -142,6 +159,7 @@ class Barrier:
 @dataclass(frozen=True)
 class _Step:
     weights: FloatArray
+    short: FloatArray
     decrement: float
     losses: FloatArray
 

@@ -30,7 +30,7 @@ from fairpca.solve.problem import Problem
 from fairpca.solve.refine import descend
 from fairpca.solve.rounding import extra_basis
 from fairpca.solve.solution import OPTIMAL_GAP, Solution
-from fairpca.solve.working_set import by_working_set, worthwhile
+from fairpca.solve.working_set import MANY, by_working_set
 
 # Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried.
 _STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
@@ -130,9 +130,8 @@ def _on_simplex(weights: FloatArray) -> FloatArray:
 
 def maximise_dual(dual: Dual, start: FloatArray | None) -> str:
     """Solve the dual from given weights or sensible ones; return why it stopped, in words."""
-    k, n = dual.oracle.n_groups, dual.oracle.n_features
     try:
-        if worthwhile(k, n, dual.r):
+        if dual.oracle.n_groups >= MANY:
             by_working_set(dual, start, _climb)
         if dual.best is None or not dual.good:
             _climb(dual, dual.best or starting_point(dual, start))
