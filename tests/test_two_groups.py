@@ -168,3 +168,13 @@ def test_freedom_left_by_the_binding_group_serves_the_other():
     for pair in ([np.zeros((3, 3)), spread], [spread, np.zeros((3, 3))]):
         solution = fairpca.solve(pair, 1, criterion="variance")
         assert sorted(solution.losses) == pytest.approx([-5, 0], abs=1e-12)
+
+
+def test_slopes_of_pure_rounding_keep_the_weights_on_the_simplex():
+    """Both groups keep everything: found by hypothesis with a group of one row, r = 3 of 5."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a = psd(rng, 5, rank=2)
+        solution = fairpca.solve([np.zeros((5, 5)), a], 3, criterion="share")
+        assert solution.weights.min() >= 0
+        assert solution.certificate.gap == 0

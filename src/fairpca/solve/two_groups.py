@@ -256,7 +256,9 @@ class _NewtonSearch:
 def _tangent_intersection(low: _Point, high: _Point) -> float:
     """Where the tangents at both ends meet: exact at a kink between two linear branches."""
     rise = high.value - low.value + low.slope * low.t - high.slope * high.t
-    return rise / (low.slope - high.slope)
+    t = rise / (low.slope - high.slope)
+    # Slopes of pure rounding cross anywhere; the middle is as good as any weight then.
+    return t if low.t < t < high.t else 0.5 * (low.t + high.t)
 
 
 def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: bool) -> float:
