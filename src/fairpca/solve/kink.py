@@ -20,7 +20,7 @@ from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.polish import binding, carry, guesses, polish
 from fairpca.solve.problem import Problem
 
-# Most eigenvectors left free; never more than half of all.
+# Most eigenvectors left free; never more than half of all, but two at least.
 _NEAR = 24
 # Relative gap below which the occupations are worth a Newton step with ties held.
 _WORTH_POLISHING = 0.05

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from fairpca.arrays import FloatArray, symmetric
 from fairpca.solve.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
 
+# The unknown W has q (q + 1) / 2 entries; a wrong guess of a large cluster would cost seconds.
 _MAX_CLUSTER = 24
 _MAX_STEPS = 8
+# An occupation within this of 0 or 1 counts as whole; likeliest reading first.
 _THRESHOLDS = (3e-2, 3e-3, 3e-4, 1e-1)
 
 
