@@ -6,8 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 
 from fairpca.checks import check_choice, check_groups, check_limits, check_rank, check_rows
 from fairpca.criteria import check_criterion
@@ -227,7 +228,7 @@ class FairPCA(LinearReducer):
                 "moments. Count all rows with partial_fit on a new estimator."
             )
         rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
-        moments = GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
+        moments = self._count(rows)
         self._forget()
         self._moments = moments if seen is None else seen.merge(moments)
         return self
@@ -269,7 +270,7 @@ class FairPCA(LinearReducer):
             )
 
     def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        rows = self._read(X, labels, sample_weight, reset=reset)
+        rows = self._read(X, labels, sample_weight, reset=reset, check_finite=False)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
@@ -280,14 +281,27 @@ class FairPCA(LinearReducer):
         # A share of variance never needs more directions than the rows span.
         r = 1 if isinstance(self.n_components, float) else self.n_components or n
         if wants_operators(rows.X, len(rows.groups.labels) if rows.groups else 1):
+            self._check_finite(rows.X)
             cells = GroupOperators.from_rows(rows.X, rows.groups, rows.weight)
             return FromOperators(cells, self.group_by)
         if n > 1.5 * m and n > 256 and r < m and isinstance(rows.X, np.ndarray):
+            self._check_finite(rows.X)
             reduced = FromRowSpace(rows.X, rows.groups, rows.weight, self.group_by)
             if reduced.n_features >= r:
                 return reduced
-        moments = GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
-        return FromMoments(moments, self.group_by)
+        return FromMoments(self._count(rows), self.group_by)
+
+    def _count(self, rows: Rows) -> GroupMoments:
+        try:
+            return GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
+        except ValueError:
+            # The moments notice NaN for nothing; only then is it worth a pass to name it.
+            self._check_finite(rows.X)
+            raise
+
+    def _check_finite(self, X: Any) -> None:
+        if not isinstance(X, LinearOperator):
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
 
     def _adopt(self, population: Population) -> FairPCA:
         fitted = self._solved(population)

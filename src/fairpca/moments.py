@@ -85,11 +85,12 @@ class GroupMoments:
         elif not isinstance(groups, Groups):
             groups = Groups.from_labels(groups, n_rows=m, group_by=group_by, unlabelled=unlabelled)
         weights = check_weights(sample_weight, m)
-        unlabelled_rows = bool((groups.codes < 0).any())
-        # The unlabelled cell, where there is one, takes position 0 while rows are counted.
-        codes = groups.codes + 1 if unlabelled_rows else groups.codes
-        labels = (None, *groups.labels) if unlabelled_rows else groups.labels
-        found = group_scatter(X, codes, len(labels), weights)
+        codes, labels, counts = groups.codes, groups.labels, groups.counts
+        unlabelled_rows = m - int(counts.sum())
+        if unlabelled_rows:
+            # Their cell takes position 0 while rows are counted.
+            codes, labels, counts = codes + 1, (None, *labels), np.r_[unlabelled_rows, counts]
+        found = group_scatter(X, codes, counts, weights)
         if not np.all(np.isfinite(found.mean)):
             raise ValueError(
                 "X contains NaN or infinity, or values too large to square; impute, drop or "

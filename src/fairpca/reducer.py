@@ -125,8 +125,20 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         pca._fit_svd_solver = "full"
         return pca
 
-    def _read(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
-        """Validate rows, labels and weights; the same errors for every estimator."""
+    def _read(
+        self,
+        X: Any,
+        labels: Any,
+        sample_weight: Any,
+        *,
+        reset: bool = True,
+        check_finite: bool = True,
+    ) -> Rows:
+        """Validate rows, labels and weights; the same errors for every estimator.
+
+        Without `check_finite` the caller has to find NaN and infinity by itself, for instance in
+        sums that it computes anyway.
+        """
         if isinstance(X, LinearOperator):
             self.n_features_in_ = X.shape[1]
         else:
@@ -136,6 +148,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 dtype=[np.float64, np.float32],
                 reset=reset,
                 ensure_min_samples=1,
+                ensure_all_finite=check_finite,
                 accept_sparse=self._accept_sparse,
             )
         weights = check_weights(sample_weight, X.shape[0])
