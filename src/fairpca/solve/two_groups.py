@@ -143,6 +143,7 @@ class _NewtonSearch:
         self.r = problem.n_components
         self.difference = self.oracle.covariances[0] - self.oracle.covariances[1]
         self.delta = float(problem.offsets[0] - problem.offsets[1])
+        self.resolution = problem.resolution
         self.best: _Best | None = None
         self.bound = -np.inf
         self.history: list[dict[str, float]] = []
@@ -156,12 +157,13 @@ class _NewtonSearch:
         # Where one group's own optimum already serves the other better, there is nothing to trade.
         if low.slope <= 0 or high.slope >= 0:
             return self._result(), "one group binds alone"
-        same_side, falling, last = 0, True, np.inf
+        same_side, falling = 0, True
+        last: _Point | None = None
         t = _tangent_intersection(low, high)
         reason = "max_iter reached"
         for _ in range(max_iter):
             point = self._evaluate(t)
-            if abs(point.slope) <= self.problem.resolution:
+            if abs(point.slope) <= self.resolution:
                 reason = "losses equal to rounding"
                 break
             side = 1 if point.slope > 0 else -1
@@ -172,8 +174,9 @@ class _NewtonSearch:
                 if self._closed():
                     reason = "losses equalised between neighbours, gap closed"
                     break
-            falling, last = abs(point.slope) <= 0.5 * last, abs(point.slope)
-            t = _next(point, low, high, abs(same_side), falling)
+            falling = last is None or abs(point.slope) <= 0.5 * abs(last.slope)
+            t = _next(point, last if falling else None, low, high, abs(same_side), falling)
+            last = point
             if not low.t < t < high.t:
                 self._recover(point, low, high)
                 reason = "bracket at working precision"
@@ -245,7 +248,7 @@ class _NewtonSearch:
 
     def _closed(self) -> bool:
         assert self.best is not None
-        limit = max(_CLOSED * abs(self.best.value), self.problem.resolution)
+        limit = max(_CLOSED * abs(self.best.value), self.resolution)
         return self.best.value - self.bound <= limit and self.best.spread <= limit
 
     def _result(self) -> _Best:
@@ -261,16 +264,42 @@ def _tangent_intersection(low: _Point, high: _Point) -> float:
     return t if low.t < t < high.t else 0.5 * (low.t + high.t)
 
 
-def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: bool) -> float:
+def _next(
+    point: _Point, last: _Point | None, low: _Point, high: _Point, same_side: int, falling: bool
+) -> float:
     """Return the next weight, strictly inside the bracket unless the bracket is exhausted."""
     if high.t - low.t <= 4 * np.finfo(float).eps:
         return high.t
     # Newton as long as it halves the slope; past a kink it would jump back and forth.
-    newton = point.t - point.slope / point.curvature if point.curvature < 0 else np.inf
-    if falling and low.t < newton < high.t:
-        return float(newton)
+    if falling and point.curvature < 0:
+        newton = point.t - point.slope / point.curvature
+        closer = None if last is None else _inverse_cubic(last, point)
+        if closer is not None and low.t < closer < high.t:
+            return closer
+        if low.t < newton < high.t:
+            return float(newton)
     t = _tangent_intersection(low, high)
     if same_side >= 2:
         # The same end moved twice: step past the estimate so that the stale end moves too.
         t += t - point.t
     return t if low.t < t < high.t and same_side < 4 else 0.5 * (low.t + high.t)
+
+
+def _inverse_cubic(last: _Point, point: _Point) -> float | None:
+    """Return the root of the cubic t(slope) through two points with their derivatives.
+
+    One order more than Newton for nothing: both points and both second derivatives are known.
+    None where the two do not look like one smooth falling slope.
+    """
+    run = last.slope - point.slope
+    if last.curvature >= 0 or run == 0:
+        return None
+    secant = (last.t - point.t) / run
+    ahead, behind = 1 / point.curvature, 1 / last.curvature
+    # On a smooth slope the three inverse derivatives are of one size.
+    if not 0.5 < secant / ahead < 2 or not 0.5 < secant / behind < 2:
+        return None
+    s = -point.slope
+    first = (secant - ahead) / run
+    second = (behind - 2 * secant + ahead) / run**2
+    return float(point.t + s * (ahead + s * (first + second * (s - run))))
