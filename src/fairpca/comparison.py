@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairpca.extras import require
-from fairpca.groups import Label
+from fairpca.labels import Label
 from fairpca.metrics import Parity
 
 _NAN = float("nan")

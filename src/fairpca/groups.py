@@ -6,22 +6,16 @@ A missing label (None, NaN, NaT, null) makes a row unlabelled.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpca.arrays import AnyArray, IntArray
 from fairpca.checks import check_choice
-
-Label: TypeAlias = Hashable
-
-# Integer labels that span at most this many values are coded by a table instead of a sort.
-_TABLE_SPAN = 1 << 16
-# Up to this many text labels are coded by comparison instead of a sort.
-_FEW_LABELS = 12
+from fairpca.labels import Label, factorize, factorize_integers, plain, sort_labels
 
 
 @dataclass(frozen=True)
@@ -93,23 +87,6 @@ class Groups:
     def n_groups(self) -> int:
         """Number of distinct labels."""
         return len(self.labels)
-
-
-def sort_labels(labels: Iterable[Label]) -> list[Label]:
-    """Sort labels of any type: by value where they compare, by type and text otherwise."""
-    labels = list(labels)
-    try:
-        return sorted(labels)  # type: ignore[type-var]
-    except TypeError:
-        return sorted(labels, key=_sort_key)
-
-
-def _sort_key(label: Label) -> tuple[Any, ...]:
-    if isinstance(label, tuple):
-        return tuple(_sort_key(part) for part in label)
-    if isinstance(label, bool | int | float):
-        return (0, "", label)
-    return (1, type(label).__name__, str(label))
 
 
 @dataclass(frozen=True)
@@ -184,7 +161,7 @@ def _code_column(name: str, values: Any) -> _Column:
         array = _as_array(values)
         if array.ndim != 1:
             raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
-        return _Column(name, *_factorize(array))
+        return _Column(name, *factorize(array))
     codes, labels = _factorize_series(series)
     declared = _declared_levels(series)
     unused = [level for level in declared if level not in set(labels)]
@@ -203,134 +180,31 @@ def _declared_levels(series: Any) -> list[Any]:
     if series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars):
         if series.implementation.is_pyarrow():
             return []
-        return [_scalar(level) for level in series.cat.get_categories().to_list()]
+        return [plain(level) for level in series.cat.get_categories().to_list()]
     return []
 
 
 def _factorize_series(series: Any) -> tuple[IntArray, tuple[Label, ...]]:
     if series.dtype.is_numeric() and not series.is_null().any():
-        return _factorize(np.asarray(series.to_numpy()))
+        return factorize(np.asarray(series.to_numpy()))
     array = np.empty(len(series), dtype=object)
     array[:] = series.to_list()
-    return _factorize(array)
-
-
-def _factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
-    """Return codes (-1 where missing) and the sorted labels of a 1-D array."""
-    if array.dtype == object:
-        return _factorize_objects(array.tolist())
-    if array.dtype.kind == "b":
-        codes, labels = _factorize_integers(array.astype(np.int8))
-        return codes, tuple(bool(label) for label in labels)
-    if array.dtype.kind in "iu" and array.size:
-        return _factorize_integers(array)
-    if array.dtype.kind in "US":
-        coded = _factorize_text(array)
-        if coded is not None:
-            return coded
-    missing = np.isnan(array) if array.dtype.kind in "fc" else np.zeros(len(array), dtype=bool)
-    if array.dtype.kind in "mM":
-        missing = np.isnat(array)
-    values, inverse = np.unique(array[~missing], return_inverse=True)
-    codes = np.full(len(array), -1, dtype=np.int64)
-    codes[~missing] = inverse
-    return codes, tuple(_scalar(value) for value in values)
-
-
-def _factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
-    low, high = int(array.min()), int(array.max())
-    if high - low > _TABLE_SPAN:
-        values, inverse = np.unique(array, return_inverse=True)
-        return inverse.astype(np.int64), tuple(int(value) for value in values)
-    # Widened first: 127 - (-128) does not fit into an int8.
-    wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
-    shifted = (wide - wide.dtype.type(low)).astype(np.intp)
-    present = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
-    table = np.zeros(high - low + 1, dtype=np.int64)
-    table[present] = np.arange(len(present))
-    return table[shifted], tuple(int(value) + low for value in present)
-
-
-def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | None:
-    """Code an array of strings by comparing it with one label after the other.
-
-    For a handful of labels a few vectorised comparisons beat sorting; None past that.
-    """
-    if not len(array):
-        return np.empty(0, dtype=np.int64), ()
-    # Short texts compare as the machine words they are stored in.
-    word = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}.get(array.dtype.itemsize)
-    keys = array.view(word) if word is not None and array.flags.c_contiguous else array
-    found, masks = [array[0]], [keys == keys[0]]
-    covered = masks[0].copy()
-    while not covered.all():
-        if len(found) == _FEW_LABELS:
-            return None
-        first = int(covered.argmin())
-        masks.append(keys == keys[first])
-        covered |= masks[-1]
-        found.append(array[first])
-    order = np.argsort(np.array(found))
-    codes = np.zeros(len(array), dtype=np.int8)
-    for rank, i in enumerate(order[1:], start=1):
-        codes += masks[i].view(np.int8) * np.int8(rank)
-    return codes.astype(np.int64), tuple(_scalar(found[i]) for i in order)
-
-
-def _factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
-    try:
-        distinct = set(values)
-    except TypeError:
-        odd = next(value for value in values if not _is_hashable(value))
-        raise ValueError(
-            f"sensitive_features has the label {odd!r} of type {type(odd).__name__}, which cannot "
-            "be compared; use strings, numbers or tuples."
-        ) from None
-    found = {value: _scalar(value) for value in distinct if not _is_missing(value)}
-    labels = sort_labels(set(found.values()))
-    rank = {label: i for i, label in enumerate(labels)}
-    table = {value: rank[found[value]] if value in found else -1 for value in distinct}
-    codes = np.fromiter(map(table.__getitem__, values), dtype=np.int64, count=len(values))
-    return codes, tuple(labels)
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        # pandas.NA refuses to be a truth value.
-        return True
-
-
-def _scalar(value: Any) -> Label:
-    plain: Label = value.item() if isinstance(value, np.generic) else value
-    return plain
+    return factorize(array)
 
 
 def _cross(columns: list[_Column], *, keep_partial: bool) -> tuple[IntArray, tuple[Label, ...]]:
     """Code the combinations that occur; unlabelled where a label is missing."""
-    stacked = np.stack([column.codes for column in columns], axis=1)
-    combined = np.zeros(len(stacked), dtype=np.int64)
-    for column, codes in zip(columns, stacked.T, strict=True):
-        combined = combined * (len(column.labels) + 1) + codes + 1
-    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-    cells = [
-        tuple(
-            column.labels[code] if code >= 0 else None
-            for column, code in zip(columns, stacked[row], strict=True)
-        )
-        for row in first
-    ]
+    combined = np.zeros(len(columns[0].codes), dtype=np.int64)
+    for column in columns:
+        combined = combined * (len(column.labels) + 1) + column.codes + 1
+    codes, present = factorize_integers(combined)
+    cells = []
+    for cell in present:
+        parts: list[Label] = []
+        for column in reversed(columns):
+            cell, level = divmod(cell, len(column.labels) + 1)
+            parts.append(column.labels[level - 1] if level else None)
+        cells.append(tuple(reversed(parts)))
 
     def dropped(cell: tuple[Label, ...]) -> bool:
         gone = [part is None for part in cell]
@@ -339,7 +213,7 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> tuple[IntArray, tup
     labels = sort_labels(cell for cell in cells if not dropped(cell))
     rank = {label: i for i, label in enumerate(labels)}
     table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
-    return table[inverse], tuple(labels)
+    return table[codes], tuple(labels)
 
 
 def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:

@@ -13,7 +13,8 @@ import scipy.sparse
 from fairpca.arrays import FloatArray, IntArray, is_sparse
 from fairpca.checks import check_weights
 from fairpca.files import atomic_write
-from fairpca.groups import Groups, Label, sort_labels
+from fairpca.groups import Groups
+from fairpca.labels import Label, sort_labels
 from fairpca.scatter import group_scatter
 
 _FORMAT = 1

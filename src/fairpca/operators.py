@@ -14,7 +14,8 @@ import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator
 
 from fairpca.arrays import FloatArray, IntArray, is_sparse, symmetric
-from fairpca.groups import Groups, Label
+from fairpca.groups import Groups
+from fairpca.labels import Label
 from fairpca.solve.eigen import EigenPairs, ProductOracle, full_pairs, krylov_pairs
 
 

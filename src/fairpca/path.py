@@ -11,7 +11,7 @@ from fairpca.arrays import FloatArray, IntArray
 from fairpca.checks import check_choice, check_rank
 from fairpca.criteria import check_criterion
 from fairpca.fitting import Ranks, Settings
-from fairpca.groups import Label
+from fairpca.labels import Label
 from fairpca.moments import GroupMoments
 from fairpca.population import FromMoments
 from fairpca.solve.dispatch import SOLVERS

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
-from fairpca.groups import Groups, Label
+from fairpca.groups import Groups
+from fairpca.labels import Label
 from fairpca.moments import GroupMoments, memberships
 from fairpca.operators import GroupOperators, OperatorOracle
 from fairpca.solve.eigen import DenseOracle, Oracle

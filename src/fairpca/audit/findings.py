@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.groups import Label
+from fairpca.labels import Label
 from fairpca.moments import GroupMoments
 from fairpca.solve.solution import Certificate
 

@@ -9,7 +9,7 @@ import numpy as np
 from fairpca.arrays import FloatArray
 from fairpca.audit.findings import FORMAT, MEASURES, Audit, Finding, GroupRow, LeftOut
 from fairpca.extras import require
-from fairpca.groups import Label
+from fairpca.labels import Label
 from fairpca.solve.solution import Certificate
 
 _KIND = "fairpca audit"

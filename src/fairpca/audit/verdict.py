@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairpca.audit.candidates import Candidate, Table
 from fairpca.audit.findings import Audit, Finding, GroupRow
-from fairpca.groups import Label
+from fairpca.labels import Label
 
 if TYPE_CHECKING:
     from fairpca.audit.resample import Intervals

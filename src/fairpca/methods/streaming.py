@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from fairpca.arrays import FloatArray, expand, fix_signs, orthonormal
 from fairpca.checks import check_rank
-from fairpca.groups import Label, sort_labels
+from fairpca.labels import Label, sort_labels
 from fairpca.methods.base import PublishedMethod, check_positive
 from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
 from fairpca.reducer import Rows

@@ -23,6 +23,10 @@ _UNEVEN = 10.0
 # Turn of the leading eigenvectors (a tangent) up to which the quadratic model is trusted.
 # Between 0.01 and 0.3 the count of decompositions hardly moves; below 0.1 the time grows.
 _SMALL_TURN = 0.1
+# Up to this many columns a decomposition is cheaper than the model of a kink, and damped steps
+# are tried first.
+_CHEAP = 64
+_DAMPED_TURN = 0.3
 
 
 def starting_point(dual: Dual, start: FloatArray | None = None) -> DualPoint:
@@ -53,8 +57,12 @@ def ascend(dual: Dual, point: DualPoint) -> None:
         trial = None
         if not kinked and _separated(dual, point):
             weights = _newton_weights(dual, point)
-            if _turn(dual, point, weights) < _SMALL_TURN:
+            turn = _turn(dual, point, weights)
+            if turn < _SMALL_TURN:
                 trial = dual.evaluate(weights)
+            elif dual.oracle.n_features <= _CHEAP:
+                share = min(1.0, _DAMPED_TURN / turn)
+                trial = dual.evaluate(point.weights + share * (weights - point.weights))
         smooth = trial is not None
         if trial is None:
             trial = step_by_model(dual, point)

@@ -1,0 +1,168 @@
+"""Coding one column of labels: distinct values, sorted, and the position of every row's."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fairpca.arrays import AnyArray, IntArray
+
+Label: TypeAlias = Hashable
+
+# Integer labels that span at most this many values are coded by a table instead of a sort.
+_TABLE_SPAN = 1 << 16
+# Up to this many text labels are coded by comparison instead of a sort.
+_FEW_LABELS = 12
+# Rows in which labels are looked for first.
+_SAMPLE_ROWS = 128
+
+
+def sort_labels(labels: Iterable[Label]) -> list[Label]:
+    """Sort labels of any type: by value where they compare, by type and text otherwise."""
+    labels = list(labels)
+    try:
+        return sorted(labels)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(labels, key=_sort_key)
+
+
+def _sort_key(label: Label) -> tuple[Any, ...]:
+    if isinstance(label, tuple):
+        return tuple(_sort_key(part) for part in label)
+    if isinstance(label, bool | int | float):
+        return (0, "", label)
+    return (1, type(label).__name__, str(label))
+
+
+def factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
+    """Return codes (-1 where missing) and the sorted labels of a 1-D array."""
+    if array.dtype == object:
+        return _factorize_objects(array.tolist())
+    if array.dtype.kind == "b":
+        codes, labels = factorize_integers(array.astype(np.int8))
+        return codes, tuple(bool(label) for label in labels)
+    if array.dtype.kind in "iu":
+        return factorize_integers(array)
+    if array.dtype.kind in "US":
+        coded = _factorize_text(array)
+        if coded is not None:
+            return coded
+    missing = np.isnan(array) if array.dtype.kind in "fc" else np.zeros(len(array), dtype=bool)
+    if array.dtype.kind in "mM":
+        missing = np.isnat(array)
+    values, inverse = np.unique(array[~missing], return_inverse=True)
+    codes = np.full(len(array), -1, dtype=np.int64)
+    codes[~missing] = inverse
+    return codes, tuple(plain(value) for value in values)
+
+
+def factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[int, ...]]:
+    """Return codes and the sorted values of an array of integers."""
+    if not array.size:
+        return np.empty(0, dtype=np.int64), ()
+    low, high = int(array.min()), int(array.max())
+    if high - low > _TABLE_SPAN:
+        values, inverse = np.unique(array, return_inverse=True)
+        return inverse.astype(np.int64), tuple(int(value) for value in values)
+    # Widened first: 127 - (-128) does not fit into an int8.
+    wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
+    shifted = (wide - wide.dtype.type(low)).astype(np.intp)
+    present = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
+    table = np.zeros(high - low + 1, dtype=np.int64)
+    table[present] = np.arange(len(present))
+    return table[shifted], tuple(int(value) + low for value in present)
+
+
+def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | None:
+    """Code an array of strings by comparing it with one label after the other.
+
+    For a handful of labels a few vectorised comparisons beat sorting; None past that. Labels seen
+    in a sample tell which characters distinguish them; rows are told apart by those few and then
+    compared in full, and a row that is none of the labels adds one.
+    """
+    m = len(array)
+    if not m:
+        return np.empty(0, dtype=np.int64), ()
+    array = np.ascontiguousarray(array)
+    letters = _letters(array)
+    known = sorted(set(array[:: max(m // _SAMPLE_ROWS, 1)].tolist()))
+    while len(known) <= _FEW_LABELS:
+        table = _letters(np.array(known, dtype=array.dtype))
+        codes = np.full(m, -1, dtype=np.int8)
+        # No two labels agree in all telling columns, so a row matches one of them or none.
+        telling = [(c, np.ascontiguousarray(letters[:, c])) for c in _telling_columns(table)]
+        for j, label in enumerate(table):
+            same = np.ones(m, dtype=bool)
+            for c, column in telling:
+                same &= column == label[c]
+            codes += same.view(np.int8) * np.int8(j + 1)
+        odd = int(codes.argmin())
+        if codes[odd] >= 0:
+            differs = letters != np.take(table, codes, axis=0)
+            if not differs.any():
+                return codes.astype(np.int64), tuple(known)
+            odd = int(differs.argmax()) // letters.shape[1]
+        known = sorted([*known, array[odd].item()])
+    return None
+
+
+def _letters(array: AnyArray) -> AnyArray:
+    """Return fixed-width text as a table of integers, the widest ones that fit."""
+    size = array.dtype.itemsize
+    kind = next(word for word in (8, 4, 2, 1) if size % word == 0)
+    return array.view(f"u{kind}").reshape(len(array), size // kind)
+
+
+def _telling_columns(labels: AnyArray) -> list[int]:
+    """Return columns that together tell all rows apart, few of them."""
+    columns = labels.T.tolist()
+    chosen: list[int] = []
+    seen: list[tuple[int, ...]] = [()] * len(labels)
+    while len(set(seen)) < len(labels):
+        wider = [[(*s, x) for s, x in zip(seen, column, strict=True)] for column in columns]
+        chosen.append(max(range(len(columns)), key=lambda c: len(set(wider[c]))))
+        seen = wider[chosen[-1]]
+    return chosen
+
+
+def _factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
+    try:
+        distinct = set(values)
+    except TypeError:
+        odd = next(value for value in values if not _is_hashable(value))
+        raise ValueError(
+            f"sensitive_features has the label {odd!r} of type {type(odd).__name__}, which cannot "
+            "be compared; use strings, numbers or tuples."
+        ) from None
+    found = {value: plain(value) for value in distinct if not _is_missing(value)}
+    labels = sort_labels(set(found.values()))
+    rank = {label: i for i, label in enumerate(labels)}
+    table = {value: rank[found[value]] if value in found else -1 for value in distinct}
+    codes = np.fromiter(map(table.__getitem__, values), dtype=np.int64, count=len(values))
+    return codes, tuple(labels)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        # pandas.NA refuses to be a truth value.
+        return True
+
+
+def plain(value: Any) -> Label:
+    """Return a label as a Python scalar."""
+    scalar: Label = value.item() if isinstance(value, np.generic) else value
+    return scalar
