@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -76,16 +77,36 @@ def centred_moments(
 ) -> list[Moments]:
     """Return the moments of each set: every block is copied, centred on its own mean, squared."""
 
-    def work(rows: Any, blocks: list[RowSet]) -> Moments:
-        return _centre_and_square(rows, blocks, sample_weight)
+    def work(rows: Any, blocks: list[RowSet], buffers: _Buffers) -> Moments:
+        return _centre_and_square(rows, blocks, buffers, sample_weight)
 
     return [functools.reduce(_merged, parts) for parts in _by_strands(rows, sets, work)]
+
+
+class _Buffers(threading.local):
+    """One block of float64 rows a thread, for as long as one call: fresh memory is slow."""
+
+    def __init__(self, n_rows: int, n_features: int) -> None:
+        self.shape = (n_rows, n_features)
+        self.block: FloatArray | None = None
+
+    def filled(self, rows: Any, part: RowSet) -> FloatArray:
+        """Return a copy of some rows, dense or sparse, of any numeric dtype."""
+        if self.block is None:
+            self.block = np.empty(self.shape)
+        block = self.block[: length(part)]
+        if isinstance(part, np.ndarray) and isinstance(rows, np.ndarray) and rows.dtype == float:
+            # mode="clip" lets take write straight into the block; the indices are in range.
+            np.take(rows, part, axis=0, out=block, mode="clip")
+        else:
+            block[...] = rows[part].toarray() if is_sparse(rows) else rows[part]
+        return block
 
 
 def _by_strands(
     rows: Any,
     sets: Sequence[RowSet],
-    work: Callable[[Any, list[RowSet]], _Result],
+    work: Callable[[Any, list[RowSet], _Buffers], _Result],
     *,
     whole_slices: bool = False,
 ) -> list[list[_Result]]:
@@ -98,8 +119,9 @@ def _by_strands(
         each = -(-len(blocks) // _STRANDS) or 1
         strands += [(i, blocks[j : j + each]) for j in range(0, len(blocks), each)]
     alone = n > _OWN_THREADS_TO or sum(map(length, sets)) * n < _THREADS_FROM_ENTRIES
+    buffers = _Buffers(min(block_rows(n), max(map(length, sets), default=0)), n)
     results = _in_threads(
-        [functools.partial(work, rows, blocks) for _, blocks in strands],
+        [functools.partial(work, rows, blocks, buffers) for _, blocks in strands],
         1 if alone else available_threads(),
     )
     found: list[list[_Result]] = [[] for _ in sets]
@@ -160,17 +182,13 @@ _SILENT = np.errstate(invalid="ignore", over="ignore")
 
 
 @_SILENT
-def _square(rows: FloatArray, blocks: list[RowSet]) -> tuple[FloatArray, FloatArray]:
+def _square(
+    rows: FloatArray, blocks: list[RowSet], buffers: _Buffers
+) -> tuple[FloatArray, FloatArray]:
     n = rows.shape[1]
     sums, total = np.zeros(n), None
-    buffer: FloatArray | None = None
     for part in blocks:
-        if isinstance(part, slice):
-            block = rows[part]
-        else:
-            buffer = np.empty((len(part), n)) if buffer is None else buffer
-            block = buffer[: len(part)]
-            gather(rows, part, block)
+        block = rows[part] if isinstance(part, slice) else buffers.filled(rows, part)
         # np.dot and einsum let other threads run; matmul and numpy's reductions do not, and those
         # reductions are slow for few columns besides.
         sums += np.einsum("ij->j", block)
@@ -180,16 +198,14 @@ def _square(rows: FloatArray, blocks: list[RowSet]) -> tuple[FloatArray, FloatAr
 
 @_SILENT
 def _centre_and_square(
-    rows: Any, blocks: list[RowSet], sample_weight: FloatArray | None
+    rows: Any, blocks: list[RowSet], buffers: _Buffers, sample_weight: FloatArray | None
 ) -> Moments:
     n = rows.shape[1]
-    buffer = np.empty((max(map(length, blocks)), n))
     total: FloatArray | None = None
     between: list[FloatArray] = []
     mean, weight = np.zeros(n), 0.0
     for part in blocks:
-        block = buffer[: length(part)]
-        gather(rows, part, block)
+        block = buffers.filled(rows, part)
         w = None if sample_weight is None else sample_weight[part]
         block_weight, block_mean = _centre(block, w)
         total = _add_product(total, block, last=part is blocks[-1])
@@ -243,15 +259,6 @@ def _cut(picks: RowSet, step: int) -> Iterator[Any]:
     else:
         for start in range(0, len(picks), step):
             yield picks[start : start + step]
-
-
-def gather(rows: Any, part: RowSet, block: FloatArray) -> None:
-    """Copy some rows, dense or sparse, of any numeric dtype, into a float64 block."""
-    if isinstance(part, np.ndarray) and isinstance(rows, np.ndarray) and rows.dtype == block.dtype:
-        # mode="clip" lets take write straight into the buffer; the indices are in range.
-        np.take(rows, part, axis=0, out=block, mode="clip")
-    else:
-        block[...] = rows[part].toarray() if is_sparse(rows) else rows[part]
 
 
 def _centre(block: FloatArray, weight: AnyArray | None) -> tuple[float, FloatArray]:

@@ -17,7 +17,7 @@ from fairpca.criteria import group_scales, rank_offsets
 from fairpca.population import Population
 from fairpca.solve.dispatch import solve_problem
 from fairpca.solve.eigen import EigenPairs, Oracle
-from fairpca.solve.problem import Problem
+from fairpca.solve.problem import Problem, own_pairs
 from fairpca.solve.solution import Solution
 
 
@@ -77,8 +77,7 @@ class Ranks:
         """Return each group's own `r` leading pairs (of the scaled matrices)."""
         if not self._own or len(self._own[0].values) < r:
             wanted = min(max(r, self._ask_for), self.n_features)
-            eye = np.eye(self.oracle.n_groups)
-            self._own = tuple(self.oracle.leading(row, wanted) for row in eye)
+            self._own = own_pairs(self.oracle, wanted)
         return tuple(pairs.head(r) for pairs in self._own)
 
     def own_sums(self, r: int) -> FloatArray:

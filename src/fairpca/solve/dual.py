@@ -11,12 +11,15 @@ question.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from fairpca.arrays import FloatArray
 from fairpca.solve.eigen import DenseOracle, EigenPairs
 from fairpca.solve.problem import Problem
+
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Relaxed:
     cluster: Cluster
     losses: FloatArray
 
-    @property
+    @cached_property
     def value(self) -> float:
         """The relaxed worst loss, an upper bound on every phi."""
         return float(self.losses.max())
@@ -201,6 +204,9 @@ class Dual:
         self.target = target
         self.extra = extra
         self.left = max_iter
+        self.resolution = problem.resolution
+        # The empty cluster: P is the projector on the r leading eigenvectors.
+        self.simple = Cluster(self.r, self.r, np.zeros(0))
         self.best: DualPoint | None = None
         self.relaxed: Relaxed | None = None
         self.spectral = spectral
@@ -250,11 +256,6 @@ class Dual:
         if self.relaxed is None or relaxed.value < self.relaxed.value:
             self.relaxed = relaxed
 
-    @property
-    def simple(self) -> Cluster:
-        """The empty cluster: P is the projector on the r leading eigenvectors."""
-        return Cluster(self.r, self.r, np.zeros(0))
-
     def curvature(self, point: DualPoint, cluster: Cluster) -> FloatArray:
         """Minus the second derivative of phi with the cluster held, extra term included."""
         found = point.curvature(cluster)
@@ -269,7 +270,7 @@ class Dual:
     @property
     def reference(self) -> float:
         """The magnitude tolerances are relative to."""
-        return max(abs(self.bound), 1e-3 * self.spectral, float(np.finfo(float).tiny))
+        return max(abs(self.bound), 1e-3 * self.spectral, _TINY)
 
     @property
     def gap(self) -> float:
@@ -280,7 +281,10 @@ class Dual:
     @property
     def closed(self) -> bool:
         """Whether relaxed value and bound have met."""
-        return self.gap <= max(self.target, self.problem.resolution / self.reference)
+        assert self.relaxed is not None
+        return self.relaxed.value - self.bound <= max(
+            self.target * self.reference, self.resolution
+        )
 
     @property
     def good(self) -> bool:

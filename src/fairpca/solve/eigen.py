@@ -124,6 +124,15 @@ class DenseOracle(ProductOracle):
         matrix = self.combine(weights)
         return leading_pairs(matrix, r, method=self.method, start=start, rough=rough)
 
+    def own(self, r: int) -> tuple[EigenPairs, ...]:
+        """Return the `r` leading eigenpairs of every matrix by itself, all in one call."""
+        self.n_eigen += self.n_groups
+        values, vectors = np.linalg.eigh(self.covariances)
+        return tuple(
+            EigenPairs(v[::-1][:r], u[:, ::-1][:, :r])
+            for v, u in zip(values, vectors, strict=True)
+        )
+
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
         return np.asarray(self.covariances @ columns)

@@ -54,14 +54,17 @@ def maximise_on_simplex(
         falling = free & (target < 0)
         if not falling.any():
             x = target
-            rise = linear - hessian @ x - level * sums
-            noise = 1e-13 * (np.abs(linear).max() + np.abs(hessian @ x).max())
+            if free.all():
+                break
+            slope = hessian @ x
+            rise = linear - slope - level * sums
+            noise = 1e-13 * (np.abs(linear).max() + np.abs(slope).max())
             rise[free] = -np.inf
             if blocked >= 0:
                 # Leaving and re-entering at once would cycle.
                 rise[blocked], blocked = -np.inf, -1
             entering = int(np.argmax(rise / sums))
-            if free.all() or rise[entering] <= noise:
+            if rise[entering] <= noise:
                 break
             free[entering] = True
             continue
@@ -85,7 +88,7 @@ def _on_face(
         target[index] = 1.0 / sums[index]
         return target, float(((linear - hessian @ target) / sums)[index[0]])
     system = np.zeros((m + 1, m + 1))
-    system[:m, :m] = hessian[np.ix_(index, index)]
+    system[:m, :m] = hessian if m == len(hessian) else hessian[index[:, None], index]
     # The border is scaled to the block so that elimination pivots sensibly.
     weight = float(np.abs(system[:m, :m]).max()) or 1.0
     system[:m, m] = system[m, :m] = weight * sums[index]
