@@ -52,16 +52,30 @@ def span(columns: FloatArray, *, rtol: float = 1e-10) -> FloatArray:
 
 
 def expand(basis: FloatArray, columns: FloatArray, *, rtol: float = 1e-9) -> FloatArray:
-    """Return `basis` followed by an orthonormal basis of what `columns` adds to it."""
-    rest = columns - basis @ (basis.T @ columns)
-    # Twice is enough (Kahan): the second pass removes what rounding left behind.
-    rest -= basis @ (basis.T @ rest)
-    q, r, _ = scipy.linalg.qr(rest, mode="economic", pivoting=True, check_finite=False)
+    """Return `basis` followed by an orthonormal basis of what `columns` adds to it.
+
+    Columns are of unit length; what is left of one below `rtol` adds nothing. Directions come from
+    inner products (Stathopoulos and Wu's SVQB), which is several times faster than a pivoted QR;
+    a second round restores the digits that squaring loses.
+    """
     room = basis.shape[0] - basis.shape[1]
-    fresh = q[:, : min(int(np.count_nonzero(np.abs(np.diag(r)) > rtol)), room)]
-    # Directions that were nearly inside the basis have been blown up together with their rounding.
-    fresh = fresh - basis @ (basis.T @ fresh)
-    return np.hstack([basis, orthonormal(fresh)]) if fresh.shape[1] else basis
+    fresh = columns
+    # The second round sees unit lengths again, so it drops nothing.
+    for smallest in (rtol, 0.0):
+        for _ in range(2 if basis.shape[1] else 0):
+            # Twice is enough (Kahan): the second pass removes what rounding left behind.
+            fresh = fresh - basis @ (basis.T @ fresh)
+        lengths = np.sqrt(np.einsum("ij,ij->j", fresh, fresh))
+        kept = lengths > smallest
+        if not kept.any() or not room:
+            return basis
+        fresh = fresh[:, kept] / lengths[kept]
+        values, rotation = np.linalg.eigh(fresh.T @ fresh)
+        # Below this, a direction is rounding of the inner products.
+        strong = values > max(1e-13, smallest**2) * values[-1]
+        strong[: max(len(values) - room, 0)] = False
+        fresh = fresh @ (rotation[:, strong] / np.sqrt(values[strong]))
+    return np.hstack([basis, orthonormal(fresh)])
 
 
 def complement(basis: FloatArray) -> FloatArray:
