@@ -34,7 +34,8 @@ def orthonormal(columns: FloatArray) -> FloatArray:
     One QR is enough: the inputs are products of orthonormal factors, so their columns are
     independent and only rounding has to be removed. Where there is none, they are returned.
     """
-    off = columns.T @ columns
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = columns.T @ columns
     off.flat[:: len(off) + 1] -= 1.0
     if np.all(np.abs(off) <= _ORTHONORMAL):
         return columns

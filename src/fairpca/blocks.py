@@ -234,8 +234,11 @@ def _add_product(total: FloatArray | None, block: FloatArray, *, last: bool) -> 
     total = dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1)
     if not last:
         return total
-    upper = np.triu(total)
-    return np.asarray(upper + np.triu(upper, 1).T)
+    # The other triangle is zero; the diagonal must not count twice.
+    diagonal = np.diag(total).copy()
+    total = total + total.T
+    np.fill_diagonal(total, diagonal)
+    return np.asarray(total)
 
 
 def _merged(one: Moments, other: Moments) -> Moments:

@@ -207,6 +207,8 @@ class OperatorOracle(ProductOracle):
         between = self._shifts * np.sqrt(weights[self._owner])[:, None]
 
         def product(columns: FloatArray) -> FloatArray:
+            if columns.ndim == 1:
+                return product(columns[:, None])[:, 0]
             out = np.asarray(between.T @ (between @ columns))
             for cell in np.flatnonzero(cell_weights):
                 out += cell_weights[cell] * self.cells.product(int(cell), columns)

@@ -14,15 +14,17 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
+from scipy.linalg.blas import dsymv
 
 from fairpca.arrays import FloatArray, symmetric
 
-# Measured crossovers (2 cores, OpenBLAS; shared between the dense drivers and ARPACK):
-# below FULL_BELOW one full decomposition is cheaper than a partial one, and it gives the second
-# derivative for nothing; Krylov wins while r is under n / KRYLOV_SHARE.
+# Measured crossovers (2 cores, OpenBLAS): below FULL_BELOW one full decomposition is cheaper than
+# a partial one, and it gives the second derivative for nothing. From KRYLOV_FROM columns on, and
+# with r under n / KRYLOV_SHARE, a Krylov method wins if the spectrum decays: it then needs about
+# 2 r + 100 products. A flat spectrum shows by needing more, and is left to LAPACK.
 FULL_BELOW = 220
-KRYLOV_SHARE = 16
-KRYLOV_FROM = 400
+KRYLOV_SHARE = 10
+KRYLOV_FROM = 600
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class DenseOracle(ProductOracle):
         self.n_groups, self.n_features, _ = covariances.shape
         self.method = method
         self.n_eigen = 0
+        self._answers = 0
         # The largest trace bounds every eigenvalue and every loss, and costs nothing.
         self.scale = float(np.max(np.abs(np.trace(covariances, axis1=1, axis2=2)), initial=0.0))
 
@@ -122,7 +125,14 @@ class DenseOracle(ProductOracle):
         """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
         matrix = self.combine(weights)
-        return leading_pairs(matrix, r, method=self.method, start=start, rough=rough)
+        if self._answers > -2 and _prefers_krylov(self.n_features, r, self.method):
+            found = _by_krylov(matrix, r, self.method, start, rough)
+            if found is not None:
+                self._answers += 1
+                return found
+            # One matrix of low rank says nothing about the others.
+            self._answers -= 1
+        return _by_lapack(matrix, r, rough)
 
     def own(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself, all in one call."""
@@ -144,29 +154,39 @@ def full_pairs(matrix: FloatArray) -> EigenPairs:
     return EigenPairs(values[::-1], vectors[:, ::-1])
 
 
-def leading_pairs(
+def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:
+    """Return the `r` leading eigenpairs of a symmetric matrix by the cheapest driver."""
+    found = None
+    if _prefers_krylov(len(matrix), r, "auto"):
+        found = _by_krylov(np.ascontiguousarray(matrix), r, "auto")
+    return _by_lapack(matrix, r) if found is None else found
+
+
+def _prefers_krylov(n: int, r: int, method: str) -> bool:
+    if method == "auto":
+        return n >= KRYLOV_FROM and r * KRYLOV_SHARE <= n
+    return method == "krylov" and r < n - 1
+
+
+def _by_krylov(
     matrix: FloatArray,
     r: int,
-    *,
-    method: str = "auto",
+    method: str,
     start: FloatArray | None = None,
     rough: bool = False,
-) -> EigenPairs:
-    """Return the `r` leading eigenpairs by the cheapest driver for this size.
+) -> EigenPairs | None:
+    """Return leading pairs, or None where that takes longer than LAPACK or fails."""
+    # Asked for by name, it may take as long as it likes.
+    most = None if method == "krylov" else int(2.2 * r) + 120
+    try:
+        return krylov_pairs(_product_with(matrix), len(matrix), r, start, rough=rough, most=most)
+    except scipy.sparse.linalg.ArpackError:
+        return None
 
-    `start` is a basis near the answer; its sum is the Krylov method's first vector. Rough pairs
-    come in single precision, or from a short Krylov iteration.
-    """
+
+def _by_lapack(matrix: FloatArray, r: int, rough: bool = False) -> EigenPairs:
+    """Return leading pairs, rough ones in single precision."""
     n = len(matrix)
-    krylov = method == "krylov" or (
-        method == "auto" and n >= KRYLOV_FROM and r * KRYLOV_SHARE <= n
-    )
-    if krylov and r < n - 1:
-        try:
-            return krylov_pairs(matrix.__matmul__, n, r, start, rough=rough)
-        except scipy.sparse.linalg.ArpackError:
-            # No convergence: the dense driver below always answers.
-            pass
     if n <= FULL_BELOW or r > n // 2:
         return full_pairs(matrix).head(r)
     values, vectors = scipy.linalg.eigh(
@@ -178,6 +198,18 @@ def leading_pairs(
     return EigenPairs(values[::-1].astype(float), vectors[:, ::-1].astype(float))
 
 
+def _product_with(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the product with a symmetric matrix, of one vector or of several columns."""
+
+    def product(columns: FloatArray) -> FloatArray:
+        if columns.ndim > 1:
+            return np.asarray(matrix @ columns)
+        # Reads one triangle only; a single vector costs what the memory takes to read.
+        return np.asarray(dsymv(1.0, matrix.T, columns))
+
+    return product
+
+
 def krylov_pairs(
     product: Callable[[FloatArray], FloatArray],
     n: int,
@@ -185,6 +217,7 @@ def krylov_pairs(
     start: FloatArray | None = None,
     *,
     rough: bool = False,
+    most: int | None = None,
 ) -> EigenPairs:
     """Return the `r` leading eigenpairs of a positive semidefinite matrix known by its products.
 
@@ -196,13 +229,15 @@ def krylov_pairs(
     Parameters
     ----------
     product : callable
-        Maps columns of shape (n, q) to the matrix times them.
+        Maps one vector, or columns of shape (n, q), to the matrix times them.
     n, r : int
         With r < n.
     start : ndarray of shape (n, r), optional
         A basis near the answer; its sum is the first vector.
     rough : bool
         Stop early and skip the search: for directions only.
+    most : int, optional
+        Give up after about this many products.
 
     Raises
     ------
@@ -210,10 +245,10 @@ def krylov_pairs(
         If the iteration does not converge.
     """
     first = _first_vector(n, 0, start)
-    if not np.any(product(first[:, None])):
+    if not np.any(product(first)):
         # The zero matrix, which ARPACK refuses: every direction is as good as any other.
         return EigenPairs(np.zeros(r), np.eye(n, r))
-    values, vectors = _arpack(product, n, r, first, tol=1e-5 if rough else 0)
+    values, vectors = _arpack(product, n, r, first, tol=1e-5 if rough else 0, most=most)
     if rough:
         return EigenPairs(values, vectors)
     for attempt in range(r):
@@ -237,10 +272,10 @@ def _largest_left(
 
     def rest(columns: FloatArray) -> FloatArray:
         inside = vectors.T @ columns
-        return product(columns) - vectors @ (values[:, None] * inside)
+        return product(columns) - vectors @ (values * inside.T).T
 
     first = _first_vector(n, seed, None)
-    if r >= n - 1 or np.linalg.norm(rest(first[:, None])) <= 1e-13 * abs(values[0]):
+    if r >= n - 1 or np.linalg.norm(rest(first)) <= 1e-13 * abs(values[0]):
         return None
     found, direction = _arpack(rest, n, 1, first, tol=1e-3)
     if found[0] <= values[-1] * (1 + 1e-6) + np.finfo(float).tiny:
@@ -249,12 +284,20 @@ def _largest_left(
 
 
 def _arpack(
-    product: Callable[[FloatArray], FloatArray], n: int, r: int, v0: FloatArray, tol: float
+    product: Callable[[FloatArray], FloatArray],
+    n: int,
+    r: int,
+    v0: FloatArray,
+    tol: float,
+    most: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    operator = scipy.sparse.linalg.LinearOperator(
-        (n, n), matvec=lambda v: product(v.reshape(n, 1)).ravel(), dtype=np.float64
+    # Shorter bases than ARPACK's own choice, 2 r, cost it less than they cost in restarts.
+    width = min(n, max(r + 20, r + r // 2))
+    restarts = None if most is None else max(2, -(-(most - width) // (width - r)))
+    operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=product, dtype=np.float64)
+    values, vectors = scipy.sparse.linalg.eigsh(
+        operator, k=r, which="LA", v0=v0, tol=tol, ncv=width, maxiter=restarts
     )
-    values, vectors = scipy.sparse.linalg.eigsh(operator, k=r, which="LA", v0=v0, tol=tol)
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order]
 
