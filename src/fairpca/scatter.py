@@ -23,9 +23,9 @@ from fairpca.arrays import AnyArray, FloatArray, IntArray, is_sparse
 # A block of about this many entries feeds BLAS well and is little memory.
 _BLOCK_ENTRIES = 3_000_000
 # Squared mean over variance up to which centring may follow the squaring: less than two digits.
-_SAFE_OFFSET = 50.0
+SAFE_OFFSET = 50.0
 # Rows looked at before deciding whether to try.
-_SAMPLE_ROWS = 512
+SAMPLE_ROWS = 512
 # A difference keeps its digits while it is at least this share of what it is taken from.
 _SAFE_SHARE = 1 / 64
 # From this many columns on BLAS itself keeps every core busy.
@@ -84,7 +84,7 @@ def group_scatter(
     mean, scatter, weight = np.zeros((n_cells, n)), np.zeros((n_cells, n, n)), np.zeros(n_cells)
     for cell, moments in found.items():
         weight[cell], mean[cell] = moments.weight, moments.mean
-        scatter[cell] = _without_dust(moments)
+        scatter[cell] = without_dust(moments.weight, moments.mean, moments.scatter)
     return Scatter(count, weight, mean, scatter)
 
 
@@ -115,8 +115,8 @@ def _looks_safe(rows: FloatArray) -> bool:
 
     Failing that check afterwards would mean squaring everything twice.
     """
-    sample = rows[:: max(len(rows) // _SAMPLE_ROWS, 1)]
-    return bool(np.all(sample.mean(axis=0) ** 2 <= 0.7 * _SAFE_OFFSET * sample.var(axis=0)))
+    sample = rows[:: max(len(rows) // SAMPLE_ROWS, 1)]
+    return bool(np.all(sample.mean(axis=0) ** 2 <= 0.7 * SAFE_OFFSET * sample.var(axis=0)))
 
 
 def _squared_first(rows: FloatArray, sets: dict[int, slice | IntArray]) -> dict[int, _Moments]:
@@ -223,7 +223,7 @@ def _centred_afterwards(
     m = _length(picks)
     mean = sums / m
     variance = np.diag(product) / m - mean**2
-    if not np.all(mean**2 <= _SAFE_OFFSET * variance):
+    if not np.all(mean**2 <= SAFE_OFFSET * variance):
         return None
     product -= np.outer(m * mean, mean)
     return _Moments(float(m), mean, product)
@@ -233,9 +233,13 @@ def available_threads() -> int:
     """Threads this process may use: its cores, or fewer if the environment says so."""
     limits = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
     stated = [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]
+    return min([available_cores(), *stated])
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else (os.cpu_count() or 1)
-    return min([cores, *stated])
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 
 def _length(picks: slice | IntArray) -> int:
@@ -320,15 +324,14 @@ def _centre(block: FloatArray, weight: AnyArray | None) -> tuple[float, FloatArr
     return total, mean
 
 
-def _without_dust(moments: _Moments) -> FloatArray:
+def without_dust(weight: float, mean: FloatArray, scatter: FloatArray) -> FloatArray:
     """Return the scatter with constant columns at exactly zero.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
     group's variance would take that dust for data.
     """
-    dust = moments.weight * (16 * np.finfo(float).eps * moments.mean) ** 2
-    constant = np.diag(moments.scatter) <= dust
-    scatter = moments.scatter
+    dust = weight * (16 * np.finfo(float).eps * mean) ** 2
+    constant = np.diag(scatter) <= dust
     if constant.any():
         scatter = scatter.copy()
         scatter[constant] = 0.0
