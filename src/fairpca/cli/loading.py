@@ -117,6 +117,11 @@ def find_column(table: TableFile, name: str) -> str:
     raise ValueError(f"there is no column {name!r}; the table has {listed(names, 12)}.")
 
 
+def is_cut(entry: str) -> bool:
+    """Whether a group reads like a cut such as ``age>=65``."""
+    return _CUT.match(entry) is not None
+
+
 def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, AnyArray], list[str]]:
     """Return the label columns by name, and the columns of the table they come from."""
     labels: dict[str, AnyArray] = {}

@@ -216,8 +216,8 @@ def check_schemas(files: Sequence[DataFile], schemas: Sequence[Any], wanted: Wan
             elif not numeric and not types.is_null(found):
                 raise ValueError(
                     f"{file.path}: column {name!r} has the type {found}, not numbers; reading in "
-                    "pieces takes numeric features only: drop the column, or turn it into numbers "
-                    "first."
+                    "pieces takes numeric features only: drop the column (--drop), or read it in "
+                    "memory, where text becomes indicators (--engine memory)."
                 )
             if found != expected:
                 raise ValueError(
