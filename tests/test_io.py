@@ -145,6 +145,22 @@ class TestLabels:
         got = read_moments(paths, sensitive_features="sex", drop=["w"])
         assert_same_moments(got, expected)
 
+    @pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+    def test_numbers_cut_in_two(self, people, tmp_path, kind):
+        people.loc[::9, "d"] = np.nan
+        paths = write_parts(people, tmp_path, kind)
+        side = np.where(people["d"] > 0.5, "d > 0.5", "d <= 0.5").astype(object)
+        side[people["d"].isna()] = None
+        expected = GroupMoments.from_array(
+            people[list("abc")].to_numpy(), {"d": side}, unlabelled="ignore"
+        )
+        options = dict(sensitive_features=["d>0.5"], drop=["w", "sex"], unlabelled="ignore")
+        assert_same_moments(read_moments(paths, **options), expected)
+        np.save(tmp_path / "x.npy", people[list("abcd")].to_numpy())
+        options["sensitive_features"], options["drop"] = ["column4 > 0.5"], None
+        got = read_moments(tmp_path / "x.npy", **options)
+        np.testing.assert_allclose(got.scatter, expected.scatter[[0, 1, 2]], atol=1e-9)
+
     def test_dictionaries_with_unused_levels(self, people, tmp_path):
         expected = GroupMoments.from_array(people[list("abcd")].to_numpy(), people[["sex"]])
         people["sex"] = pd.Categorical(people["sex"], categories=["never", "m", "f"])
@@ -205,8 +221,9 @@ class TestColumns:
 
 
 class TestTheRun:
-    def test_neither_jobs_nor_backend_change_a_digit(self, people, tmp_path):
-        write_parts(people, tmp_path, "parquet", row_group_size=20)
+    @pytest.mark.parametrize("kind", ["parquet", "csv"])
+    def test_neither_jobs_nor_backend_change_a_digit(self, people, tmp_path, kind):
+        write_parts(people, tmp_path, kind, **({} if kind == "csv" else {"row_group_size": 20}))
         runs = [
             read_moments(
                 tmp_path, sensitive_features="sex", batch_rows=40, n_jobs=n_jobs, backend=backend

@@ -56,7 +56,8 @@ def paths(tmp_path, kind):
 
 
 def read(paths, **kwargs):
-    return read_moments(paths, sensitive_features="sex", batch_rows=100, n_jobs=2, **kwargs)
+    kwargs = {"sensitive_features": "sex", "batch_rows": 100, "n_jobs": 2, **kwargs}
+    return read_moments(paths, **kwargs)
 
 
 class TestFilesThatDoNotFit:
@@ -103,6 +104,16 @@ class TestFilesThatDoNotFit:
             write(frame.assign(note="text"), paths[i], kind)
         with pytest.raises(ValueError, match=r"p0\.\w+: column 'note' has the type string"):
             read(paths)
+
+    def test_a_category_is_no_number(self, tmp_path):
+        """In memory it would become indicators."""
+        frame = parts()[0].assign(code=pd.Categorical(np.resize([1, 2], ROWS)))
+        path = write(frame, tmp_path / "x.feather", "feather")
+        with pytest.raises(ValueError, match="'code' has the type dictionary"):
+            read(path)
+        with pytest.raises(ValueError, match="'sex' has the type"):
+            read_moments(path, sensitive_features="sex", features=["a", "sex"])
+        assert read_moments(path, sensitive_features="code", drop=["sex"]).labels == (1, 2)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_a_hole_in_the_middle(self, paths, kind, value):
@@ -247,6 +258,7 @@ class TestResuming:
         [
             (dict(features=["a", "b"]), "other features"),
             (dict(unlabelled="ignore"), "other unlabelled"),
+            (dict(sensitive_features=["sex", "a>=0.5"]), "other features, labels"),
         ],
     )
     def test_other_options_are_refused(self, paths, tmp_path, change, match):
@@ -256,6 +268,12 @@ class TestResuming:
         with pytest.raises(ValueError, match=rf"{match}.*Start over by deleting"):
             read(paths, checkpoint=checkpoint, **change)
         assert checkpoint.read_bytes() == before
+
+    def test_another_cut_is_refused(self, paths, tmp_path):
+        checkpoint = tmp_path / "c.npz"
+        interrupted(paths, checkpoint, sensitive_features=["sex", "a>=0.5"])
+        with pytest.raises(ValueError, match="other labels"):
+            read(paths, checkpoint=checkpoint, sensitive_features=["sex", "a>=0.6"])
 
     def test_other_data_are_refused(self, paths, tmp_path, kind):
         checkpoint = tmp_path / "c.npz"

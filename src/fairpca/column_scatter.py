@@ -20,6 +20,8 @@ from fairpca.scatter import SAFE_OFFSET, SAMPLE_ROWS, Scatter, without_dust
 # more for memory that left the cache).
 _BLOCK_ENTRIES = 800_000
 _MOST_ROWS = 16_384
+# Adding a block's product to the sum costs a pass over n^2 numbers, whatever the block's height.
+_LEAST_ROWS = 1024
 
 
 def column_scatter(
@@ -44,7 +46,7 @@ def column_scatter(
     found = Scatter(count, np.zeros(n_cells), np.zeros((n_cells, n)), np.zeros((n_cells, n, n)))
     order = _group_order(codes, n_cells)
     edges = np.r_[0, np.cumsum(count)]
-    step = int(np.clip(_BLOCK_ENTRIES // max(n, 1), 256, _MOST_ROWS))
+    step = int(np.clip(_BLOCK_ENTRIES // max(n, 1), _LEAST_ROWS, _MOST_ROWS))
     buffer = np.empty((n, min(step, m)))
     scratch = {column.dtype: np.empty(min(step, m), column.dtype) for column in columns}
     safe = False

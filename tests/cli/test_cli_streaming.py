@@ -92,6 +92,8 @@ class TestSameModel:
             ("--weight", "paid", "--no-standardize"),
             ("--group", "city", "--group-by", "marginal"),
             ("--criterion", "share"),
+            ("--group", "v0>=0.5"),
+            ("--group", "v0>=0.5", "--group", "v0<-1"),
         ],
     )
     def test_options(self, cli, parts, tmp_path, options):
@@ -185,7 +187,8 @@ class TestEngines:
             (("--engine", "fast"), "--engine='fast'"),
             (("--engine", "local", "--missing", "mean"), "--missing mean cannot be done in"),
             (("--engine", "local", "--categorical", "paid"), "--categorical cannot be done"),
-            (("--engine", "local", "-g", "v0>=0"), "--group 'v0>=0' cannot be done in pieces"),
+            (("--engine", "dask", "-g", "v0>=0"), "cut of numbers, which --engine dask does not"),
+            (("--engine", "local", "-g", "sex>=0"), "column 'sex' has the type string"),
             (("--engine", "memory", "--jobs", 2), "--jobs goes with --engine local"),
             (("--engine", "dask", "--checkpoint", "c"), "--checkpoint goes with --engine local"),
             (("--scheduler", "x"), "--scheduler goes with --engine dask or spark"),

@@ -67,7 +67,7 @@ def fit(
         unlabelled=options.unlabelled,
         random_state=seed,
     )
-    engine = choose_engine(options, tables, group, options)
+    engine = choose_engine(options, tables, options)
     with warnings.catch_warnings():
         # What is open is in the certificate, which is printed.
         warnings.simplefilter("ignore", ConvergenceWarning)

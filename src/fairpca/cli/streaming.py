@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairpca.checks import check_choice
-from fairpca.cli.loading import is_cut, layout_of
+from fairpca.cli.loading import layout_of
 from fairpca.cli.options import EngineOptions, TableOptions
 from fairpca.cli.terminal import note, plain
+from fairpca.cuts import Cut
 from fairpca.moments import GroupMoments
 from fairpca.tables import ARROW, PARQUET
 from fairpca.tables.preparation import Feature, Preparation, listed
@@ -47,13 +48,11 @@ class Streamed:
     notes: tuple[str, ...]
 
 
-def choose_engine(
-    asked: EngineOptions, tables: Sequence[Path], group: Sequence[str], options: TableOptions
-) -> str:
+def choose_engine(asked: EngineOptions, tables: Sequence[Path], options: TableOptions) -> str:
     """Return the engine to use, or raise ValueError where options contradict it."""
     check_choice("--engine", asked.engine, ENGINES)
     engine = asked.engine
-    reasons = _needs_memory(group, options)
+    reasons = _needs_memory(options)
     if engine == "auto":
         wanted = asked.checkpoint is not None or asked.jobs is not None
         many = any(path.is_dir() or _is_pattern(path) for path in tables)
@@ -76,13 +75,12 @@ def _is_pattern(path: Path) -> bool:
     return not path.exists() and any(sign in str(path) for sign in "*?[")
 
 
-def _needs_memory(group: Sequence[str], options: TableOptions) -> list[str]:
+def _needs_memory(options: TableOptions) -> list[str]:
     reasons = []
     if options.categorical:
         reasons.append("--categorical")
     if options.missing != "error":
         reasons.append(f"--missing {options.missing}")
-    reasons += [f"--group '{entry}'" for entry in group if is_cut(entry)]
     return reasons
 
 
@@ -130,7 +128,7 @@ def stream(
     notes = [
         f"{int(moments.count.sum()):,} rows in {len(source.files)} file(s), in pieces",
         f"{len(features)} feature{'s' * (len(features) != 1)}, {how}",
-        f"group column {listed(labels)} is no feature",
+        f"group column {listed([label.column for label in source.wanted.labels])} is no feature",
     ]
     if counters:
         notes.append(f"row number {listed(counters)} left out")
@@ -142,6 +140,9 @@ def _column(entry: str, paths: Sequence[str], layout: Any) -> str:
     """Return the name of a column; a number counts columns where there is no header."""
     from fairpca.io.files import find_files
 
+    cut = Cut.parse(entry)
+    if cut is not None and cut.column.isdigit():
+        return f"{_column(cut.column, paths, layout)}{cut.sign}{cut.value}"
     if not entry.isdigit():
         return entry
     files, kind = find_files(paths)
@@ -199,6 +200,12 @@ def _count_there(
         raise ValueError(
             f"--group-by marginal with --unlabelled ignore cannot be done with --engine {name}; "
             "use --engine local."
+        )
+    cuts = [label.name for label in source.wanted.labels if label.cut is not None]
+    if cuts:
+        raise ValueError(
+            f"--group {cuts[0]!r} is a cut of numbers, which --engine {name} does not take; use "
+            "--engine local, or label the rows first."
         )
     module = f"fairpca.distributed.{name}"
     try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from fairpca.arrays import AnyArray
 from fairpca.checks import check_weights
+from fairpca.cuts import Cut
 from fairpca.extras import require
 from fairpca.groups import Groups
 from fairpca.io.files import DataFile
@@ -54,7 +57,7 @@ class ArrowSource(Source):
             file,
             where,
             Groups.from_dictionaries,
-            {name: coded(batch.column(name)) for name in wanted.labels},
+            {label.name: coded(batch.column(label.column), label.cut) for label in wanted.labels},
             group_by=wanted.group_by,
             unlabelled=wanted.unlabelled,
         )
@@ -93,7 +96,7 @@ class ParquetSource(ArrowSource):
         with parquet.ParquetFile(
             self.files[piece.file].path,
             # Text labels come as the codes they are stored with.
-            read_dictionary=list(self.wanted.labels),
+            read_dictionary=self.wanted.plain_labels,
             # Mapped, so that nothing is copied before it is decoded; only this piece's pages.
             memory_map=True,
             pre_buffer=False,
@@ -109,9 +112,14 @@ class ParquetSource(ArrowSource):
 
     def share(self, piece: Piece) -> float | None:
         """Return the part of all rows up to the end of a piece."""
-        total = sum(map(sum, self.row_groups))
-        before = sum(map(sum, self.row_groups[: piece.file]))
-        return (before + (piece.first_row or 0) + (piece.rows or 0)) / max(total, 1)
+        before = self.rows_before
+        inside = (piece.first_row or 0) + (piece.rows or 0)
+        return (before[piece.file] + inside) / max(before[-1], 1)
+
+    @cached_property
+    def rows_before(self) -> list[int]:
+        """Rows of the files before each file, and of all."""
+        return [0, *accumulate(map(sum, self.row_groups))]
 
 
 @dataclass(frozen=True)
@@ -148,9 +156,9 @@ class ArrowFileSource(ArrowSource):
 
     def share(self, piece: Piece) -> float | None:
         """Return the part of all bytes up to the end of a piece."""
-        before = sum(file.size for file in self.files[: piece.file])
+        before = self.bytes_before
         inside = self.files[piece.file].size * piece.stop / max(self.n_batches[piece.file], 1)
-        return (before + inside) / sum(file.size for file in self.files)
+        return (before[piece.file] + inside) / before[-1]
 
 
 def open_parquet(file: DataFile) -> tuple[Any, tuple[int, ...]]:
@@ -205,19 +213,23 @@ def check_schemas(files: Sequence[DataFile], schemas: Sequence[Any], wanted: Wan
             found, expected = plain_type(schema, name), plain_type(schemas[0], name)
             numeric = types.is_integer(found) or types.is_floating(found)
             numeric |= types.is_boolean(found)
-            if name in wanted.labels:
-                if types.is_null(found) or types.is_null(expected):
-                    continue
-                if not (numeric or types.is_string(found)):
+            if name in wanted.numbers:
+                # A category of numbers is a category: in memory it becomes indicators.
+                category = types.is_dictionary(schema.field(name).type)
+                if category or not (numeric or types.is_null(found)):
+                    what = schema.field(name).type if category else found
                     raise ValueError(
-                        f"{file.path}: column {name!r} has the type {found} and labels must be "
-                        "text, numbers or booleans; cast it first."
+                        f"{file.path}: column {name!r} has the type {what}"
+                        ", not numbers; reading in pieces takes numeric features only: drop the "
+                        "column (--drop), or read it in memory, where text becomes indicators "
+                        "(--engine memory)."
                     )
-            elif not numeric and not types.is_null(found):
+            elif types.is_null(found) or types.is_null(expected):
+                continue
+            elif not (numeric or types.is_string(found)):
                 raise ValueError(
-                    f"{file.path}: column {name!r} has the type {found}, not numbers; reading in "
-                    "pieces takes numeric features only: drop the column (--drop), or read it in "
-                    "memory, where text becomes indicators (--engine memory)."
+                    f"{file.path}: column {name!r} has the type {found} and labels must be "
+                    "text, numbers or booleans; cast it first."
                 )
             if found != expected:
                 raise ValueError(
@@ -274,9 +286,12 @@ def joined(parts: Iterable[Any], rows: int) -> Iterator[Any]:
         yield join()
 
 
-def coded(column: Any) -> tuple[AnyArray, list[Any]]:
+def coded(column: Any, cut: Cut | None = None) -> tuple[AnyArray, Sequence[Any]]:
     """Return the labels of a column as codes into a list of values; -1 where null."""
     types = arrow("pyarrow.types")
+    if cut is not None:
+        numbers = column.cast(arrow().float64()).to_numpy(zero_copy_only=False)
+        return cut.codes(numbers), cut.labels
     if types.is_null(column.type):
         return np.full(len(column), -1, dtype=np.int64), []
     if not types.is_dictionary(column.type):

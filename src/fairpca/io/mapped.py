@@ -15,7 +15,7 @@ from fairpca.arrays import AnyArray
 from fairpca.checks import check_weights
 from fairpca.groups import Groups
 from fairpca.io.files import DataFile
-from fairpca.io.sources import Batch, Piece, Source
+from fairpca.io.sources import Batch, LabelColumn, Piece, Source
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class MappedSource(Source):
         part = slice(piece.start, piece.stop)
         try:
             if self.labels is None:
-                labels = {name: np.asarray(rows[:, column(name)]) for name in wanted.labels}
+                labels = {label.name: _labels(rows, label) for label in wanted.labels}
             else:
                 labels = {name: np.asarray(values[part]) for name, values in self.labels.items()}
             groups = Groups.from_labels(
@@ -84,6 +84,11 @@ class MappedSource(Source):
         """Return the part of all rows up to the end of a piece."""
         before = sum(m for m, _ in self.shapes[: piece.file])
         return (before + piece.stop) / max(sum(m for m, _ in self.shapes), 1)
+
+
+def _labels(rows: AnyArray, label: LabelColumn) -> AnyArray:
+    values = np.asarray(rows[:, column(label.column)])
+    return values if label.cut is None else label.cut.apply(values.astype(float))
 
 
 def column(name: str) -> int:

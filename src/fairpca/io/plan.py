@@ -82,7 +82,7 @@ def _text(files: list[DataFile], ask: Any, batch_rows: int | None, layout: Layou
         # Whether the first numbers of a column are whole says nothing about the others.
         for name in shared:
             kind = schema.field(name).type
-            if name not in wanted.labels and kind in (pa.int64(), pa.null()):
+            if name not in wanted.plain_labels and kind in (pa.int64(), pa.null()):
                 schema = schema.set(schema.names.index(name), pa.field(name, pa.float64()))
         schemas.append(schema)
     columnar.check_schemas(files, schemas, wanted)

@@ -60,8 +60,9 @@ def read_moments(
     source : path, pattern, directory, or a sequence of them
         Parquet, Arrow/Feather, CSV/TSV or .npy files, all of one kind.
     sensitive_features : str or sequence of str
-        Label columns. Beside one .npy file also an array or a .npy file of labels; there,
-        columns are called column1, column2, ... and whole numbers count them from 0.
+        Label columns, or cuts of numbers such as ``"age>=65"``. Beside one .npy file also an
+        array or a .npy file of labels; there, columns are called column1, column2, ... and whole
+        numbers count them from 0.
     features : sequence of str, optional
         Feature columns; patterns such as ``BILL_*`` work. By default all but labels and weights.
     drop : sequence of str, optional

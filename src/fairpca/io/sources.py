@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from fairpca.arrays import AnyArray, FloatArray
+from fairpca.cuts import Cut
 from fairpca.groups import Groups
 from fairpca.io.files import DataFile
 from fairpca.tables.preparation import choose_columns, listed, matching
@@ -23,20 +26,38 @@ _MOST_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True)
+class LabelColumn:
+    """A column of labels, or of numbers that are cut in two.
+
+    Attributes
+    ----------
+    name : str
+        Of the labels.
+    column : str
+        Where they come from.
+    cut : Cut or None
+    """
+
+    name: str
+    column: str
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What is read of a table.
 
     Attributes
     ----------
     features : tuple of str
-    labels : tuple of str
+    labels : tuple of LabelColumn
     weight : str or None
     group_by, unlabelled : str
         As in `Groups.from_labels`.
     """
 
     features: tuple[str, ...]
-    labels: tuple[str, ...]
+    labels: tuple[LabelColumn, ...]
     weight: str | None
     group_by: str
     unlabelled: str
@@ -45,7 +66,20 @@ class Wanted:
     def columns(self) -> list[str]:
         """Every column that has to be read, once."""
         weight = () if self.weight is None else (self.weight,)
-        return list(dict.fromkeys((*self.features, *self.labels, *weight)))
+        labels = (label.column for label in self.labels)
+        return list(dict.fromkeys((*self.features, *labels, *weight)))
+
+    @property
+    def plain_labels(self) -> list[str]:
+        """Columns whose values are labels."""
+        return [label.column for label in self.labels if label.cut is None]
+
+    @property
+    def numbers(self) -> set[str]:
+        """Columns whose values must be numbers."""
+        weight = () if self.weight is None else (self.weight,)
+        cuts = (label.column for label in self.labels if label.cut is not None)
+        return {*self.features, *weight, *cuts}
 
 
 @dataclass(frozen=True)
@@ -122,11 +156,16 @@ class Source:
         """Number of feature columns."""
         return len(self.wanted.features)
 
+    @cached_property
+    def bytes_before(self) -> list[int]:
+        """Bytes of the files before each file, and of all."""
+        return [0, *accumulate(file.size for file in self.files)]
+
     def identity(self) -> dict[str, Any]:
         """Return what must be the same for two readings to continue one another."""
         return {
             "features": list(self.wanted.features),
-            "labels": list(self.wanted.labels),
+            "labels": [str(label) for label in self.wanted.labels],
             "weight": self.wanted.weight,
             "group_by": self.wanted.group_by,
             "unlabelled": self.wanted.unlabelled,
@@ -166,27 +205,40 @@ def choose(
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:
         raise ValueError(f"{path} has several columns called {listed(repeated)}; rename them.")
-    for argument, asked in (
-        ("sensitive_features", labels),
-        ("sample_weight", [] if weight is None else [weight]),
-    ):
-        for name in asked:
-            if name not in names:
-                raise ValueError(
-                    f"{argument}: {path} has no column {name!r}; it has {listed(names, 12)}."
-                )
+    chosen_labels = _label_columns(labels, names, path)
+    if weight is not None and weight not in names:
+        raise ValueError(
+            f"sample_weight: {path} has no column {weight!r}; it has {listed(names, 12)}."
+        )
     for entry in (*(features or ()), *(drop or ())):
         try:
             matching(entry, names)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-    outside = {*labels, *([] if weight is None else [weight])}
+    outside = {label.column for label in chosen_labels} | ({weight} if weight else set())
     chosen = choose_columns(names, features or (), drop or (), outside)
     if not chosen:
         raise ValueError(
             f"{path}: no column is left as a feature; name some with features, or drop fewer."
         )
-    return Wanted(tuple(chosen), tuple(labels), weight, group_by, unlabelled)
+    return Wanted(tuple(chosen), tuple(chosen_labels), weight, group_by, unlabelled)
+
+
+def _label_columns(labels: Sequence[str], names: Sequence[str], path: str) -> list[LabelColumn]:
+    """Find label columns; what is no column may be a cut of one."""
+    found: list[LabelColumn] = []
+    for entry in labels:
+        cut = None if entry in names else Cut.parse(entry)
+        column = entry if cut is None else cut.column
+        if column not in names:
+            raise ValueError(
+                f"sensitive_features: {path} has no column {column!r}; it has {listed(names, 12)}."
+            )
+        taken = column in [label.name for label in found]
+        if taken and cut is None:
+            raise ValueError(f"sensitive_features names the column {column!r} twice.")
+        found.append(LabelColumn(entry if taken else column, column, cut))
+    return found
 
 
 def check_finite(batch: Batch, names: Sequence[str]) -> None:

@@ -59,6 +59,11 @@ class TextSource(ArrowSource):
     texts: tuple[TextFile, ...]
     types: tuple[tuple[str, str], ...]
 
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same for two readings to continue one another."""
+        types = [list(entry) for entry in self.types]
+        return {**super().identity(), "layout": str(self.texts[0].layout), "types": types}
+
     def pieces(self, skip: int = 0) -> Iterator[Piece]:
         """Parse the files; the first `skip` blocks are parsed and forgotten."""
         number = 0
@@ -81,9 +86,9 @@ class TextSource(ArrowSource):
         """Return the part of all bytes up to the end of a piece; unknown where compressed."""
         if any(file.path.endswith(".gz") for file in self.files):
             return None
-        before = sum(file.size for file in self.files[: piece.file])
+        before = self.bytes_before
         inside = min(piece.stop * _BLOCK_BYTES, self.files[piece.file].size)
-        return (before + inside) / sum(file.size for file in self.files)
+        return (before[piece.file] + inside) / before[-1]
 
 
 def open_texts(files: list[DataFile], layout: Layout) -> list[TextFile]:
