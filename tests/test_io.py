@@ -101,6 +101,24 @@ class TestOneAnswer:
             assert np.abs(projector(model) - projector(expected)).max() <= 1e-10
             assert model.groups_ == [0.0, 1.0]
 
+    def test_memory_map_with_chosen_columns_and_weights(self, tmp_path):
+        rng = np.random.default_rng(6)
+        X, weight = rng.normal(size=(90, 4)), rng.uniform(size=90)
+        labels = np.resize(["a", "b", "c"], 90)
+        np.save(tmp_path / "w.npy", weight)
+        expected = GroupMoments.from_array(X[:, [2, 0]], labels, sample_weight=weight)
+        for order in "CF":
+            np.save(tmp_path / "x.npy", np.asarray(np.column_stack([X, weight]), order=order))
+            for given in (weight, str(tmp_path / "w.npy"), 4, "column5"):
+                got = read_moments(
+                    tmp_path / "x.npy",
+                    sensitive_features=labels,
+                    sample_weight=given,
+                    features=[2, "column1"],
+                    batch_rows=40,
+                )
+                assert_same_moments(got, expected)
+
 
 @pytest.fixture
 def people():

@@ -18,8 +18,8 @@ from fairpca.scatter import SAFE_OFFSET, SAMPLE_ROWS, Scatter, without_dust
 
 # A block of about this many entries is gathered at a time (measured: fewer pay for the calls,
 # more for memory that left the cache).
-_BLOCK_ENTRIES = 800_000
-_MOST_ROWS = 16_384
+_BLOCK_ENTRIES = 1_600_000
+_MOST_ROWS = 32_768
 # Adding a block's product to the sum costs a pass over n^2 numbers, whatever the block's height.
 _LEAST_ROWS = 1024
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairpca.budget import check_moments_size
 from fairpca.checks import check_choice
 from fairpca.cli.loading import layout_of
 from fairpca.cli.options import EngineOptions, TableOptions
@@ -118,6 +119,9 @@ def stream(
     source = open_source(paths, features=options.features or None, drop=options.drop, **local)
     source, counters = _without_row_numbers(source, paths, options, local)
     features = list(source.wanted.features)
+    note(
+        f"counting {len(source.files)} file(s) in pieces; {check_moments_size(len(features), 1)}."
+    )
     if name == "local":
         moments = _count_here(paths, features, engine, local)
     else:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,11 +132,22 @@ def read_moments(
     return _settled(counted.moments)
 
 
+@dataclass(frozen=True)
 class Budget:
-    """The memory that moments may take; what is too much is refused before it is allocated."""
+    """The memory that moments may take; what is too much is refused before it is allocated.
 
-    def __init__(self, n_features: int, limit: int | None, copies: int) -> None:
-        self.n_features, self.limit, self.copies = n_features, limit, copies
+    Attributes
+    ----------
+    n_features : int
+    limit : int or None
+        Bytes; None for a share of the machine's memory.
+    copies : int
+        Moments held at the same time.
+    """
+
+    n_features: int
+    limit: int | None
+    copies: int
 
     def check(self, n_groups: int) -> None:
         """Raise MemoryError if this many groups are too many."""
