@@ -124,6 +124,19 @@ class TestFilesThatDoNotFit:
         with pytest.raises(ValueError, match=rf"p3\.\w+, {place}.*column 'b'.*drop"):
             read(paths)
 
+    def test_a_column_of_nothing(self, tmp_path):
+        """Its type says nothing about the other files; missing labels are labels that miss."""
+        folder = tmp_path / "data"
+        folder.mkdir()
+        nothing = pa.table({"a": [1.0, 2.0], "sex": pa.nulls(2)})
+        pq.write_table(nothing, folder / "p0.parquet")
+        for i, labels in enumerate((["f", "m"], [1, 2]), start=1):
+            pq.write_table(pa.table({"a": [3.0, 5.0], "sex": labels}), folder / f"p{i}.parquet")
+        two = [folder / "p0.parquet", folder / "p1.parquet"]
+        assert read(two, unlabelled="ignore").labels == (None, "f", "m")
+        with pytest.raises(ValueError, match=r"p2.*'sex' has the type int64 and in .*p1"):
+            read(folder, unlabelled="ignore")
+
     def test_nan_is_not_null(self, tmp_path):
         """Parquet has both, and pandas writes null for NaN."""
         table = pa.table({"a": pa.array([1.0, float("nan")]), "sex": ["f", "m"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -202,38 +203,41 @@ def check_schemas(files: Sequence[DataFile], schemas: Sequence[Any], wanted: Wan
     Columns that are not read may differ as they like.
     """
     types = arrow("pyarrow.types")
+    numbers, columns = wanted.numbers, wanted.columns
+    known: dict[str, tuple[Any, DataFile]] = {}
     for file, schema in zip(files, schemas, strict=True):
-        for name in wanted.columns:
-            if schema.names.count(name) != 1:
-                times = "no" if name not in schema.names else "more than one"
+        count = Counter(schema.names)
+        for name in columns:
+            if count[name] != 1:
+                times = "more than one" if count[name] else "no"
                 raise ValueError(
                     f"{file.path} has {times} column {name!r}, which {files[0].path} has once; "
                     "pass tables with the same columns, or leave it out."
                 )
-            found, expected = plain_type(schema, name), plain_type(schemas[0], name)
+            found = plain_type(schema, name)
+            if types.is_null(found):
+                # Only missing values: an error where rows are read, none where there are none.
+                continue
             numeric = types.is_integer(found) or types.is_floating(found)
             numeric |= types.is_boolean(found)
-            if name in wanted.numbers:
-                # A category of numbers is a category: in memory it becomes indicators.
-                category = types.is_dictionary(schema.field(name).type)
-                if category or not (numeric or types.is_null(found)):
-                    what = schema.field(name).type if category else found
-                    raise ValueError(
-                        f"{file.path}: column {name!r} has the type {what}"
-                        ", not numbers; reading in pieces takes numeric features only: drop the "
-                        "column (--drop), or read it in memory, where text becomes indicators "
-                        "(--engine memory)."
-                    )
-            elif types.is_null(found) or types.is_null(expected):
-                continue
-            elif not (numeric or types.is_string(found)):
+            # A category of numbers is a category: in memory it becomes indicators.
+            category = types.is_dictionary(schema.field(name).type)
+            if name in numbers and (category or not numeric):
+                what = schema.field(name).type if category else found
+                raise ValueError(
+                    f"{file.path}: column {name!r} has the type {what}, not numbers; reading in "
+                    "pieces takes numeric features only: drop the column (--drop), or read it in "
+                    "memory, where text becomes indicators (--engine memory)."
+                )
+            if not (numeric or types.is_string(found)):
                 raise ValueError(
                     f"{file.path}: column {name!r} has the type {found} and labels must be "
                     "text, numbers or booleans; cast it first."
                 )
+            expected, first = known.setdefault(name, (found, file))
             if found != expected:
                 raise ValueError(
-                    f"{file.path}: column {name!r} has the type {found} and in {files[0].path} it "
+                    f"{file.path}: column {name!r} has the type {found} and in {first.path} it "
                     f"has {expected}; write both with one type, or leave the column out."
                 )
 

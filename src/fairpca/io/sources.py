@@ -6,6 +6,7 @@ a wrong column is found before an hour of work and not after it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -202,7 +203,7 @@ def choose(
     path: str,
 ) -> Wanted:
     """Pick columns by name or pattern from those of the first file."""
-    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{path} has several columns called {listed(repeated)}; rename them.")
     chosen_labels = _label_columns(labels, names, path)
