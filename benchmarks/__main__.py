@@ -1,4 +1,4 @@
-"""``python -m benchmarks [ratios|solvers|scaling|memory] [--quick]``."""
+"""``python -m benchmarks [ratios|solvers|scaling|memory|streaming] [--quick]``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ def main() -> None:
     """Run one benchmark and print its table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument(
-        "what", nargs="?", default="ratios", choices=["ratios", "solvers", "scaling", "memory"]
+        "what",
+        nargs="?",
+        default="ratios",
+        choices=["ratios", "solvers", "scaling", "memory", "streaming"],
     )
     parser.add_argument("--quick", action="store_true", help="small tables only")
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--rows", type=int, default=5_000_000, help="streaming: rows to write")
+    parser.add_argument("--columns", type=int, default=50, help="streaming: columns to write")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="streaming: rounds; the best counts"
+    )
+    parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
     arguments = parser.parse_args()
-    from benchmarks import memory, ratios, scaling
+    from benchmarks import memory, ratios, scaling, streaming
 
     print(ratios.header() + "\n")
     if arguments.what == "scaling":
@@ -24,6 +33,12 @@ def main() -> None:
         return
     if arguments.what == "memory":
         print(json.dumps(memory.run(), indent=1))
+        return
+    if arguments.what == "streaming":
+        found = streaming.run(arguments.rows, arguments.columns, arguments.data, arguments.repeats)
+        print(streaming.show(found))
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        (arguments.folder / "streaming.json").write_text(json.dumps(found, indent=1))
         return
     rows = ratios.run(arguments.quick) if arguments.what == "ratios" else ratios.compare_solvers()
     print(ratios.show(rows))

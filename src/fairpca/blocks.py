@@ -52,9 +52,13 @@ def available_threads() -> int:
     """Threads this process may use: its cores, or fewer if the environment says so."""
     limits = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
     stated = [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]
+    return min([available_cores(), *stated])
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else (os.cpu_count() or 1)
-    return min([cores, *stated])
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 
 def length(picks: RowSet) -> int:

@@ -56,8 +56,11 @@ def check_limits(tol: float, max_iter: int) -> None:
         raise ValueError(f"max_iter={max_iter!r} must be at least 1.")
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
-    """Return float64 weights, or raise ValueError naming what is wrong with them."""
+def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) -> FloatArray | None:
+    """Return float64 weights, or raise ValueError naming what is wrong with them.
+
+    All of them may be zero only in a part of the rows (`all_zero`).
+    """
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight, dtype=float)
@@ -75,7 +78,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
             f"sample_weight has a negative value, {weights.min():g}; weights count rows and must "
             "be zero or more."
         )
-    if n_rows and not weights.any():
+    if n_rows and not all_zero and not weights.any():
         raise ValueError("sample_weight is zero for every row; give some row a positive weight.")
     return weights
 

@@ -6,7 +6,7 @@ A missing label (None, NaN, NaT, null) makes a row unlabelled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,14 @@ import numpy as np
 
 from fairpca.arrays import AnyArray, IntArray
 from fairpca.checks import check_choice
-from fairpca.labels import Label, factorize, factorize_integers, plain, sort_labels
+from fairpca.labels import (
+    Label,
+    factorize,
+    factorize_integers,
+    factorize_objects,
+    plain,
+    sort_labels,
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,35 @@ class Groups:
         check_choice("group_by", group_by, ("intersection", "marginal"))
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
         columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
+        return cls._crossed(columns, n_rows, group_by, unlabelled)
+
+    @classmethod
+    def from_dictionaries(
+        cls,
+        columns: Mapping[str, tuple[IntArray, Sequence[Label]]],
+        *,
+        group_by: str = "intersection",
+        unlabelled: str = "error",
+    ) -> Groups:
+        """Take labels that a table stores as codes into a short list of values.
+
+        Parameters
+        ----------
+        columns : mapping of str to (codes, values)
+            A row's label is ``values[code]``, missing where the code is negative. Values may
+            repeat, be missing themselves, or occur in no row.
+        group_by, unlabelled : str
+            As in `from_labels`.
+        """
+        check_choice("group_by", group_by, ("intersection", "marginal"))
+        check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        coded = [_recode(name, codes, values) for name, (codes, values) in columns.items()]
+        return cls._crossed(coded, None, group_by, unlabelled)
+
+    @classmethod
+    def _crossed(
+        cls, columns: list[_Column], n_rows: int | None, group_by: str, unlabelled: str
+    ) -> Groups:
         m = len(columns[0].codes)
         _check_lengths(columns, m, n_rows)
         if unlabelled == "error" and any(column.codes.min(initial=0) < 0 for column in columns):
@@ -172,6 +208,16 @@ def _code_column(name: str, values: Any) -> _Column:
             "(pandas: .cat.remove_unused_categories()), or check the selection of rows."
         )
     return _Column(name, codes, labels)
+
+
+def _recode(name: str, codes: IntArray, values: Sequence[Label]) -> _Column:
+    """Return a column whose labels are sorted, distinct and all in use."""
+    used = np.flatnonzero(np.bincount(codes + 1, minlength=len(values) + 1)[1:])
+    ranks, labels = factorize_objects([values[i] for i in used.tolist()])
+    # The entry after the last serves the code -1.
+    table = np.full(len(values) + 1, -1, dtype=np.int64)
+    table[used] = ranks
+    return _Column(name, table[codes], labels)
 
 
 def _declared_levels(series: Any) -> list[Any]:

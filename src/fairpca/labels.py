@@ -39,7 +39,7 @@ def _sort_key(label: Label) -> tuple[Any, ...]:
 def factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
     """Return codes (-1 where missing) and the sorted labels of a 1-D array."""
     if array.dtype == object:
-        return _factorize_objects(array.tolist())
+        return factorize_objects(array.tolist())
     if array.dtype.kind == "b":
         codes, labels = factorize_integers(array.astype(np.int8))
         return codes, tuple(bool(label) for label in labels)
@@ -127,7 +127,8 @@ def _telling_columns(labels: AnyArray) -> list[int]:
     return chosen
 
 
-def _factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
+def factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
+    """Return codes (-1 where missing) and the sorted labels of any hashable values."""
     try:
         distinct = set(values)
     except TypeError:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from fairpca.arrays import FloatArray, IntArray, is_sparse
+from fairpca.arrays import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.checks import check_weights
+from fairpca.column_scatter import column_scatter
 from fairpca.files import atomic_write
 from fairpca.groups import Groups
 from fairpca.labels import Label, sort_labels
-from fairpca.scatter import group_scatter
-
-_FORMAT = 1
+from fairpca.moments_file import pack, unpack
+from fairpca.scatter import Scatter, group_scatter
 
 
 @dataclass(frozen=True)
@@ -86,18 +86,39 @@ class GroupMoments:
         elif not isinstance(groups, Groups):
             groups = Groups.from_labels(groups, n_rows=m, group_by=group_by, unlabelled=unlabelled)
         weights = check_weights(sample_weight, m)
-        codes, labels, counts = groups.codes, groups.labels, groups.counts
-        unlabelled_rows = m - int(counts.sum())
-        if unlabelled_rows:
-            # Their cell takes position 0 while rows are counted.
-            codes, labels, counts = codes + 1, (None, *labels), np.r_[unlabelled_rows, counts]
-        found = group_scatter(X, codes, counts, weights)
+        codes, labels, counts = _cells(groups)
+        return cls._counted(group_scatter(X, codes, counts, weights), labels, groups.names)
+
+    @classmethod
+    def from_columns(
+        cls, columns: Sequence[AnyArray], groups: Groups, *, sample_weight: Any = None
+    ) -> GroupMoments:
+        """Compute the moments of rows that are stored column by column.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray of shape (m,)
+            One numeric array a feature.
+        groups : Groups
+            Of the m rows.
+        sample_weight : array-like of shape (m,), optional
+            As in `from_array`; in a part of a table all may be zero.
+        """
+        weights = check_weights(sample_weight, len(groups.codes), all_zero=True)
+        codes, labels, counts = _cells(groups)
+        found = column_scatter(columns, codes, counts, weights)
+        return cls._counted(found, labels, groups.names)
+
+    @classmethod
+    def _counted(
+        cls, found: Scatter, labels: tuple[Label, ...], names: tuple[str, ...]
+    ) -> GroupMoments:
         if not np.all(np.isfinite(found.mean)):
             raise ValueError(
                 "X contains NaN or infinity, or values too large to square; impute, drop or "
                 "rescale them first."
             )
-        return cls(found.count, found.weight, found.mean, found.scatter, labels, groups.names)
+        return cls(found.count, found.weight, found.mean, found.scatter, labels, names)
 
     @property
     def n_features(self) -> int:
@@ -116,16 +137,7 @@ class GroupMoments:
 
     def merge(self, other: GroupMoments) -> GroupMoments:
         """Return the moments of the rows of both."""
-        if other.n_features != self.n_features:
-            raise ValueError(
-                f"moments of {self.n_features} and of {other.n_features} features cannot be "
-                "merged; both sides must have the same columns."
-            )
-        if other.names != self.names:
-            raise ValueError(
-                f"moments grouped by {self.names} and by {other.names} cannot be merged; group "
-                "both sides by the same columns."
-            )
+        check_alike(self, other, "merged")
         if self.labels == other.labels:
             labels, mine, theirs = self.labels, self, other
         else:
@@ -205,44 +217,85 @@ class GroupMoments:
             self.names,
         )
 
+    def standardized(self) -> Standardized:
+        """Return the moments of the columns with overall mean 0 and standard deviation 1.
+
+        The scatter is scaled, not the rows, so one pass over the data is enough. All rows count,
+        unlabelled ones and weights included; the divisor is the sum of weights minus one. A
+        constant column is only centred.
+        """
+        total = self.pooled()
+        mean, weight = total.mean[0], float(total.weight[0])
+        freedom = weight - 1 if weight > 1 else max(weight, 1.0)
+        scale = np.sqrt(np.diag(total.scatter[0]) / freedom)
+        # Rounding leaves a constant column a tiny spread; dividing by it would blow noise up.
+        constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
+        scale[constant] = 1.0
+        scatter = self.scatter / np.outer(scale, scale)
+        scatter[:, constant] = 0.0
+        scatter[:, :, constant] = 0.0
+        means = np.where(self.weight[:, None] > 0, (self.mean - mean) / scale, 0.0)
+        moments = GroupMoments(self.count, self.weight, means, scatter, self.labels, self.names)
+        return Standardized(moments, mean, scale)
+
+    def decay(self, factor: float) -> GroupMoments:
+        """Return moments that remember less: every row counted so far weighs `factor` as much.
+
+        Decay, then merge the next batch, and old rows fade geometrically. Weights and scatter
+        shrink; means stay, and so does `count`, which says how many rows were ever counted.
+        """
+        if not 0 < factor <= 1:
+            raise ValueError(f"factor={factor!r} must be above 0 and at most 1, such as 0.99.")
+        return replace(self, weight=self.weight * factor, scatter=self.scatter * factor)
+
+    def subtract(self, other: GroupMoments) -> GroupMoments:
+        """Return the moments without some of their rows: a window that moves on.
+
+        Groups left without rows disappear. What remains carries the rounding of the larger
+        moments it was taken from; a window that runs for long is best counted anew at times.
+
+        Parameters
+        ----------
+        other : GroupMoments
+            Of rows that are all counted in these moments, with the same weights.
+        """
+        return subtract(self, other)
+
     def save(self, path: str | Path) -> None:
         """Write the moments as one npz file (no pickle), atomically."""
-        header = json.dumps(
-            {
-                "format": _FORMAT,
-                "labels": [_encode_label(label) for label in self.labels],
-                "names": list(self.names),
-            }
-        )
+        arrays = pack(self)
         with atomic_write(path) as file:
-            np.savez(
-                file,
-                header=np.array(header),
-                count=self.count,
-                weight=self.weight,
-                mean=self.mean,
-                scatter=self.scatter,
-            )
+            np.savez(file, **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | Path) -> GroupMoments:
         """Read moments written by `save`."""
         with np.load(path, allow_pickle=False) as file:
-            missing = {"header", "count", "weight", "mean", "scatter"} - set(file.files)
-            if missing:
-                raise ValueError(
-                    f"{path} is not a moments file: it lacks {', '.join(sorted(missing))}; write "
-                    "one with GroupMoments.save."
-                )
-            header = json.loads(str(file["header"]))
-            if header["format"] > _FORMAT:
-                raise ValueError(
-                    f"{path} has moments format {header['format']}, this version reads up to "
-                    f"{_FORMAT}; upgrade fairpca."
-                )
-            labels = tuple(_decode_label(label) for label in header["labels"])
-            arrays = {name: file[name] for name in ("count", "weight", "mean", "scatter")}
-            return cls(**arrays, labels=labels, names=tuple(header["names"]))
+            return cls(**unpack(file, path))
+
+
+@dataclass(frozen=True)
+class Standardized:
+    """Moments of standardised columns, and what was done to the columns.
+
+    Attributes
+    ----------
+    moments : GroupMoments
+    mean, scale : ndarray of shape (n,)
+        Subtracted from and divided into each column.
+    """
+
+    moments: GroupMoments
+    mean: FloatArray
+    scale: FloatArray
+
+
+def _cells(groups: Groups) -> tuple[IntArray, tuple[Label, ...], IntArray]:
+    """Return codes, labels and counts with the unlabelled rows, if there are any, as cell 0."""
+    unlabelled = len(groups.codes) - int(groups.counts.sum())
+    if not unlabelled:
+        return groups.codes, groups.labels, groups.counts
+    return groups.codes + 1, (None, *groups.labels), np.r_[unlabelled, groups.counts]
 
 
 def memberships(
@@ -277,16 +330,63 @@ def memberships(
     return tuple(labels), np.array(rows, dtype=np.int64).reshape(-1, len(cells))
 
 
-def _encode_label(label: Label) -> Any:
-    if isinstance(label, tuple):
-        return [_encode_label(part) for part in label]
-    if label is None or isinstance(label, bool | int | float | str):
-        return label
-    raise ValueError(
-        f"the label {label!r} of type {type(label).__name__} cannot be saved; use strings or "
-        "numbers as group labels."
-    )
+def check_alike(one: GroupMoments, other: GroupMoments, what: str) -> None:
+    """Raise ValueError unless both are moments of the same columns, grouped by the same ones."""
+    if other.n_features != one.n_features:
+        raise ValueError(
+            f"moments of {one.n_features} and of {other.n_features} features cannot be "
+            f"{what}; both sides must have the same columns."
+        )
+    if other.names != one.names:
+        raise ValueError(
+            f"moments grouped by {one.names} and by {other.names} cannot be {what}; group "
+            "both sides by the same columns."
+        )
 
 
-def _decode_label(label: Any) -> Label:
-    return tuple(_decode_label(part) for part in label) if isinstance(label, list) else label
+def subtract(whole: GroupMoments, part: GroupMoments) -> GroupMoments:
+    """Return the moments of the rows of `whole` that are not in `part`."""
+    check_alike(whole, part, "subtracted")
+    unknown = [label for label in part.labels if label not in whole.labels]
+    if unknown:
+        raise ValueError(
+            f"group(s) {', '.join(map(repr, unknown))} are not in the moments to subtract from; "
+            "subtract only rows that were counted."
+        )
+    part = part._spread(whole.labels)
+    count = whole.count - part.count
+    weight = np.where(count > 0, np.maximum(whole.weight - part.weight, 0.0), 0.0)
+    slack = 1e-9 * whole.weight
+    too_much = (count < 0) | (np.abs(whole.weight - part.weight - weight) > slack)
+    share = np.divide(part.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+    shift = (whole.mean - part.mean) * share[:, None]
+    mean = np.where(weight[:, None] > 0, whole.mean + shift, 0.0)
+    apart = (mean - part.mean) * np.sqrt(
+        np.divide(weight * part.weight, whole.weight, out=np.zeros_like(weight), where=weight > 0)
+    )[:, None]
+    scatter = whole.scatter - part.scatter
+    scatter -= apart[:, :, None] * apart[:, None, :]
+    diagonal = np.einsum("kii->ki", scatter)
+    before = np.einsum("kii->ki", whole.scatter) + whole.weight[:, None] * whole.mean**2
+    too_much |= np.any(diagonal < -1e-9 * before, axis=1)
+    # One row has no spread, and where none is left what went must have been everything.
+    few = (count <= 1)[:, None]
+    too_much |= np.any(few & (diagonal > 1e-9 * before), axis=1)
+    moved = whole.weight[:, None] * (whole.mean - part.mean) ** 2
+    too_much |= np.any((count == 0)[:, None] & (moved > 1e-9 * before), axis=1)
+    scatter[count <= 1] = 0.0
+    if too_much.any():
+        labels = [whole.labels[i] for i in np.flatnonzero(too_much)]
+        raise ValueError(
+            f"the rows to subtract from group(s) {', '.join(map(repr, labels))} are not among "
+            "those counted: more rows, weight or variance would go than there is. Subtract only "
+            "moments that were merged in before, decayed as often."
+        )
+    # What is left of a column that is now constant is the rounding of what went.
+    dust = diagonal <= 64 * np.finfo(float).eps * before
+    scatter[dust[:, :, None] | dust[:, None, :]] = 0.0
+    bound = np.sqrt(np.maximum(np.einsum("kii->ki", scatter), 0.0))
+    limit = bound[:, :, None] * bound[:, None, :]
+    np.clip(scatter, -limit, limit, out=scatter)
+    left = GroupMoments(count, weight, mean, scatter, whole.labels, whole.names)
+    return left.select(np.flatnonzero(count > 0).tolist())

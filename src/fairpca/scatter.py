@@ -19,9 +19,9 @@ from fairpca.arrays import FloatArray, IntArray
 from fairpca.blocks import Moments, RowSet, centred_moments, length, squares
 
 # Squared mean over variance up to which centring may follow the squaring: less than two digits.
-_SAFE_OFFSET = 50.0
+SAFE_OFFSET = 50.0
 # Rows looked at before deciding whether to try.
-_SAMPLE_ROWS = 256
+SAMPLE_ROWS = 256
 # A difference keeps its digits while it is at least this share of what it is taken from.
 _SAFE_SHARE = 1 / 64
 
@@ -62,7 +62,7 @@ def group_scatter(
     mean, scatter, weight = np.zeros((n_cells, n)), np.zeros((n_cells, n, n)), np.zeros(n_cells)
     for cell, moments in found.items():
         weight[cell], mean[cell] = moments.weight, moments.mean
-        scatter[cell] = _without_dust(moments)
+        scatter[cell] = without_dust(moments.weight, moments.mean, moments.scatter)
     return Scatter(count, weight, mean, scatter)
 
 
@@ -122,10 +122,10 @@ def _looks_safe(rows: FloatArray) -> bool:
 
     Failing that check afterwards would mean squaring everything twice.
     """
-    sample = rows[:: max(len(rows) // _SAMPLE_ROWS, 1)]
+    sample = rows[:: max(len(rows) // SAMPLE_ROWS, 1)]
     mean = np.einsum("ij->j", sample) / len(sample)
     variance = np.einsum("ij,ij->j", sample, sample) / len(sample) - mean**2
-    return bool(np.all(mean**2 <= 0.7 * _SAFE_OFFSET * variance))
+    return bool(np.all(mean**2 <= 0.7 * SAFE_OFFSET * variance))
 
 
 def _squared_first(rows: FloatArray, sets: _RowSets) -> dict[int, Moments]:
@@ -154,7 +154,7 @@ def _squared_first(rows: FloatArray, sets: _RowSets) -> dict[int, Moments]:
 def _centred_afterwards(sums: FloatArray, product: FloatArray, m: int) -> Moments | None:
     mean = sums / m
     variance = np.diag(product) / m - mean**2
-    if not np.all(mean**2 <= _SAFE_OFFSET * variance):
+    if not np.all(mean**2 <= SAFE_OFFSET * variance):
         return None
     product -= np.outer(m * mean, mean)
     return Moments(float(m), mean, product)
@@ -177,15 +177,14 @@ def _subtract(whole: Moments, parts: Collection[Moments]) -> Moments | None:
     return Moments(weight, mean, scatter)
 
 
-def _without_dust(moments: Moments) -> FloatArray:
+def without_dust(weight: float, mean: FloatArray, scatter: FloatArray) -> FloatArray:
     """Return the scatter with constant columns at exactly zero.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
     group's variance would take that dust for data.
     """
-    dust = moments.weight * (16 * np.finfo(float).eps * moments.mean) ** 2
-    constant = np.diag(moments.scatter) <= dust
-    scatter = moments.scatter
+    dust = weight * (16 * np.finfo(float).eps * mean) ** 2
+    constant = np.diag(scatter) <= dust
     if constant.any():
         scatter = scatter.copy()
         scatter[constant] = 0.0

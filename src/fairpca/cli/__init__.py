@@ -63,6 +63,9 @@ def _report(error: Exception) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
         silence_stdout()
+    elif type(error) is MemoryError and error.args:
+        # Refused by a budget, which says what to do.
+        _complain(str(error))
     elif isinstance(error, MemoryError):
         _complain("there is not enough memory; use fewer rows or columns, or a machine with more")
     elif isinstance(error, ValueError | ImportError | NotImplementedError):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,11 @@ import numpy as np
 from fairpca.arrays import AnyArray, FloatArray
 from fairpca.cli.options import ReadingOptions, TableOptions
 from fairpca.cli.terminal import note
+from fairpca.cuts import Cut
 from fairpca.tables import TableFile, read_tables
 from fairpca.tables.delimited import Layout
 from fairpca.tables.preparation import Preparation, choose_columns, listed, matching, prepare
 
-_CUT = re.compile(
-    r"^(?P<column>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[-+]?[\d.]+(?:e[-+]?\d+)?)$"
-)
-_OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
 # More distinct labels than this is a measurement, not a group.
 _MOST_LABELS = 1000
 
@@ -122,11 +118,11 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     labels: dict[str, AnyArray] = {}
     used = []
     for entry in wanted:
-        cut = _CUT.match(entry)
+        cut = Cut.parse(entry)
         if cut and entry not in table.frame.columns:
-            column = find_column(table, cut["column"])
+            column = find_column(table, cut.column)
             labels[column if column not in labels else entry] = _cut(
-                table.frame[column], column, cut
+                table.frame[column], entry, replace(cut, column=column)
             )
         else:
             column = find_column(table, entry)
@@ -136,20 +132,15 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     return labels, list(dict.fromkeys(used))
 
 
-def _cut(series: Any, column: str, cut: re.Match[str]) -> AnyArray:
+def _cut(series: Any, entry: str, cut: Cut) -> AnyArray:
     """Return two labels: on one side of a number and on the other."""
     try:
         numbers = series.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
-        raise ValueError(f"--group {cut[0]}: column {column!r} holds text, not numbers.") from None
-    sign, value = cut["sign"], float(cut["value"])
-    compare = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}[sign]
-    inside = f"{column} {sign} {cut['value']}"
-    outside = f"{column} {_OPPOSITE[sign]} {cut['value']}"
-    labels = np.where(compare(numbers, value), inside, outside)
-    labels = labels.astype(object)
-    labels[np.isnan(numbers)] = None
-    return np.asarray(labels)
+        raise ValueError(
+            f"--group {entry}: column {cut.column!r} holds text, not numbers."
+        ) from None
+    return cut.apply(numbers)
 
 
 def _values(series: Any) -> AnyArray:

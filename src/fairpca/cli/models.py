@@ -11,13 +11,13 @@ from typer import Argument, Option
 
 from fairpca.cli.options import (
     Components,
+    FitOptions,
     Force,
     Groups,
     Json,
     ReadingOptions,
     Seed,
     Table,
-    TableOptions,
     Tables,
     parse_components,
     takes,
@@ -26,12 +26,12 @@ from fairpca.cli.options import (
 _TABLES = (".csv", ".tsv", ".parquet", ".feather", ".npy", ".json")
 
 
-@takes(TableOptions)
+@takes(FitOptions)
 def fit(
     tables: Tables,
     group: Groups,
     components: Components,
-    options: TableOptions,
+    options: FitOptions,
     output: Annotated[
         Path, Option("-o", "--output", help="Model file to write (.skops).", show_default=False)
     ],
@@ -53,13 +53,13 @@ def fit(
 
     from fairpca.cli.loading import load
     from fairpca.cli.output import check_output, print_json, print_lines
+    from fairpca.cli.streaming import choose_engine, stream
     from fairpca.cli.terminal import note
     from fairpca.estimator import FairPCA
     from fairpca.persistence import save_model
 
     r = parse_components(components)
     check_output(output, (".skops",), force)
-    data = load(tables, group, options, weight=weight)
     model = FairPCA(
         r,
         criterion=criterion,
@@ -67,16 +67,24 @@ def fit(
         unlabelled=options.unlabelled,
         random_state=seed,
     )
+    engine = choose_engine(options, tables, options)
     with warnings.catch_warnings():
         # What is open is in the certificate, which is printed.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(data.X, sensitive_features=data.labels, sample_weight=data.weight)
+        if engine == "memory":
+            data = load(tables, group, options, weight=weight)
+            preparation, notes = data.preparation, tuple(data.source["preparation"])
+            model.fit(data.X, sensitive_features=data.labels, sample_weight=data.weight)
+        else:
+            found = stream(tables, group, options, options, name=engine, weight=weight)
+            preparation, notes = found.preparation, found.notes
+            model.fit_moments(found.moments)
     save_model(
         output,
         model,
-        feature_names=data.preparation.feature_names,
-        preparation=data.preparation,
-        notes=tuple(data.source["preparation"]),
+        feature_names=preparation.feature_names,
+        preparation=preparation,
+        notes=notes,
     )
     note(f"wrote {output}")
     if json:

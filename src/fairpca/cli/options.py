@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 _READING = "How the file is read"
 _COLUMNS = "What becomes of the columns"
+_ENGINE = "Tables larger than memory"
 
 Tables = Annotated[
     list[Path],
@@ -165,6 +166,54 @@ class TableOptions(ReadingOptions):
             rich_help_panel=_COLUMNS,
         ),
     ] = "error"
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where the rows are counted."""
+
+    engine: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="'memory', 'local' (in pieces, in bounded memory), 'dask', 'spark', or 'auto': "
+            "in pieces where Parquet or Arrow files are large.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = "auto"
+    jobs: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            min=1,
+            help="Pieces read at the same time; default one per core.",
+            rich_help_panel=_ENGINE,
+            show_default=False,
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Keep what was counted there; an interrupted run goes on from it.",
+            rich_help_panel=_ENGINE,
+            show_default=False,
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        Option(
+            metavar="ADDRESS",
+            help="Of the Dask or Spark cluster; default one on this machine.",
+            rich_help_panel=_ENGINE,
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class FitOptions(EngineOptions, TableOptions):
+    """What `fit` takes: how to read, what becomes of columns, where to count."""
 
 
 def takes(options: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -13,11 +13,24 @@ import numpy as np
 from fairpca.extras import require
 from fairpca.tables.delimited import Layout, detect, open_text
 
-_DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".data")
-_PARQUET = (".parquet", ".pq")
-_ARROW = (".feather", ".arrow", ".ipc")
-_NUMPY = (".npy", ".npz")
+DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".data")
+PARQUET = (".parquet", ".pq")
+ARROW = (".feather", ".arrow", ".ipc")
+NUMPY = (".npy", ".npz")
 _PURPOSE = "reading tables"
+
+
+def file_kind(path: Path) -> str:
+    """Return "delimited", "parquet", "arrow" or "numpy" by the ending; ValueError otherwise."""
+    ending = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    kinds = {"parquet": PARQUET, "arrow": ARROW, "numpy": NUMPY, "delimited": (*DELIMITED, "")}
+    for kind, endings in kinds.items():
+        if ending in endings:
+            return kind
+    known = " ".join((*DELIMITED, *PARQUET, *ARROW, *NUMPY))
+    raise ValueError(
+        f"{path}: the ending {ending!r} is not known; pass a file that ends in one of {known}."
+    )
 
 
 @dataclass(frozen=True)
@@ -85,23 +98,17 @@ def _quoted(names: Sequence[str], most: int = 5) -> str:
 
 def _read_one(path: Path, layout: Layout) -> TableFile:
     _check_file(path)
-    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    kind = kind.lower()
-    if kind in _PARQUET:
+    kind = file_kind(path)
+    if kind == "parquet":
         frame, notes, headed = _read_parquet(path), [f"{path.name}: Parquet"], True
-    elif kind in _ARROW:
+    elif kind == "arrow":
         frame, notes, headed = _read_arrow(path), [f"{path.name}: Arrow"], True
-    elif kind in _NUMPY:
+    elif kind == "numpy":
         frame, notes, headed = _read_numpy(path), [f"{path.name}: NumPy"], False
-    elif kind in _DELIMITED or not kind:
-        if kind == ".tsv" and layout.separator is None:
+    else:
+        if ".tsv" in path.suffixes[-2:] and layout.separator is None:
             layout = Layout("\t", layout.decimal, layout.header_rows, layout.encoding)
         frame, notes, headed = _read_delimited(path, layout)
-    else:
-        known = " ".join((*_DELIMITED, *_PARQUET, *_ARROW, *_NUMPY))
-        raise ValueError(
-            f"{path}: the ending {kind!r} is not known; pass a file that ends in one of {known}."
-        )
     frame, repeated, renamed = _distinct_names(frame)
     if len(frame) == 0:
         raise ValueError(f"{path} has no rows of data.")
@@ -124,15 +131,7 @@ def _read_delimited(path: Path, layout: Layout) -> tuple[Any, list[str], bool]:
     pandas = require("pandas", extra="app", purpose=_PURPOSE)
     layout, head = detect(path, layout)
     rows = layout.header_rows or 0
-    width = max(len(row) for row in head[rows:])
-    names = [cell.strip() for cell in head[rows - 1]] if rows else []
-    if len(names) > width:
-        raise ValueError(
-            f"{path} names {len(names)} columns and its rows have {width}; check the separator "
-            f"({layout.describe()})."
-        )
-    names = [name or f"column{j + 1}" for j, name in enumerate(names)]
-    names += [f"column{j + 1}" for j in range(len(names), width)]
+    names = header_names(path, layout, head)
     try:
         with open_text(path, str(layout.encoding)) as file:
             frame = pandas.read_csv(
@@ -140,9 +139,9 @@ def _read_delimited(path: Path, layout: Layout) -> tuple[Any, list[str], bool]:
                 sep=layout.separator,
                 decimal=layout.decimal,
                 header=None,
-                names=list(range(width)),
+                names=list(range(len(names))),
                 index_col=False,
-                skiprows=_records_above(path, layout, rows),
+                skiprows=records_above(path, layout, rows),
                 skipinitialspace=True,
                 low_memory=False,
                 on_bad_lines="error",
@@ -160,7 +159,21 @@ def _read_delimited(path: Path, layout: Layout) -> tuple[Any, list[str], bool]:
     return frame, [f"{path.name}: {layout.describe()}"], rows > 0
 
 
-def _records_above(path: Path, layout: Layout, rows: int) -> int:
+def header_names(path: Path, layout: Layout, head: Sequence[Sequence[str]]) -> list[str]:
+    """Return the names of the columns of a delimited file from its first rows."""
+    rows = layout.header_rows or 0
+    width = max(len(row) for row in head[rows:])
+    names = [cell.strip() for cell in head[rows - 1]] if rows else []
+    if len(names) > width:
+        raise ValueError(
+            f"{path} names {len(names)} columns and its rows have {width}; check the separator "
+            f"({layout.describe()})."
+        )
+    names = [name or f"column{j + 1}" for j, name in enumerate(names)]
+    return names + [f"column{j + 1}" for j in range(len(names), width)]
+
+
+def records_above(path: Path, layout: Layout, rows: int) -> int:
     """Return how many records the header takes, blank ones included (a cell may hold a line)."""
     seen = 0
     with open_text(path, str(layout.encoding)) as file:

@@ -1,0 +1,291 @@
+"""`fairpca fit` on files read in pieces: the same model as in memory, or a clear refusal."""
+
+import sys
+import types
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairpca import GroupMoments
+from fairpca.cli import run, streaming
+from fairpca.io import Progress, read_moments
+from fairpca.persistence import load_model
+
+from data_dir import data_path
+
+ENDINGS = ["parquet", "feather", "csv"]
+
+
+def write(frame, path):
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    elif path.suffix == ".feather":
+        frame.to_feather(path)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def numbers(frame):
+    """Return the shared table without its text features."""
+    return frame.drop(columns="plan").assign(city=np.arange(160) % 2)
+
+
+@pytest.fixture
+def parts(numbers, tmp_path, request):
+    """Return two files of an ending with half of the rows each."""
+    ending = getattr(request, "param", "parquet")
+    halves = numbers.iloc[:70], numbers.iloc[70:].reset_index(drop=True)
+    return [write(half, tmp_path / f"p{i}.{ending}") for i, half in enumerate(halves)]
+
+
+def both(cli, tmp_path, *arguments):
+    """Fit in memory and in pieces; return both saved models."""
+    saved = []
+    for engine in ("memory", "local"):
+        path = tmp_path / f"{engine}.skops"
+        done = cli("fit", *arguments, "--engine", engine, "-o", path, "--force")
+        assert done.code == 0, done.err
+        saved.append(load_model(path))
+    return saved
+
+
+def assert_same(memory, local, tol=1e-10):
+    one, two = (saved.model.components_ for saved in (memory, local))
+    assert np.abs(one.T @ one - two.T @ two).max() <= tol
+    assert memory.feature_names == local.feature_names
+    assert memory.model.groups_ == local.model.groups_
+    assert list(map(type, memory.model.groups_)) == list(map(type, local.model.groups_))
+    np.testing.assert_array_equal(memory.model.group_counts_, local.model.group_counts_)
+    for a, b in zip(memory.preparation.features, local.preparation.features, strict=True):
+        assert (a.name, a.levels, a.fill) == (b.name, b.levels, b.fill)
+        np.testing.assert_allclose(a.mean + a.scale, b.mean + b.scale, rtol=1e-11, atol=1e-12)
+
+
+class TestSameModel:
+    @pytest.mark.parametrize("parts", ENDINGS, indirect=True)
+    @pytest.mark.parametrize("standardize", ["--standardize", "--no-standardize"])
+    def test_as_in_memory(self, cli, parts, tmp_path, standardize):
+        memory, local = both(cli, tmp_path, *parts, "-g", "sex", "-r", 2, standardize)
+        assert_same(memory, local)
+        # The row number is no feature either way.
+        assert "id" not in local.feature_names
+
+    def test_transform_is_the_same(self, cli, parts, tmp_path):
+        both(cli, tmp_path, *parts, "-g", "sex", "-g", "city", "-r", 2)
+        frames = []
+        for engine in ("memory", "local"):
+            out = tmp_path / f"{engine}.csv"
+            done = cli("transform", tmp_path / f"{engine}.skops", parts[0], "-o", out)
+            assert done.code == 0
+            frames.append(pd.read_csv(out).to_numpy())
+        np.testing.assert_allclose(*frames, atol=1e-9)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            ("--feature", "v*"),
+            ("--feature", "id", "--feature", "v*"),
+            ("--drop", "v3", "--drop", "pa*"),
+            ("--weight", "paid", "--no-standardize"),
+            ("--group", "city", "--group-by", "marginal"),
+            ("--criterion", "share"),
+            ("--group", "v0>=0.5"),
+            ("--group", "v0>=0.5", "--group", "v0<-1"),
+        ],
+    )
+    def test_options(self, cli, parts, tmp_path, options):
+        memory, local = both(cli, tmp_path, *parts, "-g", "sex", "-r", 2, *options)
+        assert_same(memory, local)
+
+    @pytest.mark.parametrize("ending", ENDINGS)
+    def test_labels_are_as_they_were_written(self, cli, numbers, tmp_path, ending):
+        numbers["sex"] = np.where(numbers["sex"] == "f", 1.0, 2.0)
+        numbers.loc[::9, "sex"] = None
+        path = write(numbers, tmp_path / f"p.{ending}")
+        memory, local = both(cli, tmp_path, path, "-g", "sex", "-r", 2, "--unlabelled", "ignore")
+        assert local.model.groups_ == [1, 2]
+        assert_same(memory, local)
+
+    def test_columns_without_names(self, cli, numbers, tmp_path):
+        numbers["sex"] = (numbers["sex"] == "f").astype(int)
+        table = numbers
+        table.to_csv(tmp_path / "p.csv", index=False, header=False)
+        memory, local = both(cli, tmp_path, tmp_path / "p.csv", "--header", 0, "-g", "2", "-r", 2)
+        assert_same(memory, local)
+        np.save(tmp_path / "p.npy", table.to_numpy(dtype=float))
+        memory, local = both(cli, tmp_path, tmp_path / "p.npy", "-g", "2", "-r", 2)
+        assert_same(memory, local)
+
+    def test_credit(self, cli, tmp_path):
+        table = np.loadtxt(data_path("default_degree.csv"), delimiter=",", skiprows=2)
+        frame = pd.DataFrame(table[:, 1:], columns=[f"c{j}" for j in range(table.shape[1] - 1)])
+        frame["c0"] = frame["c0"].astype(int)
+        for i, rows in enumerate(np.array_split(np.arange(len(frame)), 5)):
+            frame.iloc[rows].to_parquet(tmp_path / f"p{i}.parquet", index=False)
+        parts = sorted(tmp_path.glob("p*.parquet"))
+        memory, local = both(cli, tmp_path, *parts, "-g", "c0", "-r", 5)
+        assert_same(memory, local)
+
+
+class TestEngines:
+    def test_large_columnar_files_are_read_in_pieces(self, cli, parts, tmp_path, monkeypatch):
+        def fit():
+            done = cli("fit", *parts, "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops", "--force")
+            assert done.code == 0
+            return "in pieces" in done.err
+
+        assert not fit()
+        monkeypatch.setattr(streaming, "_LARGE", 100)
+        assert fit()
+
+    def test_directories_and_patterns_are_read_in_pieces(self, cli, parts, tmp_path):
+        folder = tmp_path / "data"
+        folder.mkdir()
+        for path in parts:
+            path.rename(folder / path.name)
+        for source in (folder, f"{folder}/*.parquet"):
+            done = cli("fit", source, "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops", "--force")
+            assert done.code == 0
+            assert "160 rows in 2 file(s), in pieces" in done.err
+
+    @pytest.mark.parametrize("engine", ["dask", "spark"])
+    def test_clusters_are_asked_through_one_function(
+        self, cli, parts, tmp_path, monkeypatch, engine
+    ):
+        asked = {}
+
+        def count(paths, **kwargs):
+            asked.update(kwargs, paths=[path.name for path in paths])
+            kept = {k: v for k, v in kwargs.items() if k != "scheduler"}
+            return read_moments(paths, **kept)
+
+        module = types.ModuleType(f"fairpca.distributed.{engine}")
+        module.read_moments = count
+        monkeypatch.setitem(
+            sys.modules, "fairpca.distributed", types.ModuleType("fairpca.distributed")
+        )
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        arguments = ("fit", *parts, "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops")
+        done = cli(*arguments, "--engine", engine, "--scheduler", "tcp://there:1")
+        assert done.code == 0, done.err
+        assert asked == {
+            "paths": ["p0.parquet", "p1.parquet"],
+            "sensitive_features": ["sex"],
+            "features": ["city", "v0", "v1", "v2", "v3", "paid"],
+            "sample_weight": None,
+            "unlabelled": "error",
+            "scheduler": "tcp://there:1",
+            "memory_limit": None,
+        }
+
+    @pytest.mark.parametrize(
+        "options, match",
+        [
+            (("--engine", "fast"), "--engine='fast'"),
+            (("--engine", "local", "--missing", "mean"), "--missing mean cannot be done in"),
+            (("--engine", "local", "--categorical", "paid"), "--categorical cannot be done"),
+            (("--engine", "dask", "-g", "v0>=0"), "cut of numbers, which --engine dask does not"),
+            (("--engine", "local", "-g", "sex>=0"), "column 'sex' has the type string"),
+            (("--engine", "memory", "--jobs", 2), "--jobs goes with --engine local"),
+            (("--engine", "dask", "--checkpoint", "c"), "--checkpoint goes with --engine local"),
+            (("--scheduler", "x"), "--scheduler goes with --engine dask or spark"),
+            (("--engine", "local", "--weight", "paid"), "--no-standardize"),
+            (("--engine", "local", "--drop", "nothing"), "no column 'nothing'"),
+            (("--engine", "local", "--jobs", 0), "--jobs"),
+        ],
+    )
+    def test_refusals_leave_the_old_file(self, cli, parts, tmp_path, options, match):
+        output = tmp_path / "m.skops"
+        output.write_bytes(b"old")
+        done = cli("fit", *parts, "-g", "sex", "-r", 2, "-o", output, "--force", *options)
+        assert done.code == 2
+        assert match in done.err.replace("\n", " ")
+        assert output.read_bytes() == b"old"
+        assert not list(tmp_path.glob(".*"))
+
+
+class TestFaults:
+    def test_text_is_for_memory(self, cli, frame, tmp_path):
+        path = write(frame, tmp_path / "p.parquet")
+        done = cli("fit", path, "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops", "--jobs", 1)
+        assert done.code == 2
+        assert "p.parquet: column 'city' has the type string" in done.err
+        assert "--engine memory" in done.err
+
+    def test_a_damaged_file_leaves_the_old_output(self, cli, parts, tmp_path):
+        output = tmp_path / "m.skops"
+        output.write_bytes(b"old")
+        data = bytearray(parts[1].read_bytes())
+        data[4:60] = b"\xff" * 56
+        parts[1].write_bytes(data)
+        done = cli("fit", *parts, "-g", "sex", "-r", 2, "-o", output, "--force", "--jobs", 1)
+        assert done.code == 2
+        assert "p1.parquet cannot be read" in done.err
+        assert output.read_bytes() == b"old"
+
+    def test_an_interrupted_run_goes_on(self, cli, parts, tmp_path, monkeypatch):
+        checkpoint, output = tmp_path / "c.npz", tmp_path / "m.skops"
+        arguments = ("fit", *parts, "-g", "sex", "-r", 2, "-o", output)
+        arguments = (*arguments, "--checkpoint", checkpoint)
+
+        def interrupt(self, state):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(streaming.ProgressLine, "__call__", interrupt)
+            done = cli(*arguments)
+        assert done.code == 130
+        assert checkpoint.exists()
+        assert not output.exists()
+        seen = []
+        monkeypatch.setattr(streaming.ProgressLine, "__call__", lambda self, s: seen.append(s))
+        done = cli(*arguments)
+        assert done.code == 0
+        assert [state.rows for state in seen] == [160]
+        assert not checkpoint.exists()
+        assert load_model(output).model.n_samples_ == 160
+
+    def test_memory_is_refused_with_a_remedy(self, capsys, parts, tmp_path, monkeypatch):
+        monkeypatch.setattr("fairpca.budget.default_limit", lambda: 100)
+        arguments = ["fit", *parts, "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops"]
+        code = run([*map(str, arguments), "--engine", "local"])
+        assert code == 2
+        assert "Choose fewer columns" in capsys.readouterr().err
+
+
+class TestProgressLine:
+    def test_a_line_that_moves_on_a_terminal(self, capsys, monkeypatch):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setattr(streaming, "_LINE_SECONDS", 0.0)
+        line = streaming.ProgressLine()
+        line(Progress(1000, 0.5, 10.0, 100.0))
+        line(Progress(2000, 1.0, 10.0, 0.0))
+        line.close()
+        err = capsys.readouterr().err
+        assert err.startswith("\r1,000 rows (50%), 10 rows/s, 1 min 40 s left\r2,000 rows")
+        assert err.endswith("\r")
+        assert "\n" not in err
+
+    def test_a_line_now_and_then_elsewhere(self, capsys, monkeypatch):
+        line = streaming.ProgressLine()
+        line(Progress(1000, None, 10.0, None))
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(streaming, "_SPARSE_SECONDS", 0.0)
+        line(Progress(1000, None, 10.0, None))
+        line.close()
+        assert capsys.readouterr().err == "1,000 rows, 10 rows/s\n"
+
+
+def test_whole_labels_of_crossed_columns():
+    rows = np.random.default_rng(0).normal(size=(6, 2))
+    moments = GroupMoments.from_array(
+        rows,
+        {"a": [1.0, 2.0, 1.0, None, 2.0, 1.0], "b": list("xyxyxy")},
+        unlabelled="ignore",
+    )
+    labels = streaming._whole_labels(moments).labels
+    assert labels == (None, (1, "x"), (1, "y"), (2, "x"), (2, "y"))
+    assert all(type(label[0]) is int for label in labels if label is not None)
