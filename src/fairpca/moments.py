@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,6 +206,26 @@ class GroupMoments:
 
     def save(self, path: str | Path) -> None:
         """Write the moments as one npz file (no pickle), atomically."""
+        with atomic_write(path) as file:
+            self._write(file)
+
+    @classmethod
+    def load(cls, path: str | Path) -> GroupMoments:
+        """Read moments written by `save`."""
+        return cls._read(path, str(path))
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes, for channels that carry bytes."""
+        file = io.BytesIO()
+        self._write(file)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GroupMoments:
+        """Read what `to_bytes` returned."""
+        return cls._read(io.BytesIO(data), "data")
+
+    def _write(self, file: Any) -> None:
         header = json.dumps(
             {
                 "format": _FORMAT,
@@ -212,30 +233,28 @@ class GroupMoments:
                 "names": list(self.names),
             }
         )
-        with atomic_write(path) as file:
-            np.savez(
-                file,
-                header=np.array(header),
-                count=self.count,
-                weight=self.weight,
-                mean=self.mean,
-                scatter=self.scatter,
-            )
+        np.savez(
+            file,
+            header=np.array(header),
+            count=self.count,
+            weight=self.weight,
+            mean=self.mean,
+            scatter=self.scatter,
+        )
 
     @classmethod
-    def load(cls, path: str | Path) -> GroupMoments:
-        """Read moments written by `save`."""
-        with np.load(path, allow_pickle=False) as file:
+    def _read(cls, source: Any, name: str) -> GroupMoments:
+        with np.load(source, allow_pickle=False) as file:
             missing = {"header", "count", "weight", "mean", "scatter"} - set(file.files)
             if missing:
                 raise ValueError(
-                    f"{path} is not a moments file: it lacks {', '.join(sorted(missing))}; write "
+                    f"{name} is not a moments file: it lacks {', '.join(sorted(missing))}; write "
                     "one with GroupMoments.save."
                 )
             header = json.loads(str(file["header"]))
             if header["format"] > _FORMAT:
                 raise ValueError(
-                    f"{path} has moments format {header['format']}, this version reads up to "
+                    f"{name} has moments format {header['format']}, this version reads up to "
                     f"{_FORMAT}; upgrade fairpca."
                 )
             labels = tuple(_decode_label(label) for label in header["labels"])
