@@ -227,7 +227,7 @@ def _project_frame(frame: Any, mean: FloatArray, components: FloatArray, names: 
 
 
 def _file_moments(piece: Piece, columns: Columns, rules: Rules) -> GroupMoments:
-    return moments_of(*read_piece(piece, columns), rules, str(piece))
+    return moments_of(*read_piece(piece, columns), rules, str(piece), columns.features)
 
 
 def _file_labels(piece: Piece, columns: Columns, rules: Rules) -> set[Any]:

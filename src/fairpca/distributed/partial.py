@@ -112,7 +112,12 @@ def weights_of(sample_weight: Any, n_rows: int) -> FloatArray | None:
 
 
 def moments_of(
-    rows: Any, labels: Any, sample_weight: Any, rules: Rules, where: str
+    rows: Any,
+    labels: Any,
+    sample_weight: Any,
+    rules: Rules,
+    where: str,
+    features: Sequence[str] | None = None,
 ) -> GroupMoments:
     """Return the moments of one piece.
 
@@ -124,12 +129,15 @@ def moments_of(
     rules : Rules
     where : str
         Name of the piece, for errors.
+    features : sequence of str, optional
+        Names of the columns, for errors; those of a frame by default.
     """
     with named(where):
         X = matrix(rows)
         groups = groups_of(labels, X.shape[0], rules)
         check_moments_size(X.shape[1], max(len(groups.labels), 1), rules.limit)
         weights = weights_of(sample_weight, X.shape[0])
+        _check_finite(X, features or getattr(rows, "columns", None))
         if weights is None or weights.any():
             return GroupMoments.from_array(X, groups, sample_weight=weights)
         found = GroupMoments.from_array(X, groups)
@@ -137,6 +145,21 @@ def moments_of(
             name: np.zeros_like(getattr(found, name)) for name in ("weight", "mean", "scatter")
         }
         return replace(found, **none)
+
+
+def _check_finite(X: AnyArray, features: Any) -> None:
+    """Raise ValueError naming the columns with NaN or infinity."""
+    if is_sparse(X) or X.dtype.kind != "f":
+        return
+    # A sum is finite unless an entry is not (or it overflows, which moments refuse by themselves).
+    bad = np.flatnonzero(~np.isfinite(np.einsum("ij->j", X)))
+    bad = bad[~np.isfinite(X[:, bad]).all(axis=0)]
+    if len(bad):
+        names = [repr(features[j]) if features is not None else str(j) for j in bad[:5]]
+        raise ValueError(
+            f"X contains NaN or infinity in column(s) {', '.join(names)}"
+            f"{' ...' if len(bad) > 5 else ''}; impute or drop them first."
+        )
 
 
 def matrix(rows: Any) -> AnyArray:
