@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairpca.arrays import is_dask
+from fairpca.arrays import FloatArray, is_dask
 from fairpca.checks import check_choice, check_groups, check_limits, check_rank, check_rows
 from fairpca.criteria import check_criterion
 from fairpca.fitting import Settings, describe, fit_population
@@ -154,6 +154,8 @@ class FairPCA(LinearReducer):
     _accept_sparse = ("csr", "csc")
     # What partial_fit has counted; None after a fit too wide to keep it.
     _moments: GroupMoments | None
+    # Groups and dual weights of the last solve before partial_fit counted on.
+    _last_weights: tuple[list[Any], FloatArray] | None
 
     def __init__(
         self,
@@ -212,7 +214,8 @@ class FairPCA(LinearReducer):
         """Count further rows in; exactly `fit` on all rows seen so far.
 
         Any batch size works, single rows and batches without some group included. The
-        projection is computed when a fitted attribute is next asked for.
+        projection is computed when a fitted attribute is next asked for, starting from the last
+        one's weights while the groups are the same.
 
         Parameters
         ----------
@@ -233,6 +236,8 @@ class FairPCA(LinearReducer):
             )
         rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
         moments = GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
+        if "group_weights_" in self.__dict__:
+            self._last_weights = (self.groups_, self.group_weights_)
         self._forget()
         self._moments = moments if seen is None else seen.merge(moments)
         return self
@@ -335,6 +340,7 @@ class FairPCA(LinearReducer):
         return FromMoments(counted, self.group_by)
 
     def _adopt(self, population: Population) -> FairPCA:
+        self._last_weights = None
         fitted = self._solved(population)
         self._forget()
         self._moments = getattr(population, "moments", None)
@@ -377,7 +383,9 @@ class FairPCA(LinearReducer):
             fit = sequence.fit
             extra = {"nested_values_": sequence.values, "nested_bounds_": sequence.bounds}
         else:
-            fit = fit_population(population, self.n_components, settings)
+            known, weights = self.__dict__.get("_last_weights") or (None, None)
+            start = weights if known == list(groups.labels) else None
+            fit = fit_population(population, self.n_components, settings, start)
         solution = fit.solution
         if not solution.certificate.optimal and self.solver != "paper" and not nested:
             warnings.warn(
