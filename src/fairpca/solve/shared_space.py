@@ -41,9 +41,10 @@ class Ritz:
         For pairs split from the rest at j >= r, with residuals R and nothing outside above b,
         the matrix is at most ``diag(values + R.T R / s)`` on the pairs and ``b + s`` outside, for
         any s > 0. With ``s = values[j] - b`` the outside does not reach the pairs, so the error is
-        quadratic in the residual. What is outside is known by the next Ritz value, raised by its
-        own residual; the space was started with a random block, which misses no direction. Where
-        no split is wide enough each value is raised by the norm of its residual.
+        quadratic in the residual. What is outside is estimated by the next Ritz value, raised by
+        its own residual: good once the iteration has converged, since the space was started with
+        a random block, but no bound after the first steps. Where no split is wide enough each
+        value is raised by the norm of its residual.
         """
         norms = np.linalg.norm(self.residuals, axis=0)
         if self.complete:
@@ -119,7 +120,7 @@ class SharedSpace:
         return True
 
     def start(self, width: int) -> None:
-        """Begin with a random block: no direction is orthogonal to it."""
+        """Begin with a random block: with probability one no direction is orthogonal to it."""
         if not self.width:
             rng = np.random.default_rng(0)
             block = rng.standard_normal((self.n_features, min(width, self.n_features)))
