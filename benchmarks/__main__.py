@@ -1,4 +1,4 @@
-"""``python -m benchmarks [ratios|solvers|scaling|memory|streaming] [--quick]``."""
+"""``python -m benchmarks [ratios|solvers|scaling|memory|streaming|engines] [--quick]``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def main() -> None:
         "what",
         nargs="?",
         default="ratios",
-        choices=["ratios", "solvers", "scaling", "memory", "streaming"],
+        choices=["ratios", "solvers", "scaling", "memory", "streaming", "engines"],
     )
     parser.add_argument("--quick", action="store_true", help="small tables only")
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--rows", type=int, default=5_000_000, help="streaming: rows to write")
+    parser.add_argument("--rows", type=int, help="streaming, engines: rows to write")
     parser.add_argument("--columns", type=int, default=50, help="streaming: columns to write")
     parser.add_argument(
         "--repeats", type=int, default=3, help="streaming: rounds; the best counts"
@@ -35,10 +35,17 @@ def main() -> None:
         print(json.dumps(memory.run(), indent=1))
         return
     if arguments.what == "streaming":
-        found = streaming.run(arguments.rows, arguments.columns, arguments.data, arguments.repeats)
+        found = streaming.run(
+            arguments.rows or 5_000_000, arguments.columns, arguments.data, arguments.repeats
+        )
         print(streaming.show(found))
         arguments.folder.mkdir(parents=True, exist_ok=True)
         (arguments.folder / "streaming.json").write_text(json.dumps(found, indent=1))
+        return
+    if arguments.what == "engines":
+        from benchmarks import engines
+
+        print(engines.run(arguments.rows or 10_000_000))
         return
     rows = ratios.run(arguments.quick) if arguments.what == "ratios" else ratios.compare_solvers()
     print(ratios.show(rows))

@@ -23,6 +23,11 @@ def is_sparse(rows: Any) -> bool:
     return bool(scipy.sparse.issparse(rows))
 
 
+def is_dask(rows: Any) -> bool:
+    """Whether rows are a Dask collection; told by its module, so that Dask is not imported."""
+    return type(rows).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
 def symmetric(matrix: FloatArray) -> FloatArray:
     """Return the symmetric part, so that rounding never leaks into an eigensolver."""
     return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))

@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_random_state
 
+from fairpca.arrays import FloatArray, is_dask
 from fairpca.checks import check_choice, check_groups, check_limits, check_rank, check_rows
 from fairpca.criteria import check_criterion
 from fairpca.fitting import Settings, describe, fit_population
@@ -17,8 +18,9 @@ from fairpca.moments import GroupMoments
 from fairpca.nested import fit_nested
 from fairpca.operators import GroupOperators, wants_operators
 from fairpca.population import FromMoments, FromOperators, FromRowSpace, Population
-from fairpca.reducer import LIKE_PCA, LinearReducer, Rows
+from fairpca.reducer import LIKE_PCA, LinearReducer, Rows, warn_one_group
 from fairpca.solve.dispatch import SOLVERS
+from fairpca.streamed import StreamedCells
 
 _FITTED = frozenset(
     (
@@ -153,6 +155,8 @@ class FairPCA(LinearReducer):
     _accept_sparse = ("csr", "csc")
     # What partial_fit has counted; None after a fit too wide to keep it.
     _moments: GroupMoments | None
+    # Groups and dual weights of the last solve before partial_fit counted on.
+    _last_weights: tuple[list[Any], FloatArray] | None
 
     def __init__(
         self,
@@ -187,10 +191,11 @@ class FairPCA(LinearReducer):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Or a Dask array or dataframe, whose rows stay on the cluster.
         y : Ignored
         sensitive_features : array-like, Series, frame or dict, optional
-            One label per row, or several columns of labels. None treats all rows as one group,
-            which is ordinary PCA, and warns.
+            One label per row, or several columns of labels; names of columns where X is a Dask
+            dataframe. None treats all rows as one group, which is ordinary PCA, and warns.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative; weight 2 is the row twice.
 
@@ -199,6 +204,8 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
+        if is_dask(X):
+            return self._adopt(self._far_away(X, sensitive_features, sample_weight))
         rows = self._rows(X, sensitive_features, sample_weight, reset=True)
         return self._adopt(self._population(rows))
 
@@ -208,7 +215,8 @@ class FairPCA(LinearReducer):
         """Count further rows in; exactly `fit` on all rows seen so far.
 
         Any batch size works, single rows and batches without some group included. The
-        projection is computed when a fitted attribute is next asked for.
+        projection is computed when a fitted attribute is next asked for, starting from the last
+        one's weights while the groups are the same.
 
         Parameters
         ----------
@@ -229,6 +237,8 @@ class FairPCA(LinearReducer):
             )
         rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
         moments = self._count(rows)
+        if "group_weights_" in self.__dict__:
+            self._last_weights = (self.groups_, self.group_weights_)
         self._forget()
         self._moments = moments if seen is None else seen.merge(moments)
         return self
@@ -248,6 +258,24 @@ class FairPCA(LinearReducer):
         self.n_features_in_ = moments.n_features
         self.__dict__.pop("feature_names_in_", None)
         return self._adopt(FromMoments(moments, self.group_by))
+
+    def fit_operators(self, cells: StreamedCells) -> FairPCA:
+        """Fit from products with covariances that are never formed.
+
+        Parameters
+        ----------
+        cells : PassOperators
+            Of `fairpca.distributed.dask.operators` or `fairpca.distributed.parquet.operators`.
+            Its `n_passes` tells afterwards how often the rows were read.
+
+        Returns
+        -------
+        self
+        """
+        self._check_params()
+        self.n_features_in_ = cells.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        return self._adopt(FromOperators(cells, self.group_by))
 
     # What follows fills the attributes; nothing below is called by users.
 
@@ -303,7 +331,30 @@ class FairPCA(LinearReducer):
         if not isinstance(X, LinearOperator):
             assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
 
+    def _far_away(self, X: Any, labels: Any, sample_weight: Any) -> Population:
+        """Know a Dask collection by its moments, or by passes over it where they do not fit."""
+        from fairpca.distributed import dask
+        from fairpca.distributed.dask_table import open_table
+        from fairpca.distributed.partial import Rules
+
+        if labels is None:
+            warn_one_group(stacklevel=4)
+        rules = Rules.of(self.group_by, self.unlabelled, None)
+        table = open_table(X, labels, sample_weight, rules)
+        if self.n_components is not None and not isinstance(self.n_components, float):
+            check_rank(self.n_components, table.n_features)
+        self.n_features_in_ = table.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if table.features is not None:
+            self.feature_names_in_ = np.array(table.features, dtype=object)
+        try:
+            counted = dask.count(table, rules)
+        except MemoryError:
+            return FromOperators(dask.iterate(table, rules), self.group_by)
+        return FromMoments(counted, self.group_by)
+
     def _adopt(self, population: Population) -> FairPCA:
+        self._last_weights = None
         fitted = self._solved(population)
         self._forget()
         self._moments = getattr(population, "moments", None)
@@ -346,7 +397,9 @@ class FairPCA(LinearReducer):
             fit = sequence.fit
             extra = {"nested_values_": sequence.values, "nested_bounds_": sequence.bounds}
         else:
-            fit = fit_population(population, self.n_components, settings)
+            known, weights = self.__dict__.get("_last_weights") or (None, None)
+            start = weights if known == list(groups.labels) else None
+            fit = fit_population(population, self.n_components, settings, start)
         solution = fit.solution
         if not solution.certificate.optimal and self.solver != "paper" and not nested:
             warnings.warn(

@@ -124,14 +124,22 @@ class Ranks:
         return np.divide(fit.kept, self.traces, out=np.ones_like(fit.kept), where=self.traces > 0)
 
 
-def fit_population(population: Population, n_components: Any, settings: Settings) -> Fit:
-    """Solve for a number of components, None for all, or a share every group must keep."""
+def fit_population(
+    population: Population,
+    n_components: Any,
+    settings: Settings,
+    start: FloatArray | None = None,
+) -> Fit:
+    """Solve for a number of components, None for all, or a share every group must keep.
+
+    `start` are weights of a neighbouring population with the same groups.
+    """
     ranks = Ranks(population, settings)
     if isinstance(n_components, float):
         return _fit_share(ranks, n_components)
     r = ranks.n_features if n_components is None else int(n_components)
     check_rank(r, ranks.n_features)
-    return ranks.solve(r)
+    return ranks.solve(r, start)
 
 
 def _fit_share(ranks: Ranks, share: float) -> Fit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -272,6 +273,18 @@ class GroupMoments:
         """Read moments written by `save`."""
         with np.load(path, allow_pickle=False) as file:
             return cls(**unpack(file, path))
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes, for channels that carry bytes."""
+        file = io.BytesIO()
+        np.savez(file, **pack(self))  # type: ignore[arg-type]
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GroupMoments:
+        """Read what `to_bytes` returned."""
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return cls(**unpack(file, "data"))
 
 
 @dataclass(frozen=True)

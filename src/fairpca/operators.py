@@ -7,7 +7,7 @@ centred implicitly: S v = X.T (w y) - mean (w . y) over the weight, with y = X v
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -157,20 +157,51 @@ def _squares(part: Any) -> FloatArray:
     return total
 
 
-class OperatorOracle(ProductOracle):
-    """The oracle of groups that are mixtures of cells known through products.
+class Cells(Protocol):
+    """What is known of cells before any product."""
+
+    @property
+    def count(self) -> IntArray:
+        """Rows of every cell, shape (c,)."""
+
+    @property
+    def weight(self) -> FloatArray:
+        """Total weight of every cell."""
+
+    @property
+    def traces(self) -> FloatArray:
+        """Total variance of every cell."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of every cell, shape (c, n)."""
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """Label of every cell; None for unlabelled rows."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the label columns."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+
+class MixtureOracle(ProductOracle):
+    """The part of an oracle of mixtures of cells that needs no product.
 
     Parameters
     ----------
-    cells : GroupOperators
+    cells : Cells
     mixing : ndarray of shape (k, c)
         Share of every cell in every group (rows sum to one).
     scales : ndarray of shape (k,)
         Factor of every group's matrix, for criteria that divide by the variance.
     """
 
-    def __init__(self, cells: GroupOperators, mixing: FloatArray, scales: FloatArray) -> None:
-        self.cells = cells
+    def __init__(self, cells: Cells, mixing: FloatArray, scales: FloatArray) -> None:
         self.mixing = mixing * scales[:, None]
         self.n_groups, self.n_features = len(mixing), cells.n_features
         self.n_eigen = 0
@@ -184,7 +215,33 @@ class OperatorOracle(ProductOracle):
             self._owner, np.sum(self._shifts**2, axis=1), minlength=self.n_groups
         )
         self.scale = float(self.traces.max(initial=0.0))
-        self.resolved = "krylov"
+
+    def between(self, weights: FloatArray) -> FloatArray:
+        """Return rows B with ``B.T @ B`` the between-cell part of the weighted sum."""
+        return np.asarray(self._shifts * np.sqrt(weights[self._owner])[:, None])
+
+    def add_between(self, out: FloatArray, columns: FloatArray) -> FloatArray:
+        """Add every group's between-cell part times `columns` to `out`."""
+        for g, shift in zip(self._owner, self._shifts, strict=True):
+            out[g] += np.outer(shift, shift @ columns)
+        return out
+
+
+class OperatorOracle(MixtureOracle):
+    """The oracle of groups that are mixtures of cells whose rows are in memory.
+
+    Parameters
+    ----------
+    cells : GroupOperators
+    mixing, scales
+        As in `MixtureOracle`.
+    """
+
+    resolved = "krylov"
+
+    def __init__(self, cells: GroupOperators, mixing: FloatArray, scales: FloatArray) -> None:
+        super().__init__(cells, mixing, scales)
+        self.cells = cells
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
@@ -193,9 +250,7 @@ class OperatorOracle(ProductOracle):
             product = self.cells.product(cell, columns)
             for g in np.flatnonzero(self.mixing[:, cell]):
                 out[g] += self.mixing[g, cell] * product
-        for g, shift in zip(self._owner, self._shifts, strict=True):
-            out[g] += np.outer(shift, shift @ columns)
-        return np.asarray(out)
+        return self.add_between(out, columns)
 
     def leading(
         self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
@@ -204,7 +259,7 @@ class OperatorOracle(ProductOracle):
         self.n_eigen += 1
         n = self.n_features
         cell_weights = weights @ self.mixing
-        between = self._shifts * np.sqrt(weights[self._owner])[:, None]
+        between = self.between(weights)
 
         def product(columns: FloatArray) -> FloatArray:
             if columns.ndim == 1:

@@ -2,7 +2,8 @@
 
 `FromMoments` has explicit covariances; `FromRowSpace` has them in the coordinates of the rows'
 span, for dense rows with more columns than rows; `FromOperators` has only products, for sparse and
-very wide rows. The estimator does not ask which one it was given.
+very wide rows and for rows that are read anew for every product. The estimator does not ask which
+one it was given.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
+from fairpca.budget import default_limit
 from fairpca.groups import Groups
 from fairpca.labels import Label
 from fairpca.moments import GroupMoments, memberships
 from fairpca.operators import GroupOperators, OperatorOracle
 from fairpca.solve.eigen import DenseOracle, Oracle
+from fairpca.solve.shared_space import SharedSpace
+from fairpca.streamed import StreamedCells, StreamedOracle
 
 
 @dataclass(frozen=True)
@@ -153,20 +157,27 @@ class FromRowSpace(FromMoments):
 
 
 class FromOperators:
-    """Sparse or very wide rows, known by products only."""
+    """Sparse, very wide or far-away rows, known by products only."""
 
-    def __init__(self, cells: GroupOperators, group_by: str = "intersection") -> None:
+    def __init__(
+        self, cells: GroupOperators | StreamedCells, group_by: str = "intersection"
+    ) -> None:
         self.cells = cells
+        self._space: SharedSpace | None = None
+        if not isinstance(cells, GroupOperators):
+            # As many columns as a share of the memory holds, images under every cell included.
+            numbers = default_limit() // (8 * (len(cells.labels) + 1) * cells.n_features)
+            self._space = SharedSpace(cells.products, cells.n_features, min(numbers, 512))
         labels, self.mixing, member = _mixtures(cells, group_by)
         everything = (cells.weight / cells.weight.sum())[None]
-        self._everything = OperatorOracle(cells, everything, np.ones(1))
+        self._everything = self._oracle(everything, np.ones(1))
         self.groups = GroupFacts(
             labels,
             cells.names,
             member @ cells.count,
             member @ cells.weight,
             self.mixing @ cells.mean,
-            OperatorOracle(cells, self.mixing, np.ones(len(labels))).traces,
+            self._oracle(self.mixing, np.ones(len(labels))).traces,
         )
         self.total = TotalFacts(
             int(cells.count.sum()),
@@ -177,7 +188,13 @@ class FromOperators:
 
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
         """Return the oracle of products with the scaled covariances."""
-        return OperatorOracle(self.cells, self.mixing, scales)
+        return self._oracle(self.mixing, scales)
+
+    def _oracle(self, mixing: FloatArray, scales: FloatArray) -> OperatorOracle | StreamedOracle:
+        if isinstance(self.cells, GroupOperators):
+            return OperatorOracle(self.cells, mixing, scales)
+        assert self._space is not None
+        return StreamedOracle(self.cells, mixing, scales, self._space)
 
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return the covariance of all rows in `basis`."""
@@ -193,7 +210,7 @@ _GRAM_COLUMNS = 4096
 
 
 def _mixtures(
-    cells: GroupOperators, group_by: str
+    cells: GroupOperators | StreamedCells, group_by: str
 ) -> tuple[tuple[Label, ...], FloatArray, IntArray]:
     """Return the groups' labels, the share of every cell in every group, and membership."""
     labels, member = memberships(cells.labels, cells.names, group_by)

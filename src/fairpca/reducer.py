@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca.arrays import AnyArray, FloatArray, is_sparse
+from fairpca.arrays import AnyArray, FloatArray, is_dask, is_sparse
 from fairpca.checks import check_weights
 from fairpca.groups import Groups
 
@@ -36,6 +36,16 @@ class Rows:
     X: AnyArray
     groups: Groups | None
     weight: FloatArray | None
+
+
+def warn_one_group(*, stacklevel: int) -> None:
+    """Warn that without labels there is nobody to be fair to."""
+    warnings.warn(
+        "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
+        "Pass one label per row to serve the worst group.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
 
 
 class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,12 +80,17 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Of a Dask collection the projection is lazy, see `fairpca.distributed.dask`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components_)
         """
         check_is_fitted(self)
+        if is_dask(X):
+            from fairpca.distributed import dask
+
+            return dask.transform(self, X)
         X = validate_data(
             self,
             X,
@@ -153,12 +168,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         weights = check_weights(sample_weight, X.shape[0])
         if labels is None:
-            warnings.warn(
-                "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
-                "Pass one label per row to serve the worst group.",
-                UserWarning,
-                stacklevel=4,
-            )
+            warn_one_group(stacklevel=5)
             return Rows(X, None, weights)
         groups = Groups.from_labels(
             labels,

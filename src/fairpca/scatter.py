@@ -55,7 +55,7 @@ def group_scatter(
     n, n_cells = rows.shape[1], len(count)
     sets = _RowSets(codes, count)
     found: dict[int, Moments] = {}
-    if sample_weight is None and _is_plain(rows) and _looks_safe(rows):
+    if sets and sample_weight is None and _is_plain(rows) and _looks_safe(rows):
         found = _squared_first(rows, sets)
     rest = {cell: sets[cell] for cell in sets if cell not in found}
     found.update(zip(rest, centred_moments(rows, list(rest.values()), sample_weight), strict=True))

@@ -38,7 +38,7 @@ def solve_problem(
     random_state : int
         Seed of the random starts where three or more groups tie.
     start : ndarray of shape (k,), optional
-        Weights of a neighbouring problem, for three or more groups.
+        Weights of a neighbouring problem.
     max_extra_components : int
         With three or more groups, take up to this many components more than asked for where that
         closes an open gap.
@@ -56,7 +56,7 @@ def solve_problem(
             )
         return solve_paper(problem, tol=tol, max_iter=max_iter)
     if k == 2:
-        return solve_two_groups(problem, tol=tol, max_iter=max_iter)
+        return solve_two_groups(problem, tol=tol, max_iter=max_iter, start=start)
     return solve_many_groups(
         problem,
         tol=tol,

@@ -52,7 +52,13 @@ class _Best:
     bound: float
 
 
-def solve_two_groups(problem: Problem, *, tol: float = 1e-10, max_iter: int = 200) -> Solution:
+def solve_two_groups(
+    problem: Problem,
+    *,
+    tol: float = 1e-10,
+    max_iter: int = 200,
+    start: FloatArray | None = None,
+) -> Solution:
     """Solve the two-group problem; the gap is zero up to rounding, always.
 
     Parameters
@@ -62,11 +68,15 @@ def solve_two_groups(problem: Problem, *, tol: float = 1e-10, max_iter: int = 20
         Relative gap at which the large-matrix route stops.
     max_iter : int
         Most full-size decompositions.
+    start : ndarray of shape (2,), optional
+        Weights of a neighbouring problem, for small matrices; large ones are solved in the span
+        of both groups' own bases first, which finds better weights for nothing.
     """
     oracle = problem.oracle
+    first = None if start is None else float(start[0])
     if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full:
         search = _NewtonSearch(problem)
-        best, reason = search.run(problem.own, max_iter=max_iter)
+        best, reason = search.run(problem.own, max_iter=max_iter, first=first)
         name, history = "dense", search.history
     else:
         best, reason, history = _solve_in_subspace(problem, tol, max_iter)
@@ -148,8 +158,13 @@ class _NewtonSearch:
         self.bound = -np.inf
         self.history: list[dict[str, float]] = []
 
-    def run(self, own: tuple[EigenPairs, ...] | None, *, max_iter: int) -> tuple[_Best, str]:
-        """Search between the two groups' own bases; return the best basis and why it stopped."""
+    def run(
+        self, own: tuple[EigenPairs, ...] | None, *, max_iter: int, first: float | None = None
+    ) -> tuple[_Best, str]:
+        """Search between the two groups' own bases; return the best basis and why it stopped.
+
+        `first` is a weight near the answer.
+        """
         low, high = (
             self._end(t, self._served(t) if own is None else own[0 if t == 1 else 1])
             for t in (0.0, 1.0)
@@ -159,7 +174,8 @@ class _NewtonSearch:
             return self._result(), "one group binds alone"
         same_side, falling = 0, True
         last: _Point | None = None
-        t = _tangent_intersection(low, high)
+        known = first is not None and low.t < first < high.t
+        t = first if first is not None and known else _tangent_intersection(low, high)
         reason = "max_iter reached"
         for _ in range(max_iter):
             point = self._evaluate(t)

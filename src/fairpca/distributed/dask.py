@@ -1,0 +1,281 @@
+"""Rows in a Dask array or dataframe: moments by a tree on the cluster, lazy projections."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairpca.arrays import AnyArray, FloatArray
+from fairpca.budget import check_moments_size
+from fairpca.distributed.dask_table import Table, frame_features, is_frame, open_table, whole_rows
+from fairpca.distributed.parquet import Columns, Piece, find_pieces, read_piece
+from fairpca.distributed.partial import (
+    Rules,
+    cell_labels,
+    check_counted,
+    matrix,
+    merge_moments,
+    moments_of,
+    project,
+)
+from fairpca.distributed.passes import CellSums, PassOperators, piece_products, piece_sums
+from fairpca.extras import require
+from fairpca.moments import GroupMoments
+
+_PURPOSE = "computing on a Dask cluster"
+
+
+def moments(
+    X: Any,
+    sensitive_features: Any = None,
+    *,
+    sample_weight: Any = None,
+    group_by: str = "intersection",
+    unlabelled: str = "error",
+    memory_limit: int | None = None,
+) -> GroupMoments:
+    """Count the moments of distributed rows, partition by partition.
+
+    Partial moments are merged in a tree on the cluster, always in the order of the partitions; a
+    partition whose worker dies is counted again by another.
+
+    Parameters
+    ----------
+    X : dask array or dataframe
+        Row chunks of any sizes, unknown ones included.
+    sensitive_features : str, list of str, dask Series, array or dataframe, or array-like
+        Names of columns of X (which are then no features), a collection with the partitions of
+        X, or one label per row in memory. None is one group.
+    sample_weight : str, dask Series or array, or array-like, optional
+    group_by, unlabelled : str
+        As in `FairPCA`.
+    memory_limit : int, optional
+        Bytes that moments may take in one process; a quarter of this machine's memory by default.
+
+    Returns
+    -------
+    GroupMoments
+
+    Raises
+    ------
+    MemoryError
+        Before any row is read where the moments of one group exceed the limit; before any row
+        is counted where those of all groups do.
+    """
+    rules = Rules.of(group_by, unlabelled, memory_limit)
+    return count(open_table(X, sensitive_features, sample_weight, rules), rules)
+
+
+def count(table: Table, rules: Rules) -> GroupMoments:
+    """Count the moments of an opened table; see `moments`."""
+    dask = require("dask", extra="dask", purpose=_PURPOSE)
+    n, k = table.n_features, table.n_groups
+    check_moments_size(n, k or 1, rules.limit)
+    if k is None and rules.must_count_groups(n):
+        k = _n_cells(
+            dask.delayed(cell_labels)(labels, rules, f"partition {i}")
+            for i, labels in enumerate(table.labels)
+        )
+    count_piece = dask.delayed(moments_of, pure=False)
+    parts = [
+        count_piece(*piece, rules, f"partition {i}") for i, piece in enumerate(table.pieces())
+    ]
+    return _merged(parts, n, k or 1, rules)
+
+
+def operators(
+    X: Any,
+    sensitive_features: Any = None,
+    *,
+    sample_weight: Any = None,
+    group_by: str = "intersection",
+    unlabelled: str = "error",
+) -> PassOperators:
+    """Return products with the groups' covariances, one pass over the collection each.
+
+    For `FairPCA.fit_operators`, where ``k n^2`` numbers would not fit. Every pass computes X
+    again from its source; ``X.persist()`` first if the cluster's memory holds it.
+
+    Parameters
+    ----------
+    X, sensitive_features, sample_weight, group_by, unlabelled
+        As in `moments`.
+    """
+    rules = Rules.of(group_by, unlabelled, None)
+    return iterate(open_table(X, sensitive_features, sample_weight, rules), rules)
+
+
+def iterate(table: Table, rules: Rules) -> PassOperators:
+    """Return the products of an opened table; see `operators`."""
+    dask = require("dask", extra="dask", purpose=_PURPOSE)
+    sum_piece, multiply, add = (
+        dask.delayed(f, pure=False) for f in (piece_sums, piece_products, _add)
+    )
+
+    def sums() -> list[CellSums]:
+        parts = [
+            sum_piece(*piece, rules, f"partition {i}") for i, piece in enumerate(table.pieces())
+        ]
+        return list(dask.compute(*parts))
+
+    def products(facts: CellSums, columns: FloatArray) -> FloatArray:
+        shared, block = _sent(facts), _sent(columns)
+        parts = [multiply(*piece, shared, block, rules) for piece in table.pieces()]
+        return np.asarray(_tree(parts, add, 8).compute())
+
+    return PassOperators(sums, products)
+
+
+def read_moments(
+    paths: Sequence[Path],
+    *,
+    sensitive_features: Sequence[str],
+    features: Sequence[str] | None,
+    sample_weight: str | None,
+    unlabelled: str,
+    scheduler: str | None,
+    memory_limit: int | None,
+) -> GroupMoments:
+    """Count the moments of Parquet files on a Dask cluster.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files, or directories of them, that every worker can read.
+    sensitive_features, features, sample_weight
+        Names of columns; features None takes all others.
+    unlabelled : {"error", "ignore"}
+    scheduler : str, optional
+        Address of a running scheduler, such as ``tcp://host:8786``; None computes with the
+        current client, or in threads of this process.
+    memory_limit : int, optional
+        As in `moments`.
+    """
+    dask = require("dask", extra="dask", purpose=_PURPOSE)
+    rules = Rules.of("intersection", unlabelled, memory_limit)
+    pieces, columns = find_pieces(
+        paths,
+        sensitive_features=sensitive_features,
+        features=features,
+        sample_weight=sample_weight,
+    )
+    n, k = len(columns.features), 1
+    check_moments_size(n, k, rules.limit)
+    with _connected(scheduler):
+        if columns.sensitive_features and rules.must_count_groups(n):
+            k = _n_cells(dask.delayed(_file_labels)(piece, columns, rules) for piece in pieces)
+        count_piece = dask.delayed(_file_moments, pure=False)
+        return _merged([count_piece(piece, columns, rules) for piece in pieces], n, k, rules)
+
+
+def transform(model: Any, X: Any) -> Any:
+    """Project distributed rows, lazily, partition by partition.
+
+    Parameters
+    ----------
+    model : fitted estimator of this package
+        Only its mean and components travel to the workers.
+    X : dask array or dataframe
+        Of a dataframe the columns the model was fitted on are taken, by name where it knows them.
+
+    Returns
+    -------
+    dask array of shape (m, n_components_), or dataframe with the components' names
+        With the chunks or partitions of X.
+    """
+    mean, components = model.mean_, model.components_
+    if not is_frame(X):
+        X = whole_rows(X)
+        _check_width(X.shape[1], len(mean))
+        dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+        return X.map_blocks(
+            _project_block,
+            mean,
+            components,
+            dtype=dtype,
+            chunks=(X.chunks[0], (len(components),)),
+            meta=np.empty((0, 0), dtype=dtype),
+        )
+    pandas = require("pandas", extra="dask", purpose=_PURPOSE)
+    names = [str(name) for name in model.get_feature_names_out()]
+    known = getattr(model, "feature_names_in_", None)
+    chosen = frame_features(X, None if known is None else list(known), ())
+    _check_width(len(chosen), len(mean))
+    meta = pandas.DataFrame({name: np.empty(0) for name in names}, index=X._meta.index[:0])
+    return X[chosen].map_partitions(_project_frame, mean, components, names, meta=meta)
+
+
+def _check_width(got: int, wanted: int) -> None:
+    if got != wanted:
+        raise ValueError(
+            f"X has {got} features and the model was fitted on {wanted}; pass the same columns."
+        )
+
+
+def _project_block(block: Any, mean: FloatArray, components: FloatArray) -> AnyArray:
+    return project(matrix(block), mean, components)
+
+
+def _project_frame(frame: Any, mean: FloatArray, components: FloatArray, names: list[str]) -> Any:
+    values = project(matrix(frame), mean, components)
+    return type(frame)(values, columns=names, index=frame.index)
+
+
+def _file_moments(piece: Piece, columns: Columns, rules: Rules) -> GroupMoments:
+    return moments_of(*read_piece(piece, columns), rules, str(piece), columns.features)
+
+
+def _file_labels(piece: Piece, columns: Columns, rules: Rules) -> set[Any]:
+    only = Columns((), columns.sensitive_features)
+    return cell_labels(read_piece(piece, only)[1], rules, str(piece))
+
+
+def _n_cells(found: Iterator[Any]) -> int:
+    dask = require("dask", extra="dask", purpose=_PURPOSE)
+    return len(set().union(*dask.compute(*found)))
+
+
+def _merged(parts: list[Any], n: int, k: int, rules: Rules) -> GroupMoments:
+    dask = require("dask", extra="dask", purpose=_PURPOSE)
+    merge = dask.delayed(merge_moments, pure=False)
+    tree = _tree(parts, lambda some: merge(some, rules), rules.fan_in(n, k))
+    return check_counted(tree.compute())
+
+
+def _tree(parts: list[Any], merge: Callable[[list[Any]], Any], fan_in: int) -> Any:
+    """Merge neighbours, level by level: the order never depends on who finishes first."""
+    while len(parts) > 1:
+        parts = [merge(parts[i : i + fan_in]) for i in range(0, len(parts), fan_in)]
+    return parts[0]
+
+
+def _add(parts: list[FloatArray]) -> FloatArray:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _sent(value: Any) -> Any:
+    """Put a value where all workers reach it, once."""
+    dask = require("dask", extra="dask", purpose=_PURPOSE)
+    if "distributed" in sys.modules:
+        # A large block inside the graph would pass through the scheduler.
+        with contextlib.suppress(ValueError):
+            return sys.modules["distributed"].get_client().scatter(value, broadcast=True)
+    return dask.delayed(value, traverse=False)
+
+
+@contextlib.contextmanager
+def _connected(scheduler: str | None) -> Iterator[None]:
+    if scheduler is None:
+        yield
+        return
+    distributed = require("distributed", extra="dask", purpose=_PURPOSE)
+    with distributed.Client(scheduler):
+        yield

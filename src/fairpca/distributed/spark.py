@@ -1,0 +1,300 @@
+"""Rows in a Spark DataFrame: partial moments by `mapInArrow`, merged on the executors.
+
+Only the DataFrame API is used, nothing of the JVM, so Spark Connect works too. What crosses
+processes are the bytes of `GroupMoments`, never pickles. Executors need fairpca installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairpca.budget import check_moments_size, moments_bytes
+from fairpca.distributed.parquet import Columns, find_pieces, split_table
+from fairpca.distributed.partial import (
+    Rules,
+    check_counted,
+    feature_columns,
+    matrix,
+    merge_moments,
+    moments_of,
+    named,
+    project,
+)
+from fairpca.extras import require
+from fairpca.moments import GroupMoments
+
+_PURPOSE = "computing on a Spark cluster"
+_SCHEMA = "part long, error string, moments binary"
+# Entries of rows collected before they are squared: Spark hands over small batches.
+_ENTRIES = 3_000_000
+# Tasks of the second stage, and the bytes that its results may bring to the driver, whose
+# default limit is 1 GB.
+_SLOTS, _RESULT_BYTES = 8, 512 << 20
+# A value of a Spark row holds less than 2 GB.
+_ROW_BYTES = (2 << 30) - (1 << 20)
+
+
+def moments(
+    frame: Any,
+    *,
+    sensitive_features: str | Sequence[str],
+    features: Sequence[str] | None = None,
+    sample_weight: str | None = None,
+    unlabelled: str = "error",
+    memory_limit: int | None = None,
+) -> GroupMoments:
+    """Count the moments of a Spark DataFrame, partition by partition.
+
+    Every task yields one row, its partial moments; a second stage merges them in the order of
+    the partitions, and the driver merges at most eight.
+
+    Parameters
+    ----------
+    frame : pyspark DataFrame
+        Classic or Connect.
+    sensitive_features : str or sequence of str
+        Label columns.
+    features : sequence of str, optional
+        All other columns by default.
+    sample_weight : str, optional
+        Weight column.
+    unlabelled : {"error", "ignore"}
+    memory_limit : int, optional
+        Bytes that moments may take in one process; a quarter of this machine's memory by
+        default, and at most 2 GB, the most a Spark value holds.
+
+    Returns
+    -------
+    GroupMoments
+    """
+    functions = require("pyspark.sql.functions", extra="spark", purpose=_PURPOSE)
+    rules = Rules.of("intersection", unlabelled, memory_limit)
+    columns = _columns(frame, sensitive_features, features, sample_weight)
+    limit = min(rules.limit, _ROW_BYTES)
+    n, k = len(columns.features), 1
+    check_moments_size(n, k, limit)
+    if rules.must_count_groups(n):
+        labels = frame.select(*_quoted(columns.sensitive_features))
+        k = max(labels.distinct().count(), 1)
+        check_moments_size(n, k, limit)
+    slots = max(min(_SLOTS, _RESULT_BYTES // moments_bytes(n, k)), 1)
+    # mapInArrow cannot find a column with a dot in its name; on the way they have numbers.
+    rows_only = frame.select(*_quoted(columns.all)).toDF(*map(str, range(len(columns.all))))
+    partials = rows_only.mapInArrow(partial(_count, columns=columns, rules=rules), _SCHEMA)
+    # Sorted by partition, so that the same partitions give the same bits.
+    merged = (
+        partials.repartition(slots, functions.col("part") % slots)
+        .sortWithinPartitions("part")
+        .mapInArrow(partial(_merge, rules=rules), _SCHEMA)
+    )
+    rows = sorted(merged.collect(), key=lambda row: row["part"])
+    errors = [row["error"] for row in rows if row["error"]]
+    if errors:
+        raise ValueError(errors[0])
+    if not rows:
+        raise ValueError("X has no rows; check the filter or the files it is read from.")
+    parts = (GroupMoments.from_bytes(bytes(row["moments"])) for row in rows)
+    return check_counted(merge_moments(parts, rules))
+
+
+def transform(
+    model: Any, frame: Any, features: Sequence[str] | None = None, *, output: str = "fairpca"
+) -> Any:
+    """Add a column with the components of every row, lazily.
+
+    Parameters
+    ----------
+    model : fitted estimator of this package
+        Only its mean and components travel to the executors.
+    frame : pyspark DataFrame
+    features : sequence of str, optional
+        The columns the model was fitted on, in order; by default the model's own names.
+    output : str
+        Name of the new column, an array of doubles.
+
+    Returns
+    -------
+    pyspark DataFrame
+    """
+    pandas = require("pandas", extra="spark", purpose=_PURPOSE)
+    functions = require("pyspark.sql.functions", extra="spark", purpose=_PURPOSE)
+    if features is None:
+        if not hasattr(model, "feature_names_in_"):
+            raise ValueError(
+                "the model knows no column names; pass features=[...], in the order of the fit."
+            )
+        features = [str(name) for name in model.feature_names_in_]
+    if len(features) != model.n_features_in_:
+        raise ValueError(
+            f"features names {len(features)} column(s) and the model was fitted on "
+            f"{model.n_features_in_}; pass the same columns."
+        )
+    _columns(frame, (), features, None)
+    mean, components = model.mean_, model.components_
+
+    def score(rows: Any) -> Any:
+        return pandas.Series(list(project(matrix(rows), mean, components)))
+
+    # Spark reads the kind of function off its annotations, and wants classes, not their names.
+    score.__annotations__ = {"rows": pandas.DataFrame, "return": pandas.Series}
+    udf = functions.pandas_udf(score, "array<double>")
+    return frame.withColumn(output, udf(functions.struct(*_quoted(features))))
+
+
+def read_moments(
+    paths: Sequence[Path],
+    *,
+    sensitive_features: Sequence[str],
+    features: Sequence[str] | None,
+    sample_weight: str | None,
+    unlabelled: str,
+    scheduler: str | None,
+    memory_limit: int | None,
+) -> GroupMoments:
+    """Count the moments of Parquet files with Spark.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files, or directories of them, that every executor can read.
+    sensitive_features, features, sample_weight
+        Names of columns; features None takes all others.
+    unlabelled : {"error", "ignore"}
+    scheduler : str, optional
+        A master URL such as ``spark://host:7077`` or ``local[2]``, or ``sc://host:port`` for Spark
+        Connect; None takes the active session, or all cores of this machine.
+    memory_limit : int, optional
+        As in `moments`.
+    """
+    if all(Path(path).exists() for path in paths):
+        # Spark would read a column that a file lacks as nulls; the footers tell which file it is.
+        find_pieces(
+            paths,
+            sensitive_features=sensitive_features,
+            features=features,
+            sample_weight=sample_weight,
+        )
+    with _session(scheduler) as session:
+        return moments(
+            session.read.parquet(*map(str, paths)),
+            sensitive_features=sensitive_features,
+            features=features,
+            sample_weight=sample_weight,
+            unlabelled=unlabelled,
+            memory_limit=memory_limit,
+        )
+
+
+def _columns(
+    frame: Any,
+    sensitive_features: str | Sequence[str],
+    features: Sequence[str] | None,
+    sample_weight: str | None,
+) -> Columns:
+    types = require("pyspark.sql.types", extra="spark", purpose=_PURPOSE)
+    labels = (sensitive_features,) if isinstance(sensitive_features, str) else sensitive_features
+    fields = frame.schema.fields
+    numeric = [isinstance(f.dataType, types.NumericType | types.BooleanType) for f in fields]
+    taken = (*labels, *(() if sample_weight is None else (sample_weight,)))
+    chosen = feature_columns([f.name for f in fields], numeric, features, taken)
+    return Columns(tuple(chosen), tuple(labels), sample_weight)
+
+
+def _quoted(names: Sequence[str]) -> list[str]:
+    return ["`" + name.replace("`", "``") + "`" for name in names]
+
+
+# What follows runs on executors. A wrong row is reported as a result: Spark would run a task that
+# raises four times, and bury the message.
+
+
+def _count(batches: Iterator[Any], columns: Columns, rules: Rules) -> Iterator[Any]:
+    """Yield one row with the moments of a partition, or none where it has no rows."""
+    part = require("pyspark", extra="spark", purpose=_PURPOSE).TaskContext.get().partitionId()
+    total: GroupMoments | None = None
+    try:
+        for table in _gathered(batches, len(columns.features)):
+            rows, labels, weight = split_table(table.rename_columns(columns.all), columns)
+            found = moments_of(rows, labels, weight, rules, f"partition {part}", columns.features)
+            total = found if total is None else merge_moments([total, found], rules)
+        if total is not None:
+            with named(f"partition {part}"):
+                yield _row(part, None, total.to_bytes())
+    except (ValueError, MemoryError) as error:
+        yield _row(part, str(error), None)
+
+
+def _gathered(batches: Iterator[Any], n_features: int) -> Iterator[Any]:
+    """Yield tables of many batches; empty batches are left out."""
+    arrow = require("pyarrow", extra="spark", purpose=_PURPOSE)
+    waiting: list[Any] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+        if rows * n_features >= _ENTRIES:
+            yield arrow.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield arrow.Table.from_batches(waiting)
+
+
+def _merge(batches: Iterator[Any], rules: Rules) -> Iterator[Any]:
+    """Yield one row with the merged moments of all rows, or the first error among them."""
+    first, total = -1, None
+    try:
+        for batch in batches:
+            for part, error, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                first = part if first < 0 else first
+                if error is not None:
+                    raise ValueError(error)
+                found = GroupMoments.from_bytes(data)
+                total = found if total is None else merge_moments([total, found], rules)
+        if total is not None:
+            yield _row(first, None, total.to_bytes())
+    except (ValueError, MemoryError) as error:
+        yield _row(first, str(error), None)
+
+
+def _row(part: int, error: str | None, data: bytes | None) -> Any:
+    arrow = require("pyarrow", extra="spark", purpose=_PURPOSE)
+    schema = arrow.schema(
+        [("part", arrow.int64()), ("error", arrow.string()), ("moments", arrow.binary())]
+    )
+    return arrow.RecordBatch.from_pydict(
+        {"part": [part], "error": [error], "moments": [data]}, schema=schema
+    )
+
+
+@contextlib.contextmanager
+def _session(scheduler: str | None) -> Iterator[Any]:
+    """Return a session; one that was not running before is stopped again."""
+    sql = require("pyspark.sql", extra="spark", purpose=_PURPOSE)
+    running = sql.SparkSession.getActiveSession()
+    if scheduler is None and running is not None:
+        yield running
+        return
+    builder = sql.SparkSession.builder
+    if scheduler is not None and scheduler.startswith("sc://"):
+        builder = builder.remote(scheduler)
+    else:
+        master = scheduler or "local[*]"
+        if master.startswith("local"):
+            # Local workers must be this Python, which has fairpca, not the first on the path.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master(master).config("spark.ui.enabled", "false")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config("spark.log.level", "ERROR").appName("fairpca")
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        if running is None:
+            session.stop()

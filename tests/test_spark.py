@@ -1,0 +1,167 @@
+"""Spark DataFrames give the moments, the answer and the projections of rows in memory."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fairpca import FairPCA, GroupMoments
+from fairpca.distributed import spark as engine
+
+from engine_rows import assert_same_moments, assert_same_subspace, small_rows, write_rows
+from tables import TABLES
+
+NAMES = ["x.0", "x`1", *(f"x{j}" for j in range(2, 7))]
+
+
+@pytest.fixture(scope="module")
+def session():
+    sql = pytest.importorskip("pyspark.sql")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def write(path, *, start=0, stop=None, drop=(), bad=None):
+    """Write rows with labels of two types, names that need quoting, and weights."""
+    X, labels, weight = small_rows()
+    columns = {name: X[:, j].copy() for j, name in enumerate(NAMES)}
+    if bad is not None:
+        columns[NAMES[2]][bad] = np.nan
+    code = np.arange(len(X)) % 2
+    columns |= {"sex": labels, "code": code, "weight": weight}
+    kept = {name: v[start:stop] for name, v in columns.items() if name not in drop}
+    pq.write_table(pa.table(kept), path)
+
+
+def test_moments_and_projections(session, tmp_path):
+    X, labels, weight = small_rows()
+    write(tmp_path / "x.parquet")
+    frame = session.read.parquet(str(tmp_path / "x.parquet"))
+    # More partitions than rows of the rarest group, and some without any row.
+    spread = frame.repartition(5).union(frame.where("weight > 1e9"))
+    got = engine.moments(spread, sensitive_features="sex", features=NAMES, sample_weight="weight")
+    want = GroupMoments.from_array(X, labels, sample_weight=weight)
+    assert_same_moments(got, want, names=("sex",))
+    pairs = engine.moments(frame, sensitive_features=["sex", "code"], features=NAMES)
+    table = {"sex": labels, "code": np.arange(len(X)) % 2}
+    assert_same_moments(pairs, GroupMoments.from_array(X, table))
+
+    model = FairPCA(2).fit_moments(got)
+    with pytest.raises(ValueError, match="knows no column names"):
+        engine.transform(model, frame)
+    with pytest.raises(ValueError, match=r"names 6 column\(s\) and the model was fitted on 7"):
+        engine.transform(model, frame, NAMES[:6])
+    projected = engine.transform(model, frame, NAMES, output="z")
+    assert projected.columns == [*frame.columns, "z"]
+    assert projected.schema["z"].dataType.simpleString() == "array<double>"
+    Z = np.array([row["z"] for row in projected.select("z").collect()])
+    np.testing.assert_allclose(Z, model.transform(X), atol=1e-9)
+
+
+def test_errors_name_the_place_and_the_remedy(session, tmp_path):
+    write(tmp_path / "x.parquet", bad=333)
+    frame = session.read.parquet(str(tmp_path / "x.parquet"))
+    for labels, match in [
+        ("sex", r"partition \d+: X contains NaN or infinity in column\(s\) 'x2'"),
+        ("age", r"no column\(s\) 'age'"),
+        ("code", r"'sex' do not hold numbers"),
+    ]:
+        features = NAMES if labels == "sex" else None
+        with pytest.raises(ValueError, match=match):
+            engine.moments(frame, sensitive_features=labels, features=features)
+    with pytest.raises(ValueError, match=r"missing label\(s\).*unlabelled='ignore'"):
+        odd = frame.selectExpr("x3", "nullif(sex, 'c') as sex")
+        engine.moments(odd, sensitive_features="sex")
+    ignored = engine.moments(odd, sensitive_features="sex", unlabelled="ignore")
+    assert ignored.labels == (None, "a", "b")
+    with pytest.raises(ValueError, match="no rows"):
+        engine.moments(odd.where("x3 > 1e9"), sensitive_features="sex")
+    for limit in (7 * 7 * 8 - 1, 3 * 7 * 7 * 8 - 1):
+        with pytest.raises(MemoryError, match="raise memory_limit"):
+            engine.moments(frame, sensitive_features="sex", features=NAMES, memory_limit=limit)
+
+
+def test_files_of_real_tables(session, tmp_path):
+    options = dict(features=None, unlabelled="error", scheduler=None, memory_limit=None)
+    # A quarter of the pixels: Spark spends its time on columns, not on us.
+    for name, r, step in [("DCC", 5, 1), ("LFW", 10, 4)]:
+        X, labels = TABLES[name]()
+        X = X[:, ::step]
+        half = len(X) // 2
+        folder = tmp_path / name
+        folder.mkdir()
+        write_rows(folder / "0.parquet", X[:half], labels[:half])
+        write_rows(folder / "1.parquet", X[half:], labels[half:])
+        found = engine.read_moments(
+            [folder], sensitive_features=["group"], sample_weight=None, **options
+        )
+        assert_same_subspace(found, X, labels, r)
+    write(tmp_path / "0.parquet", stop=300)
+    write(tmp_path / "1.parquet", start=300, drop=("x4",))
+    with pytest.raises(ValueError, match=r"1\.parquet: the table has no column\(s\) 'x4'"):
+        engine.read_moments(
+            [tmp_path / "0.parquet", tmp_path / "1.parquet"],
+            sensitive_features=["sex", "code"],
+            sample_weight="weight",
+            **options,
+        )
+
+
+CONNECT = """
+import json, os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+session = SparkSession.builder.remote("local[2]").getOrCreate()
+assert "connect" in type(session).__module__, type(session)
+from fairpca import FairPCA
+from fairpca.distributed import spark
+path, out, *names = sys.argv[1:]
+frame = session.read.parquet(path)
+found = spark.moments(frame, sensitive_features="sex", features=names, sample_weight="weight")
+found.save(out)
+model = FairPCA(2).fit_moments(found)
+(first,) = spark.transform(model, frame.limit(1), names).select("fairpca").collect()
+print(json.dumps(list(first["fairpca"])))
+session.stop()
+"""
+
+
+def test_spark_connect(tmp_path):
+    """A server of its own and a client without a JVM, in a process of their own."""
+    X, labels, weight = small_rows()
+    write(tmp_path / "x.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT, tmp_path / "x.parquet", tmp_path / "m.npz", *NAMES],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = GroupMoments.load(tmp_path / "m.npz")
+    want = GroupMoments.from_array(X, labels, sample_weight=weight)
+    assert_same_moments(found, want, names=("sex",))
+    row = ast.literal_eval(done.stdout.strip().splitlines()[-1])
+    np.testing.assert_allclose([row], FairPCA(2).fit_moments(found).transform(X[:1]), atol=1e-9)
+
+
+def test_no_jvm_objects():
+    """What Spark Connect does not have is not used."""
+    tree = ast.parse(Path(engine.__file__).read_text())
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not used & {"rdd", "_jdf", "_jvm", "_jsc", "sparkContext", "_sc", "sc"}
