@@ -34,7 +34,10 @@ def check_covariances(covariances: Any) -> FloatArray:
             f"covariances is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (S + S.T) / 2 if that is what you mean."
         )
-    return symmetric(matrices)
+    # What is smaller than the smallest normal number has lost its digits, and no reciprocal.
+    gone = np.abs(np.trace(matrices, axis1=1, axis2=2)) < np.finfo(float).tiny
+    gone &= np.abs(matrices).max(axis=(1, 2)) < np.finfo(float).tiny
+    return symmetric(np.where(gone[:, None, None], 0.0, matrices))
 
 
 def check_rank(n_components: Any, n_features: int) -> None:

@@ -89,8 +89,11 @@ class GroupMoments:
         # The unlabelled cell, where there is one, takes position 0 while rows are counted.
         codes = groups.codes + 1 if unlabelled_rows else groups.codes
         labels = (None, *groups.labels) if unlabelled_rows else groups.labels
-        found = group_scatter(X, codes, len(labels), weights)
-        if not np.all(np.isfinite(found.mean)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = group_scatter(X, codes, len(labels), weights)
+            # Not only each entry: what is summed over columns and groups must be a number too.
+            whole = np.trace(found.scatter, axis1=1, axis2=2).sum()
+        if not (np.all(np.isfinite(found.mean)) and np.isfinite(whole)):
             raise ValueError(
                 "X contains NaN or infinity, or values too large to square; impute, drop or "
                 "rescale them first."

@@ -324,10 +324,12 @@ def _without_dust(moments: _Moments) -> FloatArray:
     """Return the scatter with constant columns at exactly zero.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
-    group's variance would take that dust for data.
+    group's variance would take that dust for data. So would it take squares that underflowed.
     """
     dust = moments.weight * (16 * np.finfo(float).eps * moments.mean) ** 2
-    constant = np.diag(moments.scatter) <= dust
+    dust = np.maximum(dust, np.finfo(float).tiny * max(moments.weight, 1.0))
+    # An infinite square is no dust: the caller refuses it.
+    constant = (np.diag(moments.scatter) <= dust) & np.isfinite(np.diag(moments.scatter))
     scatter = moments.scatter
     if constant.any():
         scatter = scatter.copy()
