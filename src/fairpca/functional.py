@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.checks import check_choice, check_covariances, check_rank
+from fairpca.checks import check_choice, check_covariances, check_limits, check_rank
 from fairpca.criteria import check_criterion, common_unit, pose
 from fairpca.solve.dispatch import SOLVERS, solve_problem
 from fairpca.solve.solution import Solution
@@ -55,6 +55,7 @@ def solve(
     ([0.5, 0.5], True)
     """
     check_choice("solver", solver, SOLVERS)
+    check_limits(tol, max_iter, max_extra_components)
     matrices = check_covariances(covariances)
     check_rank(n_components, matrices.shape[-1])
     method = "auto" if solver == "paper" else solver

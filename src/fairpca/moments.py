@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,13 @@ import numpy as np
 import scipy.sparse
 
 from fairpca.arrays import FloatArray, IntArray, is_sparse
-from fairpca.checks import check_weights
+from fairpca.checks import check_square, check_table, check_weights
 from fairpca.files import atomic_write
 from fairpca.groups import Groups, Label, sort_labels
 from fairpca.scatter import group_scatter
 
 _FORMAT = 1
+_PARTS = ("header", "count", "weight", "mean", "scatter")
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,7 @@ class GroupMoments:
         group_by, unlabelled : str
             As in `Groups.from_labels`.
         """
-        if not hasattr(X, "dtype") or not hasattr(X, "shape"):
-            X = np.asarray(X)
-        if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} dimension(s); pass rows and columns, shape (m, n).")
+        X = check_table(X)
         m = X.shape[0]
         if is_sparse(X):
             X = scipy.sparse.csr_array(X)
@@ -93,11 +93,7 @@ class GroupMoments:
             found = group_scatter(X, codes, len(labels), weights)
             # Not only each entry: what is summed over columns and groups must be a number too.
             whole = np.trace(found.scatter, axis1=1, axis2=2).sum()
-        if not (np.all(np.isfinite(found.mean)) and np.isfinite(whole)):
-            raise ValueError(
-                "X contains NaN or infinity, or values too large to square; impute, drop or "
-                "rescale them first."
-            )
+        check_square(found.mean, whole)
         return cls(found.count, found.weight, found.mean, found.scatter, labels, groups.names)
 
     @property
@@ -227,23 +223,42 @@ class GroupMoments:
 
     @classmethod
     def load(cls, path: str | Path) -> GroupMoments:
-        """Read moments written by `save`."""
-        with np.load(path, allow_pickle=False) as file:
-            missing = {"header", "count", "weight", "mean", "scatter"} - set(file.files)
-            if missing:
-                raise ValueError(
-                    f"{path} is not a moments file: it lacks {', '.join(sorted(missing))}; write "
-                    "one with GroupMoments.save."
-                )
-            header = json.loads(str(file["header"]))
+        """Read moments written by `save`; raises ValueError for any other file."""
+        try:
+            with open(path, "rb") as file:
+                stored = np.load(file, allow_pickle=False)
+                names = getattr(stored, "files", [])
+                parts = {name: np.asarray(stored[name]) for name in _PARTS if name in names}
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            ValueError,
+            NotImplementedError,
+        ) as error:
+            raise ValueError(
+                f"{path} is not a readable moments file ({error}); write it again with "
+                "GroupMoments.save."
+            ) from None
+        missing = set(_PARTS) - set(parts)
+        if missing:
+            raise ValueError(
+                f"{path} is not a moments file: it lacks {', '.join(sorted(missing))}; write "
+                "one with GroupMoments.save."
+            )
+        try:
+            header = json.loads(str(parts.pop("header")))
             if header["format"] > _FORMAT:
                 raise ValueError(
-                    f"{path} has moments format {header['format']}, this version reads up to "
-                    f"{_FORMAT}; upgrade fairpca."
+                    f"moments format {header['format']}, this version reads up to {_FORMAT}; "
+                    "upgrade fairpca"
                 )
             labels = tuple(_decode_label(label) for label in header["labels"])
-            arrays = {name: file[name] for name in ("count", "weight", "mean", "scatter")}
-            return cls(**arrays, labels=labels, names=tuple(header["names"]))
+            moments = cls(**parts, labels=labels, names=tuple(header["names"]))
+            _check_parts(moments)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} cannot be used: {error}.") from None
+        return moments
 
 
 def memberships(
@@ -287,6 +302,19 @@ def _encode_label(label: Label) -> Any:
         f"the label {label!r} of type {type(label).__name__} cannot be saved; use strings or "
         "numbers as group labels."
     )
+
+
+def _check_parts(moments: GroupMoments) -> None:
+    """Raise ValueError unless stored arrays fit together and are finite."""
+    k, n = len(moments.labels), moments.mean.shape[-1]
+    wanted = {"count": (k,), "weight": (k,), "mean": (k, n), "scatter": (k, n, n)}
+    for name, shape in wanted.items():
+        part = getattr(moments, name)
+        if part.shape != shape or part.dtype.kind not in "iuf" or not np.all(np.isfinite(part)):
+            raise ValueError(
+                f"{name} has shape {part.shape} and type {part.dtype}; {k} groups of {n} features "
+                f"need finite numbers of shape {shape}"
+            )
 
 
 def _decode_label(label: Any) -> Label:

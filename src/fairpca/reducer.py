@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca.arrays import AnyArray, FloatArray, is_sparse
-from fairpca.checks import check_weights
+from fairpca.checks import as_numpy, check_weights
 from fairpca.groups import Groups
 
 # What a fitted sklearn PCA has too, under the same names.
@@ -78,7 +78,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         X = validate_data(
             self,
-            X,
+            as_numpy(X),
             dtype=[np.float64, np.float32],
             reset=False,
             accept_sparse=self._accept_sparse,
@@ -132,7 +132,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         else:
             X = validate_data(
                 self,
-                X,
+                as_numpy(X),
                 dtype=[np.float64, np.float32],
                 reset=reset,
                 ensure_min_samples=1,

@@ -76,7 +76,7 @@ def group_scatter(
     count = np.bincount(codes, minlength=n_cells)
     sets = _row_sets(codes, count)
     found: dict[int, _Moments] = {}
-    if sample_weight is None and _is_plain(rows) and _looks_safe(rows):
+    if sample_weight is None and len(codes) and _is_plain(rows) and _looks_safe(rows):
         found = _squared_first(rows, sets)
     for cell, picks in sets.items():
         if cell not in found:
