@@ -5,7 +5,9 @@ of the run.
 """
 
 import itertools
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from fairpca import FairPCA, GroupMoments, phi
 
-from trust_cases import SHAPES, cases, rounding, same_value
+from trust_cases import SHAPES, cases, examples, rounding, same_value, tally
 
 seeds = st.integers(0, 2**32 - 1)
 # Dividing by a variance that is itself rounding multiplies rounding without limit.
@@ -25,7 +27,7 @@ def covariances(case):
     return GroupMoments.from_array(case.X, case.labels, sample_weight=case.weight).covariances
 
 
-@settings(max_examples=4000)
+@settings(max_examples=examples(4000))
 @given(cases("basis and certificate"))
 def test_basis_and_certificate(case):
     model = case.fit()
@@ -41,7 +43,7 @@ def test_basis_and_certificate(case):
     assert dual >= certificate.lower_bound - rounding(model, case.X)
 
 
-@settings(max_examples=2000)
+@settings(max_examples=examples(2000))
 @given(cases("equal losses"))
 def test_whoever_binds_has_the_worst_value(case):
     """Interior weights: both groups end equal. By theorem both always bind in "loss"."""
@@ -53,7 +55,7 @@ def test_whoever_binds_has_the_worst_value(case):
         assert abs(values[0] - values[1]) <= slack
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(cases("order of rows and names"), seeds)
 def test_order_of_rows_and_names_of_groups(case, seed):
     model = case.fit()
@@ -65,7 +67,7 @@ def test_order_of_rows_and_names_of_groups(case, seed):
     np.testing.assert_array_equal(renamed.group_counts_, model.group_counts_[::-1])
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(cases("chunks"), st.lists(st.integers(1, 39), max_size=5))
 def test_chunks(case, cuts):
     """partial_fit in any pieces, and moments merged in any order, are fit."""
@@ -84,7 +86,7 @@ def test_chunks(case, cuts):
     assert streamed.n_samples_ == len(case.X)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(cases("units and axes", shapes=SOLID), st.sampled_from([1e-30, 1e-3, 7.0, 1e40]), seeds)
 def test_units_and_axes(case, factor, seed):
     model = case.fit()
@@ -99,7 +101,7 @@ def test_units_and_axes(case, factor, seed):
     same_value(model, shifted, rounding(model, case.X + 50))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(cases("weights as repetition"), seeds)
 def test_a_weight_of_three_is_the_row_three_times(case, seed):
     times = np.random.default_rng(seed).integers(1, 4, size=len(case.X))
@@ -114,7 +116,7 @@ def test_a_weight_of_three_is_the_row_three_times(case, seed):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=slack)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(cases("blends", criteria=("loss", "error", "relative", "share")), seeds)
 def test_every_blend_is_served(case, seed):
     """For any mixture of the groups' covariances the value is at most the worst group's."""
@@ -131,7 +133,7 @@ def test_every_blend_is_served(case, seed):
     assert value <= model.certificate_.value + rounding(model, case.X)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(
     cases("storage", shapes=("plain", "integers", "constant column")),
     st.sampled_from(["float32", "float16", "int8", "bool", "object"]),
@@ -148,7 +150,7 @@ def test_storage_does_not_matter(case, dtype, order):
     same_value(plain, again, rounding(plain, np.asarray(stored, dtype=float)))
 
 
-@settings(max_examples=2500)
+@settings(max_examples=examples(2500))
 @given(cases("definitions"))
 def test_values_are_what_the_definition_says(case):
     """Losses, errors and values again from the rows, by the formulas of the documentation."""
@@ -173,7 +175,7 @@ def test_values_are_what_the_definition_says(case):
             assert model.group_values_[i] == pytest.approx(want, abs=slack)
 
 
-@settings(max_examples=2500)
+@settings(max_examples=examples(2500))
 @given(cases("moments"), st.integers(1, 39), seeds)
 def test_moments_of_parts_are_moments_of_the_whole(case, cut, seed):
     whole = GroupMoments.from_array(case.X, case.labels, sample_weight=case.weight)
@@ -195,7 +197,7 @@ def test_moments_of_parts_are_moments_of_the_whole(case, cut, seed):
 
 
 @pytest.mark.filterwarnings("ignore:The gap between:sklearn.exceptions.ConvergenceWarning")
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(cases("three and more groups", k=st.integers(3, 5)), seeds)
 def test_three_and_more_groups(case, seed):
     """A gap may be real here; the enclosure, the basis and the weights never give way."""
@@ -222,12 +224,10 @@ def test_three_and_more_groups(case, seed):
         assert worst >= certificate.lower_bound - slack
 
 
-@settings(max_examples=1200)
+@settings(max_examples=examples(1200))
 @given(st.integers(2, 6), st.data(), seeds)
 def test_one_group_is_pca(n, data, seed):
     from sklearn.decomposition import PCA
-
-    from trust_cases import tally
 
     tally("one group")
     rng = np.random.default_rng(seed)
@@ -240,3 +240,8 @@ def test_one_group_is_pca(n, data, seed):
             getattr(model, name), getattr(pca, name), rtol=1e-9, atol=1e-11, err_msg=name
         )
     assert np.all(model.group_losses_ <= 1e-12)
+
+
+def test_twenty_thousand_cases_are_asked_for():
+    asked = re.findall(r"max_examples=examples\((\d+)\)", Path(__file__).read_text())
+    assert sum(map(int, asked)) >= 20_000

@@ -6,6 +6,7 @@ the number of cases that were really tried.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,11 @@ from fairpca.criteria import CRITERIA
 COUNTS: dict[str, int] = sys.modules.setdefault(
     "_trust_counts", type(sys)("_trust_counts")
 ).__dict__
+
+
+def examples(full: int) -> int:
+    """Return how many cases to try: all, unless a quick look is asked for."""
+    return max(int(full * float(os.environ.get("FAIRPCA_TRUST_SHARE", "1"))), 10)
 
 
 def tally(kind: str) -> None:
