@@ -100,6 +100,14 @@ def test_transform_needs_no_groups_and_inverts(people):
     np.testing.assert_allclose(model.transform(back), Z, atol=1e-12)
 
 
+def test_transform_treats_every_row_alone(people):
+    """The mean is that of the fit, whoever is transformed together."""
+    X, sex, _, _ = people
+    model = FairPCA(3).fit(X, sensitive_features=sex)
+    np.testing.assert_allclose(model.transform(X[:1]), model.transform(X)[:1], atol=1e-12)
+    np.testing.assert_allclose(model.transform(model.mean_[None]), 0, atol=1e-12)
+
+
 def test_to_sklearn_transforms_the_same(people):
     X, sex, _, _ = people
     frame = pd.DataFrame(X, columns=list("abcdef"))
