@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpca.arrays import FloatArray, orthonormal
-from fairpca.solve.eigen import DenseOracle, EigenPairs, Oracle
+from fairpca.solve.eigen import EigenPairs, Oracle
 from fairpca.solve.solution import Certificate, Solution, rounding_level
 
 
@@ -47,13 +47,6 @@ class Problem:
     def own_pairs(self) -> tuple[EigenPairs, ...]:
         """Return each group's own leading pairs, computing them if nobody did."""
         return self.own or own_pairs(self.oracle, self.n_components)
-
-    def restrict(self, basis: FloatArray) -> Problem:
-        """Return the problem inside the span of an orthonormal `basis`."""
-        oracle = DenseOracle(self.oracle.project(basis))
-        # Rounding is that of the whole problem, however small the compression is.
-        oracle.scale = self.oracle.scale
-        return Problem(oracle, self.offsets, self.n_components)
 
     def certificate(self, lower_bound: float, value: float) -> Certificate:
         """Return the certificate of a bound and a value of this problem."""
