@@ -1,5 +1,7 @@
 """The leading-subspace oracle."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,20 @@ def test_low_rank_and_zero_matrices():
     u = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 2)))[0]
     pairs = krylov_pairs((u @ np.diag([3.0, 2.0]) @ u.T).__matmul__, 50, 4)
     np.testing.assert_allclose(pairs.values, [3, 2, 0, 0], atol=1e-12)
+
+
+def test_a_bound_from_unfinished_vectors_is_lowered_by_their_residual(monkeypatch):
+    """The sum of Ritz values is too small; with the residuals added it must not be."""
+    # By name: the attribute fairpca.solve is the function, not the package.
+    eigen = importlib.import_module("fairpca.solve.eigen")
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    values = np.linspace(3, 0.1, 30)
+    matrix = (vectors * values) @ vectors.T
+    rough = np.linalg.qr(vectors[:, :3] + 1e-3 * rng.normal(size=(30, 3)))[0]
+    monkeypatch.setattr(eigen, "_arpack", lambda *_, **__: (values[:3], rough))
+    monkeypatch.setattr(eigen, "_largest_left", lambda *_, **__: None)
+    found = eigen.krylov_pairs(matrix.__matmul__, 30, 3)
+    ritz = np.trace(found.vectors.T @ matrix @ found.vectors)
+    assert ritz < values[:3].sum() - 1e-6
+    assert found.values.sum() >= values[:3].sum()

@@ -112,3 +112,13 @@ def test_unused_polars_enum_level_is_an_error():
 def test_bad_tables(labels, match):
     with pytest.raises(ValueError, match=match):
         Groups.from_labels(labels)
+
+
+@pytest.mark.parametrize("dtype", ["U1", "U3", "S2", "U8"])
+def test_text_arrays_are_sorted_whatever_comes_first(dtype):
+    """A NumPy text array takes a road of its own, without sorting the rows."""
+    labels = np.array(["b", "c", "a", "c", "b"], dtype=dtype)
+    groups = Groups.from_labels(labels)
+    assert groups.labels == tuple(np.unique(labels).tolist())
+    assert groups.codes.tolist() == [1, 2, 0, 2, 1]
+    assert groups.counts.tolist() == [1, 2, 2]

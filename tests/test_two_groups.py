@@ -178,3 +178,13 @@ def test_slopes_of_pure_rounding_keep_the_weights_on_the_simplex():
         solution = fairpca.solve([np.zeros((5, 5)), a], 3, criterion="share")
         assert solution.weights.min() >= 0
         assert solution.certificate.gap == 0
+
+
+@pytest.mark.parametrize("solver", ["dense", "krylov"])
+def test_the_weights_are_the_proof_of_the_bound(solver):
+    """A group without variance alone carries the bound of max-min variance, so it is weighed."""
+    rng = np.random.default_rng(3)
+    for pair in ([np.zeros((4, 4)), psd(rng, 4)], [psd(rng, 4), np.zeros((4, 4))]):
+        solution = fairpca.solve(pair, 2, criterion="variance", solver=solver)
+        bound = fairpca.phi(pair, 2, solution.weights[0], criterion="variance")
+        assert bound == pytest.approx(solution.certificate.lower_bound, abs=1e-14)

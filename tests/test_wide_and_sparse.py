@@ -24,7 +24,7 @@ def wide_rows(m=60, n=400, seed=0):
 
 def sparse_rows(m=400, n=700, seed=1):
     rng = np.random.default_rng(seed)
-    X = scipy.sparse.random_array((m, n), density=0.03, rng=rng, format="csr")
+    X = scipy.sparse.random_array((m, n), density=0.03, random_state=rng, format="csr")
     labels = np.array(["a", "b"])[rng.integers(0, 2, size=m)]
     return X, labels, rng.uniform(0.5, 2, size=m)
 

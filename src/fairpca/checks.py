@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, symmetric
+from fairpca.arrays import FloatArray, is_sparse, symmetric
 
 
 def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -20,7 +21,13 @@ def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
 
 def check_covariances(covariances: Any) -> FloatArray:
     """Return a (k, n, n) float64 array of symmetric matrices, or raise ValueError."""
-    matrices = np.asarray(covariances, dtype=float)
+    try:
+        matrices = np.asarray(covariances, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"covariances is no array of numbers ({error}); pass one square matrix per group, "
+            "all of the same size."
+        ) from None
     if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.shape[0] == 0:
         raise ValueError(
             f"covariances has shape {matrices.shape}; pass one square matrix per group, "
@@ -34,7 +41,10 @@ def check_covariances(covariances: Any) -> FloatArray:
             f"covariances is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (S + S.T) / 2 if that is what you mean."
         )
-    return symmetric(matrices)
+    # What is smaller than the smallest normal number has lost its digits, and no reciprocal.
+    gone = np.abs(np.trace(matrices, axis1=1, axis2=2)) < np.finfo(float).tiny
+    gone &= np.abs(matrices).max(axis=(1, 2)) < np.finfo(float).tiny
+    return symmetric(np.where(gone[:, None, None], 0.0, matrices))
 
 
 def check_rank(n_components: Any, n_features: int) -> None:
@@ -48,12 +58,57 @@ def check_rank(n_components: Any, n_features: int) -> None:
         )
 
 
-def check_limits(tol: float, max_iter: int) -> None:
+def check_limits(tol: Any, max_iter: Any, max_extra_components: Any = 0) -> None:
     """Raise ValueError unless the stopping rule makes sense."""
-    if not 0 < tol < 1:
+    if not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
-    if max_iter < 1:
-        raise ValueError(f"max_iter={max_iter!r} must be at least 1.")
+    if not isinstance(max_iter, Integral) or max_iter < 1:
+        raise ValueError(f"max_iter={max_iter!r} must be at least 1, and an integer.")
+    if not isinstance(max_extra_components, Integral) or max_extra_components < 0:
+        raise ValueError(
+            f"max_extra_components={max_extra_components!r} must be zero or more, and an integer."
+        )
+
+
+def as_numpy(X: Any) -> Any:
+    """Return arrays of the array API standard as NumPy arrays; refuse hidden values.
+
+    The computation is NumPy's; a tensor on another device says itself how to bring it here.
+    """
+    if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
+        hidden = int(np.ma.getmaskarray(X).sum())
+        raise ValueError(
+            f"X is a masked array with {hidden} masked value(s), which would be read as if they "
+            "were there; fill or drop them first."
+        )
+    foreign = hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray)
+    return np.asarray(X) if foreign else X
+
+
+def check_table(X: Any) -> Any:
+    """Return rows as something that slices like NumPy, or raise ValueError.
+
+    Arrays of other libraries become NumPy arrays; sparse rows, memory maps and whatever else has
+    a shape, a dtype and slices (HDF5, Zarr) stay as they are and are read in blocks.
+    """
+    X = as_numpy(X)
+    if not all(hasattr(X, name) for name in ("dtype", "shape", "__getitem__")):
+        X = np.asarray(X)
+    if not is_sparse(X) and len(X.shape) != 2:
+        raise ValueError(f"X has {len(X.shape)} dimension(s); pass rows and columns, (m, n).")
+    kind = getattr(X.dtype, "kind", "f")
+    if kind not in "biufO":
+        raise ValueError(f"X has dtype {X.dtype}; pass real numbers.")
+    return X
+
+
+def check_square(*sums: Any) -> None:
+    """Raise ValueError unless sums of squares of X are numbers."""
+    if not all(np.all(np.isfinite(part)) for part in sums):
+        raise ValueError(
+            "X contains NaN or infinity, or values too large to square; impute, drop or rescale "
+            "them first."
+        )
 
 
 def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) -> FloatArray | None:

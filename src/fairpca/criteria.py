@@ -43,6 +43,19 @@ def group_scales(traces: FloatArray, criterion: str) -> FloatArray:
     return np.divide(1.0, traces, out=np.ones_like(traces), where=traces > 0)
 
 
+def common_unit(traces: FloatArray, criterion: str) -> float:
+    """Return the factor that brings very large or very small matrices into the middle range.
+
+    Solvers square eigenvalues and take products of them; past 1e150 that is infinity, below
+    1e-150 it is nothing. A power of two changes no digit, and ordinary data get one: themselves.
+    """
+    largest = float(np.max(np.abs(traces), initial=0.0))
+    if criterion in ("relative", "share") or largest == 0 or 1e-60 < largest < 1e60:
+        return 1.0
+    # Clipped, because 2**1074, the reciprocal of the smallest number, is infinity.
+    return float(2.0 ** -np.clip(np.frexp(largest)[1], -1000, 1000))
+
+
 def pose(
     covariances: FloatArray,
     n_components: int,

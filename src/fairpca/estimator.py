@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -204,10 +206,11 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        if is_dask(X):
-            return self._adopt(self._far_away(X, sensitive_features, sample_weight))
-        rows = self._rows(X, sensitive_features, sample_weight, reset=True)
-        return self._adopt(self._population(rows))
+        with self._or_as_before():
+            if is_dask(X):
+                return self._adopt(self._far_away(X, sensitive_features, sample_weight))
+            rows = self._rows(X, sensitive_features, sample_weight, reset=True)
+            return self._adopt(self._population(rows))
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -235,12 +238,13 @@ class FairPCA(LinearReducer):
                 "partial_fit cannot go on after this fit: the rows were too wide to keep their "
                 "moments. Count all rows with partial_fit on a new estimator."
             )
-        rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
-        moments = self._count(rows)
-        if "group_weights_" in self.__dict__:
-            self._last_weights = (self.groups_, self.group_weights_)
-        self._forget()
-        self._moments = moments if seen is None else seen.merge(moments)
+        with self._or_as_before():
+            rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
+            moments = self._count(rows)
+            if "group_weights_" in self.__dict__:
+                self._last_weights = (self.groups_, self.group_weights_)
+            self._forget()
+            self._moments = moments if seen is None else seen.merge(moments)
         return self
 
     def fit_moments(self, moments: GroupMoments) -> FairPCA:
@@ -255,9 +259,15 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        self.n_features_in_ = moments.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        return self._adopt(FromMoments(moments, self.group_by))
+        if not isinstance(moments, GroupMoments):
+            raise ValueError(
+                f"moments is a {type(moments).__name__}; pass GroupMoments, for example those of "
+                "GroupMoments.from_array(X, labels), or rows to fit."
+            )
+        with self._or_as_before():
+            self.n_features_in_ = moments.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            return self._adopt(FromMoments(moments, self.group_by))
 
     def fit_operators(self, cells: StreamedCells) -> FairPCA:
         """Fit from products with covariances that are never formed.
@@ -273,9 +283,10 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        self.n_features_in_ = cells.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        return self._adopt(FromOperators(cells, self.group_by))
+        with self._or_as_before():
+            self.n_features_in_ = cells.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            return self._adopt(FromOperators(cells, self.group_by))
 
     # What follows fills the attributes; nothing below is called by users.
 
@@ -285,11 +296,7 @@ class FairPCA(LinearReducer):
         check_choice("group_by", self.group_by, ("intersection", "marginal"))
         check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
-        check_limits(self.tol, self.max_iter)
-        if self.max_extra_components < 0:
-            raise ValueError(
-                f"max_extra_components={self.max_extra_components!r} must be zero or more."
-            )
+        check_limits(self.tol, self.max_iter, self.max_extra_components)
         r = self.n_components
         if isinstance(r, float) and not 0 < r < 1:
             raise ValueError(
@@ -360,6 +367,17 @@ class FairPCA(LinearReducer):
         self._moments = getattr(population, "moments", None)
         self.__dict__.update(fitted)
         return self
+
+    @contextlib.contextmanager
+    def _or_as_before(self) -> Iterator[None]:
+        """Keep everything that was fitted where an error or an interrupt ends a fit."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _forget(self) -> None:
         for name in _FITTED:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpca.arrays import FloatArray, diagonalise, fix_signs, orthonormal
 from fairpca.checks import check_rank
-from fairpca.criteria import group_scales, rank_offsets
+from fairpca.criteria import common_unit, group_scales, rank_offsets
 from fairpca.population import Population
 from fairpca.solve.dispatch import solve_problem
 from fairpca.solve.eigen import EigenPairs, Oracle
@@ -62,7 +62,8 @@ class Ranks:
     ) -> None:
         self.population, self.settings = population, settings
         self.traces = population.groups.traces
-        self.scales = group_scales(self.traces, settings.criterion)
+        self.unit = common_unit(self.traces, settings.criterion)
+        self.scales = group_scales(self.traces, settings.criterion) * self.unit
         method = "auto" if settings.solver == "paper" else settings.solver
         self.oracle: Oracle = population.oracle(self.scales, method)
         self._own: tuple[EigenPairs, ...] = ()
@@ -117,7 +118,7 @@ class Ranks:
         if basis.shape[1] == r:
             # Rounding only; with extra components a group may truly beat its own PCA of rank r.
             losses = np.maximum(losses, 0.0)
-        return Fit(basis, solution, kept, losses)
+        return Fit(basis, solution.times(1 / self.unit), kept, losses)
 
     def shares(self, fit: Fit) -> FloatArray:
         """Return the share of its variance that each group keeps; one if it has none."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairpca.checks import check_choice, check_covariances, check_rank
-from fairpca.criteria import pose
+import numpy as np
+
+from fairpca.checks import check_choice, check_covariances, check_limits, check_rank
+from fairpca.criteria import check_criterion, common_unit, pose
 from fairpca.solve.dispatch import SOLVERS, solve_problem
 from fairpca.solve.solution import Solution
 
@@ -53,11 +55,16 @@ def solve(
     ([0.5, 0.5], True)
     """
     check_choice("solver", solver, SOLVERS)
+    check_limits(tol, max_iter, max_extra_components)
     matrices = check_covariances(covariances)
     check_rank(n_components, matrices.shape[-1])
     method = "auto" if solver == "paper" else solver
+    check_criterion(criterion)
+    unit = common_unit(np.trace(matrices, axis1=1, axis2=2), criterion)
+    if unit != 1:
+        matrices = matrices * unit
     problem = pose(matrices, int(n_components), criterion, method=method)
-    return solve_problem(
+    solution = solve_problem(
         problem,
         solver=solver,
         tol=tol,
@@ -65,3 +72,4 @@ def solve(
         random_state=random_state,
         max_extra_components=max_extra_components,
     )
+    return solution.times(1 / unit)

@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse
 
 from fairpca.arrays import AnyArray, FloatArray, IntArray, is_sparse
-from fairpca.checks import check_weights
+from fairpca.checks import check_square, check_table, check_weights
 from fairpca.column_scatter import column_scatter
 from fairpca.files import atomic_write
 from fairpca.groups import Groups
 from fairpca.labels import Label, sort_labels
-from fairpca.moments_file import pack, unpack
+from fairpca.moments_file import pack, read_parts
 from fairpca.scatter import Scatter, group_scatter
 
 
@@ -74,10 +74,7 @@ class GroupMoments:
         group_by, unlabelled : str
             As in `Groups.from_labels`.
         """
-        if not hasattr(X, "dtype") or not hasattr(X, "shape"):
-            X = np.asarray(X)
-        if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} dimension(s); pass rows and columns, shape (m, n).")
+        X = check_table(X)
         m = X.shape[0]
         if is_sparse(X):
             X = scipy.sparse.csr_array(X)
@@ -114,11 +111,10 @@ class GroupMoments:
     def _counted(
         cls, found: Scatter, labels: tuple[Label, ...], names: tuple[str, ...]
     ) -> GroupMoments:
-        if not np.all(np.isfinite(found.mean)):
-            raise ValueError(
-                "X contains NaN or infinity, or values too large to square; impute, drop or "
-                "rescale them first."
-            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Not only each entry: what is summed over columns and groups must be a number too.
+            whole = np.trace(found.scatter, axis1=1, axis2=2).sum()
+        check_square(found.mean, whole)
         return cls(found.count, found.weight, found.mean, found.scatter, labels, names)
 
     @property
@@ -270,9 +266,9 @@ class GroupMoments:
 
     @classmethod
     def load(cls, path: str | Path) -> GroupMoments:
-        """Read moments written by `save`."""
-        with np.load(path, allow_pickle=False) as file:
-            return cls(**unpack(file, path))
+        """Read moments written by `save`; raises ValueError for any other file."""
+        with open(path, "rb") as file:
+            return cls(**read_parts(file, str(path)))
 
     def to_bytes(self) -> bytes:
         """Return what `save` writes, for channels that carry bytes."""
@@ -283,8 +279,7 @@ class GroupMoments:
     @classmethod
     def from_bytes(cls, data: bytes) -> GroupMoments:
         """Read what `to_bytes` returned."""
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return cls(**unpack(file, "data"))
+        return cls(**read_parts(io.BytesIO(data), "data"))
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,13 @@ def fit_nested(
     columns = _forward(ranks, r) if direction == "forward" else _backward(ranks, last.basis)
     offsets = [ranks.problem(j).offsets for j in range(1, r + 1)]
     kept = np.cumsum([ranks.oracle.kept(columns[:, [j]]) for j in range(r)], axis=0)
-    values = np.max(np.array(offsets) - kept, axis=1)
+    values = np.max(np.array(offsets) - kept, axis=1) / ranks.unit
     losses = offsets[-1] - kept[-1]
     certificate = Certificate.of(
-        bounds[-1], float(losses.max()), scale=ranks.oracle.scale, n_features=ranks.n_features
+        bounds[-1] * ranks.unit,
+        float(losses.max()),
+        scale=ranks.oracle.scale,
+        n_features=ranks.n_features,
     )
     solution = Solution(
         components=np.ascontiguousarray(columns.T),

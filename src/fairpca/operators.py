@@ -14,6 +14,7 @@ import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator
 
 from fairpca.arrays import FloatArray, IntArray, is_sparse, symmetric
+from fairpca.checks import check_square
 from fairpca.groups import Groups
 from fairpca.labels import Label
 from fairpca.solve.eigen import EigenPairs, ProductOracle, full_pairs, krylov_pairs
@@ -72,8 +73,11 @@ class GroupOperators:
             part = _RowsOf(X, picks) if isinstance(X, LinearOperator) else X[picks]
             w = weights[picks]
             total = max(float(w.sum()), np.finfo(float).tiny)
-            mean[cell] = part.T @ w / total
-            traces[cell] = max(_squares(part) @ w / total - mean[cell] @ mean[cell], 0.0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean[cell] = part.T @ w / total
+                trace = _squares(part) @ w / total - mean[cell] @ mean[cell]
+            check_square(mean[cell], trace)
+            traces[cell] = max(trace, 0.0)
             parts.append(part)
             row_weights.append(w)
         return cls(

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.budget import default_limit
+from fairpca.checks import check_square
 from fairpca.groups import Groups
 from fairpca.labels import Label
 from fairpca.moments import GroupMoments, memberships
@@ -112,9 +113,11 @@ class FromRowSpace(FromMoments):
     ) -> None:
         mean = X.mean(axis=0, dtype=np.float64)
         gram = np.zeros((len(X), len(X)))
-        for start in range(0, X.shape[1], _GRAM_COLUMNS):
-            block = X[:, start : start + _GRAM_COLUMNS] - mean[start : start + _GRAM_COLUMNS]
-            gram += block @ block.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, X.shape[1], _GRAM_COLUMNS):
+                block = X[:, start : start + _GRAM_COLUMNS] - mean[start : start + _GRAM_COLUMNS]
+                gram += block @ block.T
+        check_square(gram)
         values, vectors = np.linalg.eigh(gram)
         # Below rounding there is no direction, only noise of the product.
         keep = values > len(X) * np.finfo(float).eps * max(values[-1], 0.0)

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca.arrays import AnyArray, FloatArray, is_dask, is_sparse
-from fairpca.checks import check_weights
+from fairpca.checks import as_numpy, check_weights
 from fairpca.groups import Groups
 
 # What a fitted sklearn PCA has too, under the same names.
@@ -93,7 +93,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return dask.transform(self, X)
         X = validate_data(
             self,
-            X,
+            as_numpy(X),
             dtype=[np.float64, np.float32],
             reset=False,
             accept_sparse=self._accept_sparse,
@@ -159,7 +159,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         else:
             X = validate_data(
                 self,
-                X,
+                as_numpy(X),
                 dtype=[np.float64, np.float32],
                 reset=reset,
                 ensure_min_samples=1,

@@ -181,10 +181,12 @@ def without_dust(weight: float, mean: FloatArray, scatter: FloatArray) -> FloatA
     """Return the scatter with constant columns at exactly zero.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
-    group's variance would take that dust for data.
+    group's variance would take that dust for data. So would it take squares that underflowed.
     """
     dust = weight * (16 * np.finfo(float).eps * mean) ** 2
-    constant = np.diag(scatter) <= dust
+    dust = np.maximum(dust, np.finfo(float).tiny * max(weight, 1.0))
+    # An infinite square is no dust: the caller refuses it.
+    constant = (np.diag(scatter) <= dust) & np.isfinite(np.diag(scatter))
     if constant.any():
         scatter = scatter.copy()
         scatter[constant] = 0.0

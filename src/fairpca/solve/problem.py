@@ -48,13 +48,6 @@ class Problem:
         """Return each group's own leading pairs, computing them if nobody did."""
         return self.own or own_pairs(self.oracle, self.n_components)
 
-    def restrict(self, basis: FloatArray) -> Problem:
-        """Return the problem inside the span of an orthonormal `basis`."""
-        oracle = DenseOracle(self.oracle.project(basis))
-        # Rounding is that of the whole problem, however small the compression is.
-        oracle.scale = self.oracle.scale
-        return Problem(oracle, self.offsets, self.n_components)
-
     def certificate(self, lower_bound: float, value: float) -> Certificate:
         """Return the certificate of a bound and a value of this problem."""
         return Certificate.of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,21 @@ class Certificate:
         """Build the certificate of a value and a bound of matrices of magnitude `scale`."""
         resolution = rounding_level(scale, n_features)
         difference = value - lower_bound
+        if -resolution <= difference < 0:
+            # Rounding only; a bound that is lowered stays a bound.
+            lower_bound, difference = value, 0.0
         floor = max(abs(value), 1e-12 * scale, np.finfo(float).tiny)
         gap = 0.0 if difference <= resolution else difference / floor
         return cls(float(lower_bound), float(value), float(gap), float(resolution))
+
+    def times(self, factor: float) -> Certificate:
+        """Return the same certificate of matrices multiplied by a positive factor."""
+        return replace(
+            self,
+            lower_bound=self.lower_bound * factor,
+            value=self.value * factor,
+            resolution=self.resolution * factor,
+        )
 
     @property
     def optimal(self) -> bool:
@@ -61,7 +73,8 @@ class Certificate:
 
 def rounding_level(scale: float, n_features: int) -> float:
     """Accuracy to which a sum of eigenvalues of magnitude `scale` is known."""
-    return float(4 * np.sqrt(n_features) * np.finfo(float).eps * scale)
+    smallest = np.finfo(float).smallest_subnormal
+    return float(4 * np.sqrt(n_features) * (np.finfo(float).eps * scale + smallest))
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ class Solution:
     solver : str
         What ran.
     history : tuple of dict
-        One entry per dual evaluation.
+        One entry per dual evaluation, in the solver's own units.
     """
 
     components: FloatArray
@@ -95,3 +108,11 @@ class Solution:
     stop_reason: str
     solver: str
     history: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+
+    def times(self, factor: float) -> Solution:
+        """Return the solution of the same problem with every matrix times a positive factor."""
+        if factor == 1:
+            return self
+        return replace(
+            self, losses=self.losses * factor, certificate=self.certificate.times(factor)
+        )

@@ -43,13 +43,14 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Best:
-    """The best basis and the best bound seen so far."""
+    """The best basis (met at weight `t`) and the best bound (phi at weight `proof`) so far."""
 
     basis: FloatArray
     value: float
     spread: float
     t: float
     bound: float
+    proof: float
 
 
 def solve_two_groups(
@@ -83,7 +84,7 @@ def solve_two_groups(
         name = getattr(oracle, "resolved", "krylov")
     return problem.solution(
         best.basis,
-        np.array([best.t, 1 - best.t]),
+        np.array([best.proof, 1 - best.proof]),
         best.bound,
         stop_reason=reason,
         solver=name,
@@ -155,7 +156,7 @@ class _NewtonSearch:
         self.delta = float(problem.offsets[0] - problem.offsets[1])
         self.resolution = problem.resolution
         self.best: _Best | None = None
-        self.bound = -np.inf
+        self.bound, self.proof = -np.inf, 0.5
         self.history: list[dict[str, float]] = []
 
     def run(
@@ -202,7 +203,7 @@ class _NewtonSearch:
     def _end(self, t: float, pairs: EigenPairs) -> _Point:
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(np.array([t, 1 - t]), pairs)
-        self.bound = max(self.bound, value)
+        self._raise_bound(value, t)
         slope = self._consider(basis, t, self.problem.losses(basis))
         return _Point(t, value, slope, 0.0, basis, pairs)
 
@@ -224,7 +225,7 @@ class _NewtonSearch:
         pairs = self.oracle.full(weights)
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(weights, pairs)
-        self.bound = max(self.bound, value)
+        self._raise_bound(value, t)
         # One product gives the slope (its diagonal) and the curvature (the rest).
         inner = pairs.vectors.T @ (self.difference @ basis)
         slope = self.delta - float(np.trace(inner))
@@ -236,11 +237,17 @@ class _NewtonSearch:
         self.history.append({"t": t, "phi": value, "slope": slope})
         return _Point(t, value, slope, curvature, basis, pairs)
 
+    def _raise_bound(self, value: float, t: float) -> None:
+        # Among weights equal to rounding the later ones are nearer to the optimum.
+        if value >= self.bound - self.problem.resolution:
+            self.proof = t
+        self.bound = max(self.bound, value)
+
     def _consider(self, basis: FloatArray, t: float, losses: FloatArray) -> float:
         """Keep `basis` if it has the smallest worst loss so far; return its loss difference."""
         value, slope = float(losses.max()), float(losses[0] - losses[1])
         if self.best is None or value < self.best.value:
-            self.best = _Best(basis, value, abs(slope), t, self.bound)
+            self.best = _Best(basis, value, abs(slope), t, self.bound, self.proof)
         return slope
 
     def _nearly_tied(self, point: _Point, low: _Point, high: _Point) -> bool:
@@ -269,7 +276,7 @@ class _NewtonSearch:
 
     def _result(self) -> _Best:
         assert self.best is not None
-        return replace(self.best, bound=self.bound)
+        return replace(self.best, bound=self.bound, proof=self.proof)
 
 
 def _tangent_intersection(low: _Point, high: _Point) -> float:

@@ -1,0 +1,108 @@
+"""Fits in threads and in other processes are fits; limits on BLAS threads are kept."""
+
+import multiprocessing
+import os
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import pytest
+
+from fairpca import FairPCA, GroupMoments
+from fairpca.blocks import available_threads
+
+
+def people(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 6)) * [3, 2, 1, 1, 0.5, 0.5]
+    labels = np.arange(200) % 2
+    X[labels == 1] = X[labels == 1][:, ::-1]
+    return X, labels
+
+
+def fitted(seed):
+    X, labels = people(seed)
+    return FairPCA(2).fit(X, sensitive_features=labels).components_
+
+
+def check(found):
+    for seed, components in enumerate(found):
+        np.testing.assert_allclose(components, fitted(seed), atol=1e-10)
+
+
+def test_fits_in_threads():
+    with ThreadPoolExecutor(4) as pool:
+        check(pool.map(fitted, range(12)))
+
+
+def test_one_counted_model_looked_at_from_many_threads():
+    """The first look solves; looks at the same moment agree and none sees half a result."""
+    X, labels = people(0)
+    model = FairPCA(2).partial_fit(X, sensitive_features=labels)
+    barrier = threading.Barrier(4)
+
+    def look(_):
+        barrier.wait()
+        return model.components_, model.certificate_
+
+    with ThreadPoolExecutor(4) as pool:
+        seen = list(pool.map(look, range(4)))
+    for components, certificate in seen:
+        np.testing.assert_array_equal(components, seen[0][0])
+        assert certificate == seen[0][1]
+
+
+# A forked child of a process whose BLAS has threads may hang in BLAS itself; Python 3.12 warns of
+# it. That is why workers that fork are given one thread, as every fork-based tool advises.
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_fits_in_processes(method):
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        check(pool.map(fitted, range(4)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_fits_in_forked_processes():
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        check(pool.map(fitted, range(4)))
+
+
+def test_fits_in_joblib_workers():
+    check(joblib.Parallel(n_jobs=2)(joblib.delayed(fitted)(seed) for seed in range(4)))
+
+
+def moments(seed):
+    X, labels = people(seed)
+    return GroupMoments.from_array(X, labels)
+
+
+def test_moments_cross_processes_and_merge():
+    counted = joblib.Parallel(n_jobs=2)(joblib.delayed(moments)(seed) for seed in range(3))
+    merged = counted[0].merge(counted[1]).merge(counted[2])
+    X = np.vstack([people(seed)[0] for seed in range(3)])
+    whole = GroupMoments.from_array(X, np.tile(np.arange(200) % 2, 3))
+    np.testing.assert_allclose(merged.scatter, whole.scatter, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("variable", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
+def test_limits_of_the_environment_bound_our_own_threads(variable, monkeypatch):
+    monkeypatch.setenv(variable, "1")
+    assert available_threads() == 1
+    started = []
+    monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self))
+    X = np.random.default_rng(0).normal(size=(50_000, 8))
+    GroupMoments.from_array(X, np.arange(50_000) % 2)
+    assert not started
+
+
+def test_tall_rows_by_several_threads_give_the_same_bits(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60_000, 8))
+    labels = np.arange(60_000) % 3
+    found = []
+    for threads in (1, 4):
+        monkeypatch.setattr("fairpca.blocks.available_threads", lambda n=threads: n)
+        found.append(GroupMoments.from_array(X, labels).scatter)
+    np.testing.assert_array_equal(*found)

@@ -1,0 +1,63 @@
+"""Ways out that ordinary data never take: budgets spent, failed iterations, nobody labelled."""
+
+import importlib
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse.linalg import ArpackNoConvergence
+
+import fairpca
+from fairpca import FairPCA, GroupMoments
+
+
+def pair(n=8, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array([a @ a.T / n for a in rng.normal(size=(2, n, n))])
+
+
+@pytest.mark.parametrize("solver,max_iter", [("dense", 1), ("krylov", 1), ("krylov", 3)])
+def test_a_spent_budget_leaves_an_enclosure(solver, max_iter):
+    S = pair()
+    best = fairpca.solve(S, 3).certificate
+    found = fairpca.solve(S, 3, solver=solver, max_iter=max_iter)
+    assert found.stop_reason == "max_iter reached"
+    assert found.certificate.lower_bound <= best.value + best.resolution
+    assert found.certificate.value >= best.lower_bound - best.resolution
+    assert np.abs(found.components @ found.components.T - np.eye(3)).max() <= 1e-12
+
+
+def test_an_iteration_that_fails_is_replaced_by_the_dense_driver(monkeypatch):
+    # By name: the attribute fairpca.solve is the function, not the package.
+    eigen = importlib.import_module("fairpca.solve.eigen")
+
+    def failing(*args, **kwargs):
+        raise ArpackNoConvergence("no convergence", np.empty(0), np.empty((0, 0)))
+
+    want = fairpca.solve(pair(), 3).certificate.value
+    monkeypatch.setattr(eigen, "krylov_pairs", failing)
+    found = fairpca.solve(pair(), 3, solver="krylov")
+    assert found.certificate.value == pytest.approx(want, rel=1e-9)
+    assert found.certificate.optimal
+
+
+def test_sparse_rows_and_chosen_groups_of_moments():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4)) * (rng.random((30, 4)) < 0.5)
+    labels = np.arange(30) % 3
+    dense = GroupMoments.from_array(X, labels)
+    sparse = GroupMoments.from_array(scipy.sparse.csc_array(X), labels)
+    np.testing.assert_allclose(sparse.scatter, dense.scatter, atol=1e-12)
+    some = dense.select([2, 0])
+    assert some.labels == (2, 0)
+    np.testing.assert_array_equal(some.mean, dense.mean[[2, 0]])
+
+
+def test_nobody_labelled_is_said():
+    X = np.arange(12.0).reshape(4, 3)
+    moments = GroupMoments.from_array(X, [None] * 4, unlabelled="ignore")
+    assert moments.grouped("marginal").labels == ()
+    with pytest.raises(ValueError, match="no labelled row; label at least one row"):
+        FairPCA(1).fit_moments(moments)
+    with pytest.raises(ValueError, match="no labelled row"):
+        FairPCA(1, unlabelled="ignore").fit(X, sensitive_features=[None] * 4)

@@ -1,0 +1,187 @@
+"""Wrong input is named, and a fit that ends early leaves what was fitted before."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.exceptions import NotFittedError
+
+import fairpca
+from fairpca import FairPCA, GroupMoments
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 4))
+G = np.arange(30) % 2
+
+
+class Tensor:
+    """A tensor of another library, on this machine or on another device."""
+
+    def __init__(self, values, device="cpu"):
+        self.values, self.device = values, device
+        self.shape, self.ndim, self.dtype = values.shape, values.ndim, "float64 of elsewhere"
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        if self.device != "cpu":
+            raise TypeError(f"can't convert {self.device} tensor to numpy. Use Tensor.cpu()")
+        return np.asarray(self.values, dtype=dtype)
+
+
+BAD = {
+    "masked rows": (lambda: FairPCA(2).fit(masked(), sensitive_features=G), "masked value"),
+    "masked moments": (lambda: GroupMoments.from_array(masked(), G), "masked value"),
+    "complex moments": (lambda: GroupMoments.from_array(X * 1j, G), "dtype complex128; pass real"),
+    "dates": (lambda: GroupMoments.from_array(X.astype("M8[s]"), G), "dtype datetime64"),
+    "text": (lambda: GroupMoments.from_array(X.astype(str), G), "pass real numbers"),
+    "one column as a vector": (lambda: GroupMoments.from_array(X[:, 0], G), "1 dimension"),
+    "tol as text": (lambda: fit(tol="small"), "tol='small' must be between 0 and 1"),
+    "tol NaN": (lambda: fit(tol=float("nan")), "tol=nan must be between 0 and 1"),
+    "max_iter as text": (lambda: fit(max_iter="many"), "max_iter='many' must be at least 1"),
+    "max_iter as float": (lambda: fit(max_iter=2.5), "max_iter=2.5 must be at least 1"),
+    "extra as text": (lambda: fit(max_extra_components="x"), "max_extra_components='x' must be"),
+    "rows as moments": (lambda: FairPCA(2).fit_moments(X), "moments is a ndarray; pass Group"),
+    "solve tol": (lambda: fairpca.solve([np.eye(3)] * 2, 1, tol=-1), "tol=-1 must be between"),
+    "solve max_iter": (lambda: fairpca.solve([np.eye(3)] * 2, 1, max_iter=0), "max_iter=0 must"),
+    "solve ragged": (lambda: fairpca.solve([np.eye(3), np.eye(2)], 1), "all of the same size"),
+    "solve text": (lambda: fairpca.solve([[["a"]]], 1), "covariances is no array of numbers"),
+    "huge wide rows": (lambda: fit(np.tile(X[:10], 80) * 1e200, G[:10]), "too large to square"),
+    "huge sparse rows": (lambda: fit(sparse() * 1e200, np.arange(60) % 2), "too large to square"),
+}
+
+
+def fit(rows=X, labels=G, **params):
+    return FairPCA(2, **params).fit(rows, sensitive_features=labels)
+
+
+def masked():
+    return np.ma.masked_greater(X, 1)
+
+
+def sparse():
+    return scipy.sparse.random(60, 600, density=0.05, format="csr", random_state=0)
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_wrong_input_is_named(case):
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "make", [Tensor, lambda v: pytest.importorskip("array_api_strict").asarray(v)]
+)
+def test_tensors_of_other_libraries_are_read(make):
+    want = fit()
+    got = FairPCA(2).fit(make(X), sensitive_features=make(G))
+    np.testing.assert_array_equal(got.components_, want.components_)
+    np.testing.assert_array_equal(got.transform(make(X)), want.transform(X))
+    moments = GroupMoments.from_array(make(X), G)
+    np.testing.assert_array_equal(moments.scatter, GroupMoments.from_array(X, G).scatter)
+
+
+def test_array_api_dispatch_of_scikit_learn_changes_nothing():
+    import array_api_strict
+    import sklearn
+
+    with sklearn.config_context(array_api_dispatch=True):
+        got = FairPCA(2).fit(array_api_strict.asarray(X), sensitive_features=G)
+        np.testing.assert_array_equal(got.components_, fit().components_)
+        assert isinstance(got.transform(array_api_strict.asarray(X)), np.ndarray)
+
+
+def test_a_tensor_elsewhere_says_how_to_bring_it():
+    for call in (
+        lambda: fit(Tensor(X, "cuda:0")),
+        lambda: GroupMoments.from_array(Tensor(X, "cuda:0"), G),
+    ):
+        with pytest.raises(TypeError, match=r"Use Tensor\.cpu"):
+            call()
+
+
+def test_an_empty_batch_counts_nothing():
+    empty = GroupMoments.from_array(np.empty((0, 4)), [])
+    assert empty.labels == ()
+    counted = GroupMoments.from_array(X, G)
+    for both in (counted.merge(empty), empty.merge(counted)):
+        np.testing.assert_array_equal(both.scatter, counted.scatter)
+
+
+def failing(how):
+    bad = {
+        "fit": lambda model: model.fit(X[:, :3], sensitive_features=[None] * 30),
+        "fit, too large": lambda model: model.fit(X[:, :3] * 1e300, sensitive_features=G),
+        "partial_fit": lambda model: model.partial_fit(
+            pd.DataFrame(X, columns=list("abcd")), sensitive_features={"other": G}
+        ),
+        "fit_moments": lambda model: model.fit_moments(GroupMoments.from_array(X[:1, :3], G[:1])),
+    }
+    return bad[how]
+
+
+@pytest.mark.parametrize("how", ["fit", "fit, too large", "partial_fit", "fit_moments"])
+def test_a_failed_fit_leaves_the_fit_before(how):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = FairPCA(2).fit(frame, sensitive_features=G)
+    state = dict(model.__dict__)
+    with pytest.raises(ValueError):
+        failing(how)(model)
+    assert model.__dict__.keys() == state.keys()
+    assert all(model.__dict__[name] is value for name, value in state.items())
+    model.transform(frame)
+
+
+@pytest.mark.parametrize("where", ["group_scatter", "solve_problem", "describe"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_an_interrupt_leaves_the_fit_before_or_none(where, method, monkeypatch):
+    import fairpca.estimator
+    import fairpca.fitting
+    import fairpca.moments
+
+    module = {
+        "group_scatter": fairpca.moments,
+        "solve_problem": fairpca.fitting,
+        "describe": fairpca.estimator,
+    }[where]
+    fresh, fitted = FairPCA(2), fit()
+    before = fitted.components_.copy()
+    other = X[:, ::-1] ** 3
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    for model in (fresh, fitted):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, where, interrupted)
+            # partial_fit only counts; the projection is computed when it is asked for.
+            with pytest.raises(KeyboardInterrupt):
+                getattr(model, method)(other, sensitive_features=G).components_  # noqa: B018
+    if method == "fit" or where == "group_scatter":
+        with pytest.raises(NotFittedError):
+            fresh.transform(X)
+        assert not hasattr(fresh, "n_features_in_")
+        np.testing.assert_array_equal(fitted.components_, before)
+    else:
+        # What was counted stays counted, and the interrupted look can be taken again.
+        assert fresh.n_samples_ == 30
+        assert fitted.n_samples_ == 60
+
+
+def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
+    import os
+
+    path = tmp_path / "m.npz"
+    GroupMoments.from_array(X, G).save(path)
+    before = path.read_bytes()
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        GroupMoments.from_array(2 * X, G).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
