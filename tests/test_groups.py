@@ -122,3 +122,20 @@ def test_text_arrays_are_sorted_whatever_comes_first(dtype):
     assert groups.labels == tuple(np.unique(labels).tolist())
     assert groups.codes.tolist() == [1, 2, 0, 2, 1]
     assert groups.counts.tolist() == [1, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["U9", "S9"])
+def test_text_labels_of_every_kind_are_those_of_a_sort(kind):
+    """Rare labels, labels that share their letters, more labels than are compared one by one."""
+    rng = np.random.default_rng(5)
+    for case in range(300):
+        size = int(rng.integers(1, 20))
+        texts = ["".join(rng.choice(list("abB"), size=rng.integers(0, 6))) for _ in range(size)]
+        rows = rng.choice(np.array(texts).astype(kind), size=int(rng.integers(1, 400)))
+        if case % 3 == 0:
+            rows[int(rng.integers(len(rows)))] = "aRareOne"
+        found = Groups.from_labels(rows)
+        values, codes = np.unique(rows, return_inverse=True)
+        assert list(found.labels) == values.tolist()
+        np.testing.assert_array_equal(found.codes, codes)
+        np.testing.assert_array_equal(found.counts, np.bincount(codes))

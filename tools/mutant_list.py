@@ -41,9 +41,15 @@ ESTIMATOR = "tests/test_estimator.py -k"
 
 MUTANTS = (
     # Rows to moments.
-    Mutant("rows are not centred", "scatter.py", "    block -= mean\n", "", MOMENTS),
     Mutant(
-        "weights are squared", "scatter.py", "np.sqrt(weight)[:, None]", "weight[:, None]", MOMENTS
+        "rows are not centred",
+        "blocks.py",
+        "        block -= mean\n        return float(len(block)), mean",
+        "        return float(len(block)), mean",
+        MOMENTS,
+    ),
+    Mutant(
+        "weights are squared", "blocks.py", "np.sqrt(weight)[:, None]", "weight[:, None]", MOMENTS
     ),
     Mutant(
         "centring is left out after squaring",
@@ -82,23 +88,23 @@ MUTANTS = (
     ),
     Mutant(
         "a file of the same format is refused",
-        "moments.py",
+        "moments_file.py",
         'if header["format"] > _FORMAT:',
         'if header["format"] >= _FORMAT:',
         STORED,
     ),
     Mutant(
         "labels are not sorted",
-        "groups.py",
+        "labels.py",
         "return sorted(labels)  #",
         "return labels  #",
         "tests/test_groups.py",
     ),
     Mutant(
-        "text labels get the codes of the first seen",
-        "groups.py",
-        "order = np.argsort(np.array(found))",
-        "order = np.arange(len(found))",
+        "a text label seen late gets the last code",
+        "labels.py",
+        "known = sorted([*known, array[odd].item()])",
+        "known = [*known, array[odd].item()]",
         "tests/test_groups.py",
     ),
     Mutant(
