@@ -119,6 +119,11 @@ class Groups:
         counts = np.pad(counts, (0, len(labels) - len(counts)))
         return cls(codes, labels, tuple(column.name for column in columns), counts)
 
+    def with_codes(self, codes: IntArray) -> Groups:
+        """Return the same labels for other rows."""
+        counts = np.bincount(codes[codes >= 0], minlength=len(self.labels))
+        return Groups(codes, self.labels, self.names, counts)
+
     @property
     def n_groups(self) -> int:
         """Number of distinct labels."""

@@ -176,7 +176,7 @@ class _Cutter:
         # Codes travel with the graph: the fewer bytes the better.
         small = np.int16 if groups.n_groups < 2**15 else np.int32
         codes = self.array("sensitive_features", groups.codes.astype(small))
-        return tuple(Groups(part, groups.labels, groups.names, groups.counts) for part in codes)
+        return tuple(groups.with_codes(part) for part in codes)
 
     def array(self, argument: str, values: FloatArray) -> tuple[Any, ...]:
         """Return the part of every piece."""

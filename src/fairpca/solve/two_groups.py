@@ -27,6 +27,8 @@ from fairpca.solve.solution import Solution
 _CLOSED = 1e-14
 # Relative gaps at which a decomposition is worth its directions only, and at which it suffices.
 _WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
+# Up to this many components one more decomposition hardly shows beside counting the rows.
+_FEW = 32
 
 
 @dataclass(frozen=True)
@@ -97,20 +99,23 @@ def _solve_in_subspace(
 ) -> tuple[_Best, str, list[dict[str, float]]]:
     r, oracle = problem.n_components, problem.oracle
     own = problem.own_pairs()
-    bound = max(problem.phi(vertex, pairs) for vertex, pairs in zip(np.eye(2), own, strict=True))
+    vertices = zip(np.eye(2), own, strict=True)
+    # The best bound, and the weight of the first group that proves it.
+    bound, proof = max((problem.phi(vertex, pairs), vertex[0]) for vertex, pairs in vertices)
     space = Compression(problem)
     for pairs in own:
         space.widen(pairs.vectors[:, :r])
     history: list[dict[str, float]] = []
+    slopes: list[tuple[float, float]] = []
     while True:
         inner = _NewtonSearch(space.problem())
         ends = problem.own and tuple(
             EigenPairs(pairs.values, space.basis.T @ pairs.vectors[:, :r]) for pairs in own
         )
         found, _ = inner.run(ends, max_iter=max_iter)
-        best = replace(found, basis=space.basis @ found.basis, bound=bound)
+        best = replace(found, basis=space.basis @ found.basis, bound=bound, proof=proof)
         if problem.certificate(bound, best.value).gap <= tol:
-            return best, "gap closed", history
+            return _finished(problem, best, slopes, max_iter), "gap closed", history
         if oracle.n_eigen >= max_iter:
             return best, "max_iter reached", history
         weights = np.array([best.t, 1 - best.t])
@@ -118,9 +123,10 @@ def _solve_in_subspace(
         first = not history and space.width < oracle.n_features
         rough = first and problem.certificate(bound, best.value).gap > _WIDE_GAP
         pairs = oracle.leading(weights, r, start=best.basis, rough=rough)
+        slopes.append((best.t, _slope(problem, pairs)))
         if not rough:
-            bound = max(bound, problem.phi(weights, pairs))
-        best = replace(best, bound=bound)
+            bound, proof = max((bound, proof), (problem.phi(weights, pairs), best.t))
+        best = replace(best, bound=bound, proof=proof)
         history.append({"t": best.t, "value": best.value, "bound": bound, "width": space.width})
         gap = problem.certificate(bound, best.value).gap
         if not rough and gap <= _NARROW_GAP:
@@ -128,20 +134,67 @@ def _solve_in_subspace(
             # solve in their span, much narrower than all that was seen, squares the error of both.
             best = _between(problem, best, pairs.vectors[:, :r])
             if problem.certificate(bound, best.value).gap <= tol:
-                return best, "gap closed", history
+                return _finished(problem, best, slopes, max_iter), "gap closed", history
         if not space.widen(pairs.vectors[:, :r]) and not rough:
             return best, "no new direction at working precision", history
 
 
 def _between(problem: Problem, best: _Best, columns: FloatArray) -> _Best:
-    """Return the better of `best` and the optimum in the span of it and `columns`."""
+    """Return the optimum in the span of `best` and `columns`, unless it is no better."""
     space = Compression(problem)
     space.widen(best.basis)
     space.widen(columns)
     found, _ = _NewtonSearch(space.problem()).run(None, max_iter=50)
-    if found.value > best.value:
+    if found.value > best.value + problem.resolution:
         return best
-    return replace(best, basis=space.basis @ found.basis, value=found.value, spread=found.spread)
+    return replace(
+        best, basis=space.basis @ found.basis, value=found.value, spread=found.spread, t=found.t
+    )
+
+
+def _finished(
+    problem: Problem, best: _Best, slopes: list[tuple[float, float]], max_iter: int
+) -> _Best:
+    """Return the optimum with better weights than those of the last decomposition."""
+    if slopes and problem.n_components <= _FEW and problem.oracle.n_eigen < max_iter:
+        return _settled(problem, best, slopes[-1])
+    if len(slopes) < 2:
+        return best
+    # Closer to the optimum than the weight of the bound, and no worse a proof of it.
+    return replace(best, proof=_secant(slopes[-2], slopes[-1], best.proof))
+
+
+def _settled(problem: Problem, best: _Best, last: tuple[float, float]) -> _Best:
+    """Return the optimum with its subspace known to rounding, not only its value.
+
+    A gap of rounding leaves the weights and the subspace uncertain from the seventh digit on, and
+    the same rows counted in another order would show it. The slope does not flatten out like the
+    value: a secant or two on it, from the `last` weight and slope, ends where it vanishes.
+    """
+    t = best.t
+    for _ in range(3):
+        weights = np.array([t, 1 - t])
+        pairs = problem.oracle.leading(weights, problem.n_components, start=best.basis)
+        phi = problem.phi(weights, pairs)
+        if phi >= best.bound - problem.resolution:
+            best = replace(best, bound=phi, proof=t)
+        here = (t, _slope(problem, pairs))
+        if abs(here[1]) <= 16 * problem.resolution:
+            break
+        t, last = _secant(last, here, t), here
+    return _between(problem, best, pairs.vectors)
+
+
+def _slope(problem: Problem, pairs: EigenPairs) -> float:
+    losses = problem.losses(pairs.vectors[:, : problem.n_components])
+    return float(losses[0] - losses[1])
+
+
+def _secant(one: tuple[float, float], other: tuple[float, float], otherwise: float) -> float:
+    """Return where the line through two (weight, slope) pairs vanishes, if between 0 and 1."""
+    rise = other[1] - one[1]
+    t = other[0] - other[1] * (other[0] - one[0]) / rise if rise else otherwise
+    return t if 0 < t < 1 else otherwise
 
 
 class _NewtonSearch:
