@@ -27,7 +27,8 @@ from fairpca.solve.solution import Solution
 _CLOSED = 1e-14
 # Relative gaps at which a decomposition is worth its directions only, and at which it suffices.
 _WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
-# Up to this many components one more decomposition hardly shows beside counting the rows.
+# Up to this many components one more decomposition of a matrix hardly shows beside counting the
+# rows.
 _FEW = 32
 
 
@@ -156,7 +157,9 @@ def _finished(
     problem: Problem, best: _Best, slopes: list[tuple[float, float]], max_iter: int
 ) -> _Best:
     """Return the optimum with better weights than those of the last decomposition."""
-    if slopes and problem.n_components <= _FEW and problem.oracle.n_eigen < max_iter:
+    oracle = problem.oracle
+    cheap = isinstance(oracle, DenseOracle) and problem.n_components <= _FEW
+    if slopes and cheap and oracle.n_eigen < max_iter:
         return _settled(problem, best, slopes[-1])
     if len(slopes) < 2:
         return best
