@@ -99,8 +99,10 @@ class _Buffers(threading.local):
         if self.block is None:
             self.block = np.empty(self.shape)
         block = self.block[: length(part)]
-        if isinstance(part, np.ndarray) and isinstance(rows, np.ndarray) and rows.dtype == float:
-            # mode="clip" lets take write straight into the block; the indices are in range.
+        plain = isinstance(rows, np.ndarray) and rows.dtype == float and rows.flags.c_contiguous
+        if isinstance(part, np.ndarray) and plain:
+            # mode="clip" lets take write straight into the block; the indices are in range. From
+            # columns it would copy everything first.
             np.take(rows, part, axis=0, out=block, mode="clip")
         else:
             block[...] = rows[part].toarray() if is_sparse(rows) else rows[part]
