@@ -44,8 +44,8 @@ def test_solve_knows_only_itself_and_arrays():
 
 
 def test_moments_know_no_engine():
-    names = "moments.py moments_file.py scatter.py column_scatter.py groups.py"
-    for name in names.split():
+    names = "moments moments_file windows scatter blocks column_scatter groups labels"
+    for name in (f"{stem}.py" for stem in names.split()):
         assert not imports(SOURCE / name) & {"dask", "pyspark", "pyarrow", "pandas", "polars"}
         assert not any(i.startswith("fairpca.solve") for i in internal(SOURCE / name))
 
