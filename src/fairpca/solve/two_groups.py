@@ -124,7 +124,9 @@ def _solve_in_subspace(
         first = not history and space.width < oracle.n_features
         rough = first and problem.certificate(bound, best.value).gap > _WIDE_GAP
         pairs = oracle.leading(weights, r, start=best.basis, rough=rough)
-        slopes.append((best.t, _slope(problem, pairs)))
+        if isinstance(oracle, DenseOracle):
+            # Behind products alone, even this costs more than the digits are worth.
+            slopes.append((best.t, _slope(problem, pairs)))
         if not rough:
             bound, proof = max((bound, proof), (problem.phi(weights, pairs), best.t))
         best = replace(best, bound=bound, proof=proof)
@@ -157,9 +159,7 @@ def _finished(
     problem: Problem, best: _Best, slopes: list[tuple[float, float]], max_iter: int
 ) -> _Best:
     """Return the optimum with better weights than those of the last decomposition."""
-    oracle = problem.oracle
-    cheap = isinstance(oracle, DenseOracle) and problem.n_components <= _FEW
-    if slopes and cheap and oracle.n_eigen < max_iter:
+    if slopes and problem.n_components <= _FEW and problem.oracle.n_eigen < max_iter:
         return _settled(problem, best, slopes[-1])
     if len(slopes) < 2:
         return best
