@@ -180,3 +180,44 @@ def test_a_constant_column_has_no_variance_at_all(value, weight):
     moments = GroupMoments.from_array(X, sample_weight=weight)
     assert np.all(moments.scatter[0, 0] == 0)
     assert moments.scatter[0, 1, 1] > 0
+
+
+def test_bytes_are_the_file():
+    rng = np.random.default_rng(0)
+    moments = GroupMoments.from_array(rng.normal(size=(20, 3)), rng.choice(["a", "b"], 20))
+    again = GroupMoments.from_bytes(moments.to_bytes())
+    np.testing.assert_array_equal(again.scatter, moments.scatter)
+    assert again.labels == moments.labels
+    with pytest.raises(ValueError, match="data is not a readable moments file"):
+        GroupMoments.from_bytes(moments.to_bytes()[:100])
+
+
+@pytest.mark.parametrize("shape", [(9000, 24), (2500, 450)])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_many_blocks_are_one(shape, offset):
+    """Threads, strands and blocks, few columns and many, rows squared first or centred first."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=shape) + offset
+    weight = rng.integers(0, 3, len(X)).astype(float)
+    # Whole blocks of one group without weight.
+    weight[: len(X) // 2] = 0.0
+    labels = np.where(np.arange(len(X)) % 3 == 0, "a", "b")
+    for w in (None, weight):
+        found = GroupMoments.from_array(X, labels, sample_weight=w)
+        for i, label in enumerate("ab"):
+            rows = X[labels == label]
+            v = np.ones(len(rows)) if w is None else w[labels == label]
+            mean = v @ rows / v.sum()
+            want = (rows - mean).T @ ((rows - mean) * v[:, None])
+            np.testing.assert_allclose(found.mean[i], mean, rtol=1e-12)
+            np.testing.assert_allclose(found.scatter[i], want, atol=1e-9 * np.abs(want).max())
+
+
+def test_a_failure_in_a_thread_is_raised(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no memory for a block")
+
+    monkeypatch.setattr("fairpca.blocks._square", fail)
+    monkeypatch.setattr("fairpca.blocks.available_threads", lambda: 2)
+    with pytest.raises(RuntimeError, match="no memory for a block"):
+        GroupMoments.from_array(np.random.default_rng(0).normal(size=(30_000, 10)))

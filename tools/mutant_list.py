@@ -174,7 +174,7 @@ MUTANTS = (
     # Solvers.
     Mutant(
         "phi' with the wrong sign",
-        "solve/two_groups.py",
+        "solve/equal_losses.py",
         "slope = self.delta - float(np.trace(inner))",
         "slope = -self.delta + float(np.trace(inner))",
         BASIS,

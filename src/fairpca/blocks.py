@@ -118,13 +118,14 @@ def _by_strands(
 ) -> list[list[_Result]]:
     """Return what `work` makes of every strand, set by set, in order."""
     n = rows.shape[1]
+    alone = n > _OWN_THREADS_TO or sum(map(length, sets)) * n < _THREADS_FROM_ENTRIES
     strands = []
     for i, picks in enumerate(sets):
         step = length(picks) if whole_slices and isinstance(picks, slice) else block_rows(n)
         blocks = list(_cut(picks, max(step, 1)))
-        each = -(-len(blocks) // _STRANDS) or 1
+        # Of large matrices one at a time is in memory, and BLAS adds every block into it.
+        each = max(len(blocks) if alone else -(-len(blocks) // _STRANDS), 1)
         strands += [(i, blocks[j : j + each]) for j in range(0, len(blocks), each)]
-    alone = n > _OWN_THREADS_TO or sum(map(length, sets)) * n < _THREADS_FROM_ENTRIES
     buffers = _Buffers(min(block_rows(n), max(map(length, sets), default=0)), n)
     results = _in_threads(
         [functools.partial(work, rows, blocks, buffers) for _, blocks in strands],
