@@ -61,3 +61,38 @@ def test_nobody_labelled_is_said():
         FairPCA(1).fit_moments(moments)
     with pytest.raises(ValueError, match="no labelled row"):
         FairPCA(1, unlabelled="ignore").fit(X, sensitive_features=[None] * 4)
+
+
+def test_a_copy_that_krylov_missed_is_found(monkeypatch):
+    """A Krylov space of one vector may hold one copy of a repeated eigenvalue only."""
+    room = importlib.import_module("fairpca.solve.eigen")
+    honest, calls = room._arpack, []
+
+    def forgetful(product, n, r, *args, **kwargs):
+        calls.append(r)
+        if len(calls) == 1:
+            return np.array([5.0, 3.0]), np.eye(n)[:, [0, 2]]
+        return honest(product, n, r, *args, **kwargs)
+
+    monkeypatch.setattr(room, "_arpack", forgetful)
+    matrix = np.diag(np.r_[5.0, 5.0, 3.0, np.linspace(1, 0, 37)])
+    pairs = room.krylov_pairs(matrix.__matmul__, 40, 2)
+    assert pairs.values.sum() == pytest.approx(10.0, abs=1e-9)
+    assert len(calls) == 3
+
+
+def test_large_problems_stop_at_their_budget():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3, 600, 260)) * np.exp(-rng.uniform(0, 4, size=(3, 1, 260)))
+    covariances = np.swapaxes(rows, 1, 2) @ rows / 600
+    enough = fairpca.solve(covariances, 5)
+    little = fairpca.solve(covariances, 5, max_iter=4)
+    assert little.stop_reason == "max_iter reached"
+    assert little.certificate.lower_bound <= enough.certificate.value * (1 + 1e-9)
+    assert little.certificate.value >= enough.certificate.lower_bound * (1 - 1e-9)
+
+
+def test_a_cluster_as_it_is():
+    room = importlib.import_module("fairpca.solve.dual")
+    cluster = room.Cluster(2, 4, np.array([0.7, 0.3]))
+    np.testing.assert_array_equal(cluster.matrix, np.diag([0.7, 0.3]))

@@ -233,7 +233,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
             break
     attained = _attained(dual, options)
     found = basis @ attained.basis
-    if attained.gap_closed or reason == _SOLVED:
+    if reason == _SOLVED:
         reason = attained.reason
     if not attained.gap_closed:
         found = _descend_outside(space, found, attained.weights, options.max_iter)
