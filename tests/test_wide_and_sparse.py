@@ -53,8 +53,9 @@ def assert_same(got, want, atol=1e-8):
         np.testing.assert_allclose(
             getattr(got, name), getattr(want, name), atol=atol, rtol=1e-7, err_msg=name
         )
+    # A gap closed to 1e-10 fixes the subspace to its square root.
     np.testing.assert_allclose(
-        got.components_.T @ got.components_, want.components_.T @ want.components_, atol=1e-6
+        got.components_.T @ got.components_, want.components_.T @ want.components_, atol=1e-5
     )
     r = got.n_components_
     assert np.abs(got.components_ @ got.components_.T - np.eye(r)).max() < 1e-12
