@@ -130,7 +130,7 @@ def test_raised_values_bound_the_sums_at_every_step():
         turn = np.linalg.qr(rng.normal(size=(n, n)))[0]
         S = turn * spectrum @ turn.T
         true = np.cumsum(full_pairs(S).values)
-        space = SharedSpace(lambda V, S=S: (S @ V)[None], n, max_columns=60)
+        space = SharedSpace(lambda V, S=S: (S @ V)[None], 1, n, max_columns=60)
         space.start(15)
         mixture = Mixture(np.ones(1), np.empty((0, n)))
         for step in range(40):
@@ -147,7 +147,7 @@ def test_raised_values_bound_the_sums_at_every_step():
 def test_images_cost_a_pass_only_outside_the_space():
     passes = []
     S = np.diag(np.arange(30.0))
-    space = SharedSpace(lambda V: passes.append(V.shape[1]) or (S @ V)[None], 30)
+    space = SharedSpace(lambda V: passes.append(V.shape[1]) or (S @ V)[None], 1, 30)
     space.start(8)
     V = space.basis @ np.random.default_rng(0).normal(size=(8, 3))
     np.testing.assert_allclose(space.images(V)[0], S @ V, atol=1e-12)

@@ -170,7 +170,9 @@ class FromOperators:
         if not isinstance(cells, GroupOperators):
             # As many columns as a share of the memory holds, images under every cell included.
             numbers = default_limit() // (8 * (len(cells.labels) + 1) * cells.n_features)
-            self._space = SharedSpace(cells.products, cells.n_features, min(numbers, 512))
+            self._space = SharedSpace(
+                cells.products, len(cells.labels), cells.n_features, min(numbers, 512)
+            )
         labels, self.mixing, member = _mixtures(cells, group_by)
         everything = (cells.weight / cells.weight.sum())[None]
         self._everything = self._oracle(everything, np.ones(1))

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairpca.arrays import FloatArray, expand, orthonormal, symmetric
 from fairpca.solve.eigen import EigenPairs
+from fairpca.solve.images import ImagedBasis
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,13 @@ class Ritz:
         return float(self.raised(r).sum() - self.values[:r].sum())
 
 
-class SharedSpace:
-    """An orthonormal basis with its images under every matrix.
+class SharedSpace(ImagedBasis):
+    """A basis with its images, shared by all mixtures; widening it is a pass over the rows.
 
     Parameters
     ----------
-    products : callable
-        Maps columns (n, q) to ``S_c @ columns`` for every matrix, shape (c, n, q). Expensive.
-    n_features : int
+    products, n_matrices, n_features
+        As in `ImagedBasis`.
     max_columns : int
         The basis is cut back to the directions in use when it grows past this; a working
         memory of ``(c + 1) n max_columns`` numbers.
@@ -86,38 +86,12 @@ class SharedSpace:
     def __init__(
         self,
         products: Callable[[FloatArray], FloatArray],
+        n_matrices: int,
         n_features: int,
         max_columns: int = 512,
     ) -> None:
-        self._products = products
-        self.n_features, self.max_columns = n_features, max_columns
-        self.basis: FloatArray = np.empty((n_features, 0))
-        self._images: FloatArray | None = None
-        self._compressed: FloatArray | None = None
-
-    @property
-    def width(self) -> int:
-        """Dimension of the space."""
-        return int(self.basis.shape[1])
-
-    def widen(self, columns: FloatArray) -> bool:
-        """Add the span of unit columns, by one pass; return whether it added a direction."""
-        wider = expand(self.basis, columns)
-        fresh = wider[:, self.width :]
-        if not fresh.shape[1]:
-            return False
-        images = self._products(fresh)
-        corner = symmetric(fresh.T @ images)
-        if self._images is None or self._compressed is None:
-            self._images, self._compressed = images, corner
-        else:
-            side = self.basis.T @ images
-            self._compressed = np.block(
-                [[self._compressed, side], [np.swapaxes(side, 1, 2), corner]]
-            )
-            self._images = np.concatenate([self._images, images], axis=2)
-        self.basis = wider
-        return True
+        super().__init__(products, n_matrices, n_features)
+        self.max_columns = max_columns
 
     def start(self, width: int) -> None:
         """Begin with a random block: with probability one no direction is orthogonal to it."""
@@ -136,13 +110,10 @@ class SharedSpace:
         if new.any():
             self.widen(outside[:, new] / norms[new])
             inside = self.basis.T @ columns
-        assert self._images is not None
         return np.asarray(self._images @ inside)
 
     def ritz(self, mixture: Mixture, r: int) -> Ritz:
         """Return up to `r` Ritz pairs of a mixture, without a pass."""
-        assert self._images is not None
-        assert self._compressed is not None
         shifted = mixture.between @ self.basis
         matrix = np.einsum("c,cpq->pq", mixture.weights, self._compressed) + shifted.T @ shifted
         values, rotation = np.linalg.eigh(symmetric(matrix))
@@ -177,8 +148,6 @@ class SharedSpace:
 
     def _cut_back(self, keep: FloatArray) -> None:
         """Restart from some directions; their images are known."""
-        assert self._images is not None
-        assert self._compressed is not None
         turn = expand(np.empty((self.width, 0)), self.basis.T @ keep)
         self.basis = orthonormal(self.basis @ turn)
         self._images = self._images @ turn
