@@ -93,7 +93,7 @@ def _dask(folder: Path, options: dict[str, Any]) -> tuple[float, GroupMoments]:
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
         return _timed(lambda: on_dask.read_moments([folder], scheduler=None, **options))

@@ -25,9 +25,10 @@ NAMES = [f"x{j}" for j in range(7)]
 @pytest.fixture(scope="module")
 def client():
     distributed = pytest.importorskip("distributed")
+    # Any free port: tests of this file may run in several processes, each with a cluster.
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

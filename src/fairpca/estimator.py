@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import check_random_state
 
 from fairpca.arrays import FloatArray, is_dask
 from fairpca.checks import check_choice, check_groups, check_limits, check_rank, check_rows
@@ -18,8 +17,13 @@ from fairpca.criteria import check_criterion
 from fairpca.fitting import Settings, describe, fit_population
 from fairpca.moments import GroupMoments
 from fairpca.nested import fit_nested
-from fairpca.operators import GroupOperators, wants_operators
-from fairpca.population import FromMoments, FromOperators, FromRowSpace, Population
+from fairpca.population import (
+    FromMoments,
+    FromOperators,
+    Population,
+    choose_population,
+    count_rows,
+)
 from fairpca.reducer import LIKE_PCA, LinearReducer, Rows, warn_one_group
 from fairpca.solve.dispatch import SOLVERS
 from fairpca.streamed import StreamedCells
@@ -240,7 +244,7 @@ class FairPCA(LinearReducer):
             )
         with self._or_as_before():
             rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
-            moments = self._count(rows)
+            moments = count_rows(rows.X, rows.groups, rows.weight, type(self).__name__)
             if "group_weights_" in self.__dict__:
                 self._last_weights = (self.groups_, self.group_weights_)
             self._forget()
@@ -311,35 +315,17 @@ class FairPCA(LinearReducer):
         return rows
 
     def _population(self, rows: Rows) -> Population:
-        """Choose how to know the data by its shape; see the classes of `population`."""
-        m, n = rows.X.shape
-        # A share of variance never needs more directions than the rows span.
-        r = 1 if isinstance(self.n_components, float) else self.n_components or n
-        if wants_operators(rows.X, len(rows.groups.labels) if rows.groups else 1):
-            self._check_finite(rows.X)
-            cells = GroupOperators.from_rows(rows.X, rows.groups, rows.weight)
-            return FromOperators(cells, self.group_by)
-        if n > 1.5 * m and n > 256 and r < m and isinstance(rows.X, np.ndarray):
-            self._check_finite(rows.X)
-            reduced = FromRowSpace(rows.X, rows.groups, rows.weight, self.group_by)
-            if reduced.n_features >= r:
-                return reduced
-        return FromMoments(self._count(rows), self.group_by)
-
-    def _count(self, rows: Rows) -> GroupMoments:
-        try:
-            return GroupMoments.from_array(rows.X, rows.groups, sample_weight=rows.weight)
-        except ValueError:
-            # The moments notice NaN for nothing; only then is it worth a pass to name it.
-            self._check_finite(rows.X)
-            raise
-
-    def _check_finite(self, X: Any) -> None:
-        if not isinstance(X, LinearOperator):
-            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+        return choose_population(
+            rows.X,
+            rows.groups,
+            rows.weight,
+            self.n_components,
+            self.group_by,
+            type(self).__name__,
+        )
 
     def _far_away(self, X: Any, labels: Any, sample_weight: Any) -> Population:
-        """Know a Dask collection by its moments, or by passes over it where they do not fit."""
+        """Know a Dask collection by whatever of it fits here."""
         from fairpca.distributed import dask
         from fairpca.distributed.dask_table import open_table
         from fairpca.distributed.partial import Rules
@@ -354,11 +340,10 @@ class FairPCA(LinearReducer):
         self.__dict__.pop("feature_names_in_", None)
         if table.features is not None:
             self.feature_names_in_ = np.array(table.features, dtype=object)
-        try:
-            counted = dask.count(table, rules)
-        except MemoryError:
-            return FromOperators(dask.iterate(table, rules), self.group_by)
-        return FromMoments(counted, self.group_by)
+        found = dask.know(table, rules)
+        if isinstance(found, GroupMoments):
+            return FromMoments(found, self.group_by)
+        return FromOperators(found, self.group_by)
 
     def _adopt(self, population: Population) -> FairPCA:
         self._last_weights = None

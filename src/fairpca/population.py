@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import assert_all_finite
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.budget import default_limit
@@ -19,7 +21,7 @@ from fairpca.checks import check_square
 from fairpca.groups import Groups
 from fairpca.labels import Label
 from fairpca.moments import GroupMoments, memberships
-from fairpca.operators import GroupOperators, OperatorOracle
+from fairpca.operators import GroupOperators, OperatorOracle, wants_operators
 from fairpca.solve.eigen import DenseOracle, Oracle
 from fairpca.solve.shared_space import SharedSpace
 from fairpca.streamed import StreamedCells, StreamedOracle
@@ -222,3 +224,55 @@ def _mixtures(
     shares = member * cells.weight
     totals = shares.sum(axis=1, keepdims=True)
     return labels, shares / np.where(totals > 0, totals, 1.0), member
+
+
+def choose_population(
+    X: Any,
+    groups: Groups | None,
+    weight: FloatArray | None,
+    n_components: Any,
+    group_by: str,
+    estimator: str,
+) -> Population:
+    """Choose how to know validated rows by their shape.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or LinearOperator of shape (m, n)
+    groups : Groups or None
+    weight : ndarray of shape (m,) or None
+    n_components : int, float or None
+        As in FairPCA.
+    group_by : str
+    estimator : str
+        Named in errors.
+    """
+    m, n = X.shape
+    # A share of variance never needs more directions than the rows span.
+    r = 1 if isinstance(n_components, float) else n_components or n
+    if wants_operators(X, len(groups.labels) if groups else 1):
+        _check_finite(X, estimator)
+        return FromOperators(GroupOperators.from_rows(X, groups, weight), group_by)
+    if n > 1.5 * m and n > 256 and r < m and isinstance(X, np.ndarray):
+        _check_finite(X, estimator)
+        reduced = FromRowSpace(X, groups, weight, group_by)
+        if reduced.n_features >= r:
+            return reduced
+    return FromMoments(count_rows(X, groups, weight, estimator), group_by)
+
+
+def count_rows(
+    X: Any, groups: Groups | None, weight: FloatArray | None, estimator: str
+) -> GroupMoments:
+    """Return the moments of rows not yet checked for NaN; errors are worded as scikit-learn's."""
+    try:
+        return GroupMoments.from_array(X, groups, sample_weight=weight)
+    except ValueError:
+        # The moments notice NaN for nothing; only then is it worth a pass to name it.
+        _check_finite(X, estimator)
+        raise
+
+
+def _check_finite(X: Any, estimator: str) -> None:
+    if not isinstance(X, LinearOperator):
+        assert_all_finite(X, estimator_name=estimator, input_name="X")

@@ -131,6 +131,14 @@ def iterate(table: Table, rules: Rules) -> PassOperators:
     return PassOperators(sums, products)
 
 
+def know(table: Table, rules: Rules) -> GroupMoments | PassOperators:
+    """Return the moments of an opened table, or products with it where they do not fit."""
+    try:
+        return count(table, rules)
+    except MemoryError:
+        return iterate(table, rules)
+
+
 def read_moments(
     paths: Sequence[Path],
     *,
