@@ -1,4 +1,8 @@
-"""The same Parquet files in memory, on Dask and on Spark: rows per second and the same answer."""
+"""The same rows by every route: in memory, in shuffled chunks, from Parquet, on Dask, on Spark.
+
+Rows per second of each, and how far its components are from those of the rows in memory, on
+credit, on faces and on a synthetic table of any length.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,81 +19,124 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks import cases
+from benchmarks.race import say
 from fairpca import FairPCA, GroupMoments
 from fairpca.distributed import dask as on_dask
 from fairpca.distributed import spark as on_spark
-from fairpca.distributed.parquet import find_pieces, read_piece
-from fairpca.distributed.partial import Rules, merge_moments, moments_of
+from fairpca.io import read_moments
 
-_FEATURES, _CHUNK, _COMPONENTS = 50, 500_000, 5
+_FEATURES, _CHUNK = 50, 500_000
+_CHUNKS = 1000
+_PIECES = 16
+_OPTIONS: dict[str, Any] = dict(
+    sensitive_features=["group"],
+    features=None,
+    sample_weight=None,
+    unlabelled="error",
+    memory_limit=None,
+    scheduler=None,
+)
 
 
-def write_files(folder: Path, rows: int, seed: int = 0) -> None:
-    """Write seeded rows of two groups, one file a chunk."""
+def run(rows: int) -> str:
+    """Return one table: every engine on credit, on faces and on ``rows`` synthetic rows."""
+    lines = [
+        "| rows | engine | seconds | rows/s | projector difference |",
+        "|---|---|---|---|---|",
+    ]
+    for name, load, r in (
+        ("credit", cases.credit, 10),
+        ("faces", cases.faces, 10),
+        ("synthetic", partial(synthetic, rows), 5),
+    ):
+        X, groups = load()
+        table = f"{name} {X.shape[0]:,} x {X.shape[1]:,}, r = {r}"
+        for engine, seconds, difference in race(X, groups, r):
+            speed = f"{seconds:.2f} | {len(X) / seconds:,.0f}"
+            lines.append(f"| {table} | {engine} | {speed} | {difference} |")
+            say(lines[-1])
+    return "\n".join(lines)
+
+
+def race(X: Any, groups: Any, r: int) -> Iterator[tuple[str, float, str]]:
+    """Give each engine the rows; yield its name, its seconds and its distance from memory."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_files(folder, X, groups)
+        yield "pyarrow, read only", _timed(lambda: _read(folder))[0], ""
+        seconds, fitted = _timed(lambda: FairPCA(r).fit(X, sensitive_features=groups))
+        yield "in memory, with the solve", seconds, ""
+        want = fitted.components_
+        for engine, count in (
+            (f"{_CHUNKS:,} shuffled chunks", lambda: _timed(lambda: in_chunks(X, groups))),
+            ("Parquet stream, 2 jobs", lambda: _timed(lambda: _stream(folder))),
+            ("Dask, 2 processes", lambda: _dask(folder)),
+            ("Spark local[2]", lambda: _spark(folder)),
+        ):
+            seconds, found = count()
+            if int(np.sum(found.count)) != len(X):
+                raise AssertionError(f"{engine} counted {found.count} of {len(X):,} rows")
+            got = FairPCA(r).fit_moments(found).components_
+            yield engine, seconds, f"{np.linalg.norm(got.T @ got - want.T @ want, 2):.1e}"
+
+
+def synthetic(rows: int, seed: int = 0) -> tuple[Any, Any]:
+    """Return rows of two groups with different directions and means."""
     turns = np.random.default_rng(seed)
     spectrum = 1 / np.sqrt(np.arange(1, _FEATURES + 1))
     mixing = [
         spectrum[:, None] * np.linalg.qr(turns.normal(size=(_FEATURES, _FEATURES)))[0]
         for _ in range(2)
     ]
-    for i, start in enumerate(range(0, rows, _CHUNK)):
-        rng = np.random.default_rng((seed, i))
-        m = min(_CHUNK, rows - start)
-        codes = (rng.random(m) < 0.2).astype(int)
-        X = rng.standard_normal((m, _FEATURES))
+    X = np.empty((rows, _FEATURES))
+    codes = (turns.random(rows) < 0.2).astype(int)
+    for start in range(0, rows, _CHUNK):
+        part, code = X[start : start + _CHUNK], codes[start : start + _CHUNK]
+        drawn = turns.standard_normal(part.shape)
         for g in range(2):
-            X[codes == g] = X[codes == g] @ mixing[g] + g
-        columns = {f"x{j}": X[:, j] for j in range(_FEATURES)}
-        columns["group"] = np.array(["a", "b"])[codes]
-        pq.write_table(pa.table(columns), folder / f"{i:04d}.parquet", row_group_size=125_000)
+            part[code == g] = drawn[code == g] @ mixing[g] + g
+    return X, np.array(["a", "b"])[codes]
 
 
-def in_memory(folder: Path) -> GroupMoments:
-    """Count the files one after the other in this process."""
-    rules = Rules.of("intersection", "error", None)
-    pieces, columns = find_pieces([folder], sensitive_features=["group"])
-    parts = (moments_of(*read_piece(piece, columns), rules, str(piece)) for piece in pieces)
-    return merge_moments(parts, rules)
+def write_files(folder: Path, X: Any, groups: Any) -> None:
+    """Write the rows as several files of several row groups."""
+    size = min(_CHUNK, -(-len(X) // _PIECES))
+    for i, start in enumerate(range(0, len(X), size)):
+        part = slice(start, start + size)
+        columns = {f"x{j:04d}": np.ascontiguousarray(X[part, j]) for j in range(X.shape[1])}
+        columns["group"] = groups[part]
+        pq.write_table(pa.table(columns), folder / f"{i:04d}.parquet", row_group_size=size // 4)
 
 
-def run(rows: int) -> str:
-    """Return a table of engines: rows per second, projector difference, difference of scatter."""
-    options: dict[str, Any] = dict(
-        sensitive_features=["group"],
-        features=None,
-        sample_weight=None,
-        unlabelled="error",
-        memory_limit=None,
-    )
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_files(folder, rows)
-        size = sum(file.stat().st_size for file in folder.iterdir())
-        lines = [
-            f"{rows:,} x {_FEATURES}, {size / 1e9:.2f} GB of Parquet",
-            "",
-            "| engine | seconds | rows/s | projector difference | scatter difference |",
-            "|---|---|---|---|---|",
-        ]
-        seconds, whole = _timed(lambda: in_memory(folder))
-        lines.append(f"| in memory, one process | {seconds:.1f} | {rows / seconds:,.0f} | | |")
-        for engine, count in (("Dask, 2 processes", _dask), ("Spark local[2]", _spark)):
-            seconds, found = count(folder, options)
-            lines.append(
-                f"| {engine} | {seconds:.1f} | {rows / seconds:,.0f} "
-                f"| {_projectors(found, whole):.1e} "
-                f"| {np.abs(found.scatter - whole.scatter).max() / whole.scatter.max():.1e} |"
-            )
-    return "\n".join(lines)
+def in_chunks(X: Any, groups: Any, seed: int = 0) -> GroupMoments:
+    """Count the rows in random order, in a thousand parts, merged one after the other."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    found: GroupMoments | None = None
+    for rows in np.array_split(order, _CHUNKS):
+        part = GroupMoments.from_array(X[rows], groups[rows])
+        found = part if found is None else found.merge(part)
+    assert found is not None
+    return found
 
 
-def _timed(work: Callable[[], GroupMoments]) -> tuple[float, GroupMoments]:
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     found = work()
     return time.perf_counter() - start, found
 
 
-def _dask(folder: Path, options: dict[str, Any]) -> tuple[float, GroupMoments]:
+def _read(folder: Path) -> None:
+    """Read every column with all threads and do nothing."""
+    for file in sorted(folder.iterdir()):
+        pq.read_table(file)
+
+
+def _stream(folder: Path) -> GroupMoments:
+    return read_moments(folder, sensitive_features="group", n_jobs=2)
+
+
+def _dask(folder: Path) -> tuple[float, GroupMoments]:
     """Time a cluster that is already up."""
     from distributed import Client, LocalCluster
 
@@ -96,10 +144,10 @@ def _dask(folder: Path, options: dict[str, Any]) -> tuple[float, GroupMoments]:
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
-        return _timed(lambda: on_dask.read_moments([folder], scheduler=None, **options))
+        return _timed(lambda: on_dask.read_moments([folder], **_OPTIONS))
 
 
-def _spark(folder: Path, options: dict[str, Any]) -> tuple[float, GroupMoments]:
+def _spark(folder: Path) -> tuple[float, GroupMoments]:
     """Time a session that is already up and has run once."""
     from pyspark.sql import SparkSession
 
@@ -108,18 +156,12 @@ def _spark(folder: Path, options: dict[str, Any]) -> tuple[float, GroupMoments]:
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     session = builder.config("spark.log.level", "OFF").getOrCreate()
     try:
-        first = sorted(folder.iterdir())[0]
-        session.read.parquet(str(first)).limit(10).mapInArrow(_pass_on, "x0 double").collect()
-        return _timed(lambda: on_spark.read_moments([folder], scheduler=None, **options))
+        first = session.read.parquet(str(sorted(folder.iterdir())[0])).select("x0000")
+        first.limit(10).mapInArrow(_pass_on, "x0000 double").collect()
+        return _timed(lambda: on_spark.read_moments([folder], **_OPTIONS))
     finally:
         session.stop()
 
 
 def _pass_on(batches: Any) -> Any:
-    for batch in batches:
-        yield batch.select(["x0"])
-
-
-def _projectors(one: GroupMoments, other: GroupMoments) -> float:
-    A, B = (FairPCA(_COMPONENTS).fit_moments(m).components_ for m in (one, other))
-    return float(np.linalg.norm(A.T @ A - B.T @ B, 2))
+    yield from batches
