@@ -124,6 +124,33 @@ def test_text_arrays_are_sorted_whatever_comes_first(dtype):
     assert groups.counts.tolist() == [1, 2, 2]
 
 
+@pytest.mark.parametrize("kind", ["U9", "S9", ">U9"])
+@pytest.mark.parametrize("group_by", ["intersection", "marginal"])
+def test_table_of_text_is_coded_as_its_columns_are(kind, group_by):
+    """Few and many kinds of rows, rare ones, tables that are not contiguous."""
+    rng = np.random.default_rng(6)
+    for case in range(100):
+        size = int(rng.integers(1, 6))
+        texts = np.array(["", *("x" * i + "y" for i in range(size))]).astype(kind)
+        table = rng.choice(texts, size=(int(rng.integers(1, 400)), 2 + case % 2))
+        if case % 3 == 0:
+            table[int(rng.integers(len(table)))] = "aRareOne"
+        if case % 4 == 0:
+            table = np.asfortranarray(table)
+        found = Groups.from_labels(table, group_by=group_by)
+        columns = {f"sensitive_feature_{j}": list(table[:, j]) for j in range(table.shape[1])}
+        wanted = Groups.from_labels(columns, group_by=group_by)
+        assert found.labels == wanted.labels
+        assert found.names == wanted.names
+        np.testing.assert_array_equal(found.codes, wanted.codes)
+        np.testing.assert_array_equal(found.counts, wanted.counts)
+
+
+def test_table_of_text_of_the_wrong_length():
+    with pytest.raises(ValueError, match="has 3 rows but X has 4"):
+        Groups.from_labels(np.array([["a", "b"]] * 3), n_rows=4)
+
+
 @pytest.mark.parametrize("kind", ["U9", "S9"])
 def test_text_labels_of_every_kind_are_those_of_a_sort(kind):
     """Rare labels, labels that share their letters, more labels than are compared one by one."""

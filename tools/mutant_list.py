@@ -54,8 +54,8 @@ MUTANTS = (
     Mutant(
         "centring is left out after squaring",
         "scatter.py",
-        "product -= np.outer(m * mean, mean)",
-        "product -= 0 * np.outer(m * mean, mean)",
+        "products -= (m * means)[:, :, None] * means[:, None, :]",
+        "products -= 0 * means[:, None, :]",
         MOMENTS,
     ),
     Mutant(
@@ -103,8 +103,8 @@ MUTANTS = (
     Mutant(
         "a text label seen late gets the last code",
         "labels.py",
-        "known = sorted([*known, array[odd].item()])",
-        "known = [*known, array[odd].item()]",
+        "labels = sorted({*known, *others})",
+        "labels = [*known, *sorted({*others})]",
         "tests/test_groups.py",
     ),
     Mutant(

@@ -45,7 +45,7 @@ class Moments:
 
 def block_rows(n_features: int) -> int:
     """Rows per block for this many features."""
-    return int(np.clip(_BLOCK_ENTRIES // max(n_features, 1), 256, 4096))
+    return min(max(_BLOCK_ENTRIES // max(n_features, 1), 256), 4096)
 
 
 def available_threads() -> int:
@@ -117,16 +117,19 @@ def _by_strands(
     whole_slices: bool = False,
 ) -> list[list[_Result]]:
     """Return what `work` makes of every strand, set by set, in order."""
-    n = rows.shape[1]
+    n, step = rows.shape[1], block_rows(rows.shape[1])
     alone = n > _OWN_THREADS_TO or sum(map(length, sets)) * n < _THREADS_FROM_ENTRIES
     strands = []
     for i, picks in enumerate(sets):
-        step = length(picks) if whole_slices and isinstance(picks, slice) else block_rows(n)
-        blocks = list(_cut(picks, max(step, 1)))
+        whole = whole_slices and isinstance(picks, slice)
+        blocks = list(_cut(picks, max(length(picks), 1) if whole else step))
         # Of large matrices one at a time is in memory, and BLAS adds every block into it.
         each = max(len(blocks) if alone else -(-len(blocks) // _STRANDS), 1)
         strands += [(i, blocks[j : j + each]) for j in range(0, len(blocks), each)]
-    buffers = _Buffers(min(block_rows(n), max(map(length, sets), default=0)), n)
+    # The longest first, so that threads end together. Of one set only the last can be shorter, so
+    # its strands stay in order.
+    strands.sort(key=lambda strand: -sum(map(length, strand[1])))
+    buffers = _Buffers(min(step, max(map(length, sets), default=0)), n)
     results = _in_threads(
         [functools.partial(work, rows, blocks, buffers) for _, blocks in strands],
         1 if alone else available_threads(),
@@ -194,11 +197,12 @@ def _square(
 ) -> tuple[FloatArray, FloatArray]:
     n = rows.shape[1]
     sums, total = np.zeros(n), None
+    ones = np.ones(max(map(length, blocks)))
     for part in blocks:
         block = rows[part] if isinstance(part, slice) else buffers.filled(rows, part)
-        # np.dot and einsum let other threads run; matmul and numpy's reductions do not, and those
+        # np.dot lets other threads run; matmul and numpy's reductions do not, and those
         # reductions are slow for few columns besides.
-        sums += np.einsum("ij->j", block)
+        sums += np.dot(ones[: len(block)], block)
         total = _add_product(total, block, last=part is blocks[-1])
     return sums, np.zeros((n, n)) if total is None else total
 

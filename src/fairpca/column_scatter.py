@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import AnyArray, FloatArray, IntArray
-from fairpca.scatter import SAFE_OFFSET, SAMPLE_ROWS, Scatter, without_dust
+from fairpca.scatter import SAFE_OFFSET, SAMPLE_ROWS, Scatter, clear_dust
 
 # A block of about this many entries is gathered at a time (measured: fewer pay for the calls,
 # more for memory that left the cache).
@@ -67,10 +67,7 @@ def column_scatter(
                 inside = slice(low - start, high - start)
                 w = None if weight is None else weight[inside]
                 _count_in(found, cell, block[:, inside], w, safe)
-    for cell in range(n_cells):
-        found.scatter[cell] = without_dust(
-            float(found.weight[cell]), found.mean[cell], found.scatter[cell]
-        )
+    clear_dust(found.weight, found.mean, found.scatter)
     return found
 
 

@@ -17,6 +17,7 @@ from fairpca.arrays import AnyArray, IntArray
 from fairpca.checks import check_choice
 from fairpca.labels import (
     Label,
+    distinct_rows,
     factorize,
     factorize_integers,
     factorize_objects,
@@ -71,6 +72,13 @@ class Groups:
         """
         check_choice("group_by", group_by, ("intersection", "marginal"))
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        few = _few_kinds(sensitive_features)
+        if few is not None:
+            codes, kinds = few
+            _check_length(len(codes), n_rows)
+            columns = [_code_column(name, values) for name, values in _columns(kinds)]
+            crossed = cls._crossed(columns, None, group_by, unlabelled)
+            return crossed.with_codes(crossed.codes[codes])
         columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
         return cls._crossed(columns, n_rows, group_by, unlabelled)
 
@@ -115,14 +123,12 @@ class Groups:
             codes, labels = columns[0].codes, columns[0].labels
         else:
             codes, labels = _cross(columns, keep_partial=group_by == "marginal")
-        counts = np.bincount(codes[codes >= 0] if codes.min(initial=0) < 0 else codes)
-        counts = np.pad(counts, (0, len(labels) - len(counts)))
-        return cls(codes, labels, tuple(column.name for column in columns), counts)
+        names = tuple(column.name for column in columns)
+        return cls(codes, labels, names, _count(codes, len(labels)))
 
     def with_codes(self, codes: IntArray) -> Groups:
         """Return the same labels for other rows."""
-        counts = np.bincount(codes[codes >= 0], minlength=len(self.labels))
-        return Groups(codes, self.labels, self.names, counts)
+        return Groups(codes, self.labels, self.names, _count(codes, len(self.labels)))
 
     @property
     def n_groups(self) -> int:
@@ -135,6 +141,21 @@ class _Column:
     name: str
     codes: IntArray
     labels: tuple[Label, ...]
+
+
+def _count(codes: IntArray, n_labels: int) -> IntArray:
+    labelled = codes[codes >= 0] if codes.min(initial=0) < 0 else codes
+    return np.bincount(labelled, minlength=n_labels)
+
+
+def _few_kinds(sensitive_features: Any) -> tuple[IntArray, AnyArray] | None:
+    """Return codes and the distinct rows of an array of several columns of text, if few."""
+    table = sensitive_features
+    if not isinstance(table, np.ndarray) or table.dtype.kind not in "US":
+        return None
+    if table.ndim != 2 or table.shape[1] < 2 or not len(table):
+        return None
+    return distinct_rows(table)
 
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
@@ -274,6 +295,10 @@ def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
                 f"sensitive_features column {column.name!r} has {len(column.codes)} rows and "
                 f"{columns[0].name!r} has {m}; give every column one label per row."
             )
+    _check_length(m, n_rows)
+
+
+def _check_length(m: int, n_rows: int | None) -> None:
     if n_rows is not None and m != n_rows:
         raise ValueError(
             f"sensitive_features has {m} rows but X has {n_rows}; pass one label (or one row of "

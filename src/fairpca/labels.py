@@ -46,6 +46,8 @@ def factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
     if array.dtype.kind in "iu":
         return factorize_integers(array)
     if array.dtype.kind in "US":
+        if len(array) <= _SAMPLE_ROWS:
+            return factorize_objects(array.tolist())
         coded = _factorize_text(array)
         if coded is not None:
             return coded
@@ -75,37 +77,61 @@ def factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[int, ...]]:
     return table[shifted], tuple(int(value) + low for value in present)
 
 
-def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | None:
-    """Code an array of strings by comparing it with one label after the other.
+def distinct_rows(table: AnyArray) -> tuple[IntArray, AnyArray] | None:
+    """Return codes and the distinct rows of a table of text that has few of them.
 
-    For a handful of labels a few vectorised comparisons beat sorting; None past that. Labels seen
-    in a sample tell which characters distinguish them; rows are told apart by those few and then
-    compared in full, and a row that is none of the labels adds one.
+    Crossing those few is cheaper than crossing all. None where there are more.
+    """
+    order_and_kind, width = table.dtype.str[:2], int(table.dtype.str[2:])
+    joined = np.ascontiguousarray(table).view(f"{order_and_kind}{width * table.shape[1]}")
+    coded = _factorize_text(joined[:, 0])
+    if coded is None:
+        return None
+    codes, kinds = coded
+    return codes, np.array(kinds, dtype=joined.dtype).view(table.dtype).reshape(-1, table.shape[1])
+
+
+def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | None:
+    """Code an array of strings by a few of their characters.
+
+    For a handful of labels that beats sorting; None past that. Labels seen in a sample tell which
+    characters distinguish them. Every row is coded by those and then compared in full; rows that
+    are none of the labels are looked up one by one.
     """
     m = len(array)
     if not m:
         return np.empty(0, dtype=np.int64), ()
     array = np.ascontiguousarray(array)
-    letters = _letters(array)
     known = sorted(set(array[:: max(m // _SAMPLE_ROWS, 1)].tolist()))
-    while len(known) <= _FEW_LABELS:
-        table = _letters(np.array(known, dtype=array.dtype))
-        codes = np.full(m, -1, dtype=np.int8)
-        # No two labels agree in all telling columns, so a row matches one of them or none.
-        telling = [(c, np.ascontiguousarray(letters[:, c])) for c in _telling_columns(table)]
-        for j, label in enumerate(table):
-            same = np.ones(m, dtype=bool)
-            for c, column in telling:
-                same &= column == label[c]
-            codes += same.view(np.int8) * np.int8(j + 1)
-        odd = int(codes.argmin())
-        if codes[odd] >= 0:
-            differs = letters != np.take(table, codes, axis=0)
-            if not differs.any():
-                return codes.astype(np.int64), tuple(known)
-            odd = int(differs.argmax()) // letters.shape[1]
-        known = sorted([*known, array[odd].item()])
-    return None
+    if len(known) > _FEW_LABELS:
+        return None
+    codes, odd = _code_rows(_letters(array), _letters(np.array(known, dtype=array.dtype)))
+    if not len(odd):
+        return codes.astype(np.int64), tuple(known)
+    others = array[odd].tolist()
+    labels = sorted({*known, *others})
+    if len(labels) > _FEW_LABELS:
+        return None
+    rank = {label: i for i, label in enumerate(labels)}
+    found = np.array([rank[label] for label in known]).take(codes)
+    found[odd] = [rank[label] for label in others]
+    return found, tuple(labels)
+
+
+def _code_rows(letters: AnyArray, table: AnyArray) -> tuple[AnyArray, IntArray]:
+    """Return a code for every row, and the rows that are not what their code says."""
+    codes = np.zeros(len(letters), dtype=np.int8)
+    columns = [(c, np.ascontiguousarray(letters[:, c])) for c in _telling_columns(table)]
+    # No two labels agree in all telling columns, so a row matches one of them or none; those that
+    # match none have the code of the first and differ from it.
+    for j in range(1, len(table)):
+        same = np.ones(len(letters), dtype=bool)
+        for c, column in columns:
+            same &= column == table[j, c]
+        codes += same.view(np.int8) * np.int8(j)
+    differs = letters != table.take(codes, axis=0)
+    odd = differs.any(axis=1).nonzero()[0] if differs.any() else np.empty(0, dtype=np.int64)
+    return codes, odd
 
 
 def _letters(array: AnyArray) -> AnyArray:
@@ -119,11 +145,13 @@ def _telling_columns(labels: AnyArray) -> list[int]:
     """Return columns that together tell all rows apart, few of them."""
     columns = labels.T.tolist()
     chosen: list[int] = []
-    seen: list[tuple[int, ...]] = [()] * len(labels)
+    seen = [0] * len(labels)
     while len(set(seen)) < len(labels):
-        wider = [[(*s, x) for s, x in zip(seen, column, strict=True)] for column in columns]
-        chosen.append(max(range(len(columns)), key=lambda c: len(set(wider[c]))))
-        seen = wider[chosen[-1]]
+        apart = [len(set(zip(seen, column, strict=True))) for column in columns]
+        chosen.append(max(range(len(columns)), key=apart.__getitem__))
+        pairs = list(zip(seen, columns[chosen[-1]], strict=True))
+        ranks = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+        seen = [ranks[pair] for pair in pairs]
     return chosen
 
 

@@ -61,8 +61,8 @@ def group_scatter(
     found.update(zip(rest, centred_moments(rows, list(rest.values()), sample_weight), strict=True))
     mean, scatter, weight = np.zeros((n_cells, n)), np.zeros((n_cells, n, n)), np.zeros(n_cells)
     for cell, moments in found.items():
-        weight[cell], mean[cell] = moments.weight, moments.mean
-        scatter[cell] = without_dust(moments.weight, moments.mean, moments.scatter)
+        weight[cell], mean[cell], scatter[cell] = moments.weight, moments.mean, moments.scatter
+    clear_dust(weight, mean, scatter)
     return Scatter(count, weight, mean, scatter)
 
 
@@ -136,12 +136,16 @@ def _squared_first(rows: FloatArray, sets: _RowSets) -> dict[int, Moments]:
     """
     largest = sets.subtracted(rows.shape[1])
     asked = {cell: slice(0, len(rows)) if cell == largest else sets[cell] for cell in sets}
+    sums, products = map(np.array, zip(*squares(rows, list(asked.values())), strict=True))
+    m = np.array([[float(length(picks))] for picks in asked.values()])
+    means = sums / m
+    variances = np.einsum("kii->ki", products) / m - means**2
+    safe = np.all(means**2 <= SAFE_OFFSET * variances, axis=1)
+    products -= (m * means)[:, :, None] * means[:, None, :]
     found = {
-        cell: moments
-        for (cell, picks), (sums, products) in zip(
-            asked.items(), squares(rows, list(asked.values())), strict=True
-        )
-        if (moments := _centred_afterwards(sums, products, length(picks))) is not None
+        cell: Moments(float(m[i, 0]), means[i], products[i])
+        for i, cell in enumerate(asked)
+        if safe[i]
     }
     if largest is not None:
         whole = found.pop(largest, None)
@@ -149,15 +153,6 @@ def _squared_first(rows: FloatArray, sets: _RowSets) -> dict[int, Moments]:
         if remainder:
             found[largest] = remainder
     return found
-
-
-def _centred_afterwards(sums: FloatArray, product: FloatArray, m: int) -> Moments | None:
-    mean = sums / m
-    variance = np.diag(product) / m - mean**2
-    if not np.all(mean**2 <= SAFE_OFFSET * variance):
-        return None
-    product -= np.outer(m * mean, mean)
-    return Moments(float(m), mean, product)
 
 
 def _subtract(whole: Moments, parts: Collection[Moments]) -> Moments | None:
@@ -177,18 +172,17 @@ def _subtract(whole: Moments, parts: Collection[Moments]) -> Moments | None:
     return Moments(weight, mean, scatter)
 
 
-def without_dust(weight: float, mean: FloatArray, scatter: FloatArray) -> FloatArray:
-    """Return the scatter with constant columns at exactly zero.
+def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> None:
+    """Set constant columns of every cell's scatter to exactly zero, in place.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
     group's variance would take that dust for data. So would it take squares that underflowed.
     """
-    dust = weight * (16 * np.finfo(float).eps * mean) ** 2
-    dust = np.maximum(dust, np.finfo(float).tiny * max(weight, 1.0))
+    squares = np.einsum("kii->ki", scatter)
+    dust = weight[:, None] * (16 * np.finfo(float).eps * mean) ** 2
+    dust = np.maximum(dust, np.finfo(float).tiny * np.maximum(weight, 1.0)[:, None])
     # An infinite square is no dust: the caller refuses it.
-    constant = (np.diag(scatter) <= dust) & np.isfinite(np.diag(scatter))
+    constant = (squares <= dust) & np.isfinite(squares)
     if constant.any():
-        scatter = scatter.copy()
         scatter[constant] = 0.0
-        scatter[:, constant] = 0.0
-    return scatter
+        np.swapaxes(scatter, 1, 2)[constant] = 0.0

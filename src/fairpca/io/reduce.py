@@ -28,7 +28,7 @@ from fairpca.io.plan import open_source
 from fairpca.io.progress import Progress
 from fairpca.io.sources import Batch, Piece, Source, check_finite
 from fairpca.moments import GroupMoments
-from fairpca.scatter import without_dust
+from fairpca.scatter import clear_dust
 from fairpca.tables.delimited import Layout
 
 # Pieces read ahead beyond those being worked on.
@@ -281,10 +281,6 @@ def _start_process() -> None:
 
 def _settled(moments: GroupMoments) -> GroupMoments:
     """Return moments in which a column that is constant in a group has no variance at all."""
-    scatter = [
-        without_dust(float(weight), mean, scatter)
-        for weight, mean, scatter in zip(
-            moments.weight, moments.mean, moments.scatter, strict=True
-        )
-    ]
-    return replace(moments, scatter=np.array(scatter))
+    scatter = moments.scatter.copy()
+    clear_dust(moments.weight, moments.mean, scatter)
+    return replace(moments, scatter=scatter)

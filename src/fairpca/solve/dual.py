@@ -55,6 +55,7 @@ class DualPoint:
     """phi at one point of the simplex, with all eigenpairs there.
 
     `losses` are those of the r leading eigenvectors: the gradient of phi where it has one.
+    `images` are S_i times those eigenvectors, shape (k, n, r).
     """
 
     weights: FloatArray
@@ -62,6 +63,7 @@ class DualPoint:
     phi: float
     losses: FloatArray
     covariances: FloatArray
+    images: FloatArray
     _cache: dict[str, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     def columns(self, m: int) -> FloatArray:
@@ -69,9 +71,49 @@ class DualPoint:
         known = self._cache.get("columns")
         if known is None or known.shape[2] < m:
             vectors = self.pairs.vectors
-            known = vectors.T @ (self.covariances @ vectors[:, :m])
+            enough = self.images.shape[2] >= m
+            known = vectors.T @ (self.images if enough else self.covariances @ vectors[:, :m])
             self._cache["columns"] = known
         return known[:, :, :m]
+
+    @cached_property
+    def couplings(self) -> FloatArray:
+        """How each S_i couples the r leading eigenvectors to the others, shape (k, (n-r) r)."""
+        r = self.images.shape[2]
+        return self.columns(r)[:, r:].reshape(len(self.weights), -1)
+
+    @cached_property
+    def turns(self) -> FloatArray:
+        """How each group's weight turns the leading eigenvectors, to first order (a tangent)."""
+        return np.asarray(self.couplings / self._cut_gaps.ravel())
+
+    def bend(self, step: FloatArray) -> FloatArray:
+        """Return the second-order change of `losses` when the weights move by `step`.
+
+        The turned eigenvectors are U + V Z with Z solving a Riccati equation; X and Y are its
+        first two terms.
+        """
+        k, n, r = self.images.shape
+        others = self.pairs.vectors[:, r:]
+        X = (step @ self.turns).reshape(n - r, r)
+        turned = others @ X
+        flat = self.covariances.reshape(k, -1)
+        moved = (step @ flat).reshape(n, n)
+        inner = self.columns(r)[:, :r].reshape(k, -1)
+        Y = (others.T @ (moved @ turned) - X @ (step @ inner).reshape(r, r)) / self._cut_gaps
+        kept = flat @ (turned @ turned.T).ravel() - inner @ (X.T @ X).ravel()
+        return np.asarray(-kept - 2.0 * (self.couplings @ Y.ravel()))
+
+    @cached_property
+    def _cut_gaps(self) -> FloatArray:
+        values, r = self.pairs.values, self.images.shape[2]
+        return self._gaps(values[:r], values[r:])
+
+    def _gaps(self, upper: FloatArray, lower: FloatArray) -> FloatArray:
+        # A tie across a block's border means the block is too small; it must not divide by zero.
+        values = self.pairs.values
+        floor = 1e-14 * max(abs(float(values[0])), abs(float(values[-1]))) + 1e-300
+        return np.maximum(upper - lower[:, None], floor)
 
     def curvature(self, cluster: Cluster) -> FloatArray:
         """Minus the second derivative of phi, pairs inside the cluster left out.
@@ -80,20 +122,19 @@ class DualPoint:
         """
         first, last = cluster.first, cluster.last
         size = last - first
+        if not size:
+            return np.asarray(2.0 * self.couplings @ self.turns.T)
         values = self.pairs.values
         part, upper, lower = self.columns(last)[:, first:], values[:last], values[first:]
         occupied, empty = np.ones(last), np.zeros(len(lower))
-        if size:
-            occupied[first:], empty[:size] = cluster.occupation, cluster.occupation
-        if size and cluster.rotation is not None:
+        occupied[first:], empty[:size] = cluster.occupation, cluster.occupation
+        if cluster.rotation is not None:
             part, upper, lower = part.copy(), upper.copy(), lower.copy()
             part[:, :, first:] = part[:, :, first:] @ cluster.rotation
             part[:, :size] = cluster.rotation.T @ part[:, :size]
             # Rayleigh quotients stand for the eigenvalues of rotated vectors.
             upper[first:] = lower[:size] = (cluster.rotation**2).T @ values[first:last]
-        # A tie across the block's border means the block is too small; it must not divide by zero.
-        gaps = np.maximum(upper - lower[:, None], 1e-14 * float(np.abs(values).max()) + 1e-300)
-        ratio = (occupied - empty[:, None]) / gaps
+        ratio = (occupied - empty[:, None]) / self._gaps(upper, lower)
         ratio[:size, first:] = 0.0
         flat = part.reshape(len(part), -1)
         return np.asarray(2.0 * flat @ (flat * ratio.ravel()).T)
@@ -231,7 +272,9 @@ class Dual:
             raise BudgetSpent
         self.left -= 1
         pairs = self.oracle.full(weights)
-        losses = self.problem.losses(pairs.vectors[:, : self.r])
+        basis = pairs.vectors[:, : self.r]
+        images = self.oracle.apply(basis)
+        losses = self.problem.offsets - np.einsum("nr,knr->k", basis, images)
         phi = self.problem.phi(weights, pairs)
         if self.extra is not None:
             change = weights - self.extra.centre
@@ -240,7 +283,7 @@ class Dual:
             phi += term
             # The constant keeps weights @ losses equal to phi and max(losses) an upper bound.
             losses = losses + slope + (term - float(slope @ weights))
-        point = DualPoint(weights, pairs, phi, losses, self.oracle.covariances)
+        point = DualPoint(weights, pairs, phi, losses, self.oracle.covariances, images)
         if not self.spectral:
             shift = float(weights @ self.problem.offsets) / self.r
             floor = 1e-8 * float(self.group_scales.max())

@@ -151,7 +151,8 @@ class DenseOracle(ProductOracle):
 def full_pairs(matrix: FloatArray) -> EigenPairs:
     """Return all eigenpairs of a symmetric matrix, largest first."""
     values, vectors = np.linalg.eigh(matrix)
-    return EigenPairs(values[::-1], vectors[:, ::-1])
+    # A reversed view would be copied in every product it enters.
+    return EigenPairs(values[::-1], np.ascontiguousarray(vectors[:, ::-1]))
 
 
 def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:

@@ -103,7 +103,7 @@ class NewtonSearch:
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(np.array([t, 1 - t]), pairs)
         self._raise_bound(value, t)
-        slope = self._consider(basis, t, self.problem.losses(basis))
+        slope = self._consider(basis, t, *self.problem.losses(basis).tolist())
         return _Point(t, value, slope, 0.0, basis, pairs)
 
     def _served(self, t: float) -> EigenPairs:
@@ -127,24 +127,24 @@ class NewtonSearch:
         self._raise_bound(value, t)
         # One product gives the slope (its diagonal) and the curvature (the rest).
         inner = pairs.vectors.T @ (self.difference @ basis)
-        slope = self.delta - float(np.trace(inner))
-        self._consider(basis, t, np.array([value + (1 - t) * slope, value - t * slope]))
-        gaps = pairs.values[None, : self.r] - pairs.values[self.r :, None]
+        slope = self.delta - float(inner.trace())
+        self._consider(basis, t, value + (1 - t) * slope, value - t * slope)
+        coupling = inner[self.r :]
         # A vanishing gap means a kink: the huge curvature makes Newton stand still there.
-        gaps = np.maximum(gaps, 1e-300)
-        curvature = -2 * float(np.sum(inner[self.r :] ** 2 / gaps))
+        gaps = np.maximum(pairs.values[: self.r] - pairs.values[self.r :, None], 1e-300)
+        curvature = -2 * float(np.vdot(coupling, coupling / gaps))
         self.history.append({"t": t, "phi": value, "slope": slope})
         return _Point(t, value, slope, curvature, basis, pairs)
 
     def _raise_bound(self, value: float, t: float) -> None:
         # Among weights equal to rounding the later ones are nearer to the optimum.
-        if value >= self.bound - self.problem.resolution:
+        if value >= self.bound - self.resolution:
             self.proof = t
         self.bound = max(self.bound, value)
 
-    def _consider(self, basis: FloatArray, t: float, losses: FloatArray) -> float:
+    def _consider(self, basis: FloatArray, t: float, *losses: float) -> float:
         """Keep `basis` if it has the smallest worst loss so far; return its loss difference."""
-        value, slope = float(losses.max()), float(losses[0] - losses[1])
+        value, slope = max(losses), losses[0] - losses[1]
         if self.best is None or value < self.best.value:
             self.best = Best(basis, value, abs(slope), t, self.bound, self.proof)
         return slope
@@ -162,11 +162,11 @@ class NewtonSearch:
     def _recover(self, point: _Point, low: _Point, high: _Point) -> None:
         on_the_way = geodesic_candidate(low.basis, high.basis, self.difference, self.delta)
         if on_the_way is not None:
-            self._consider(on_the_way, point.t, self.problem.losses(on_the_way))
+            self._consider(on_the_way, point.t, *self.problem.losses(on_the_way).tolist())
         for basis in swap_candidates(
             point.pairs, self.r, self.difference, self.delta, self.oracle.scale
         ):
-            self._consider(basis, point.t, self.problem.losses(basis))
+            self._consider(basis, point.t, *self.problem.losses(basis).tolist())
 
     def _closed(self) -> bool:
         assert self.best is not None

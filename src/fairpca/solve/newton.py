@@ -13,39 +13,67 @@ import numpy as np
 
 from fairpca.arrays import FloatArray
 from fairpca.solve.dual import Dual, DualPoint
+from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.kink import step_by_model
-from fairpca.solve.quadratic import maximise_on_simplex
+from fairpca.solve.problem import Problem
+from fairpca.solve.quadratic import SimplexQuadratic, maximise_on_simplex
 
 _MAX_STEPS = 16
 _MAX_STALLS = 2
 # Groups whose scales differ by more than this get two more starting points.
 _UNEVEN = 10.0
 # Turn of the leading eigenvectors (a tangent) up to which the quadratic model is trusted.
-# Between 0.01 and 0.3 the count of decompositions hardly moves; below 0.1 the time grows.
-_SMALL_TURN = 0.1
+# Between 0.01 and 0.3 the count of decompositions hardly moves; below 0.3 the time grows.
+_SMALL_TURN = 0.3
 # Up to this many columns a decomposition is cheaper than the model of a kink, and damped steps
 # are tried first: not with three groups, where the model takes fewer steps, and not with many
 # groups for the columns, where the optimum is mostly a tie.
 _CHEAP = 64
 _DAMPED_TURN = 0.3
+_BENT_TURN = 0.5
 
 
 def starting_point(dual: Dual, start: FloatArray | None = None) -> DualPoint:
     """Evaluate phi at sensible first weights and return the best of them.
 
-    Even weights; where the groups' magnitudes differ widely also weights that even out the
-    magnitudes, and the geometric mean of both. A given `start` is tried instead.
+    Even weights, or better ones where the groups' own bases are known; where the groups'
+    magnitudes differ widely also weights that even out the magnitudes, and the geometric mean of
+    both. A given `start` is tried instead.
     """
     if start is not None:
         return dual.evaluate(start)
     scales = dual.group_scales
-    first = dual.evaluate(np.full(len(scales), 1.0 / len(scales)))
-    if scales.max() <= _UNEVEN * scales.min():
+    uneven = scales.max() > _UNEVEN * scales.min()
+    even = np.full(len(scales), 1.0 / len(scales))
+    own = dual.problem.own
+    first = dual.evaluate(even if uneven or own is None else _from_own_bases(dual.problem, even))
+    if not uneven:
         return first
     inverse = 1.0 / scales
     candidates = [inverse / inverse.sum(), np.sqrt(inverse) / np.sqrt(inverse).sum()]
     points = [first, *(dual.evaluate(weights) for weights in candidates)]
     return max(points, key=lambda point: point.phi)
+
+
+def _from_own_bases(problem: Problem, even: FloatArray) -> FloatArray:
+    """Return weights that maximise a quadratic with the values and slopes of phi at the corners.
+
+    phi vanishes where one group has all the weight, and its slope there is what the others lose
+    under that group's own basis; the quadratic takes the mean of both directions of each pair.
+    """
+    assert problem.own is not None
+    assert isinstance(problem.oracle, DenseOracle)
+    k, r = len(even), problem.n_components
+    bases = np.stack([pairs.vectors[:, :r] for pairs in problem.own])
+    projectors = (bases @ np.swapaxes(bases, 1, 2)).reshape(k, -1)
+    kept = problem.oracle.covariances.reshape(k, -1) @ projectors.T
+    lost = problem.offsets[:, None] - kept
+    # On the simplex a constant added to all entries changes nothing.
+    quadratic = lost.max() - 0.5 * (lost + lost.T)
+    lowest = float(np.linalg.eigvalsh(quadratic)[0])
+    if lowest < 0:
+        quadratic.flat[:: k + 1] -= lowest
+    return maximise_on_simplex(np.zeros(k), quadratic, np.ones(k), even)
 
 
 def ascend(dual: Dual, point: DualPoint) -> None:
@@ -57,8 +85,7 @@ def ascend(dual: Dual, point: DualPoint) -> None:
         gap, bound = dual.gap, dual.bound
         trial = None
         if not kinked and _separated(dual, point):
-            weights = _newton_weights(dual, point)
-            turn = _turn(dual, point, weights)
+            weights, turn = _newton_step(dual, point)
             if turn < _SMALL_TURN:
                 trial = dual.evaluate(weights)
             elif 8 <= 2 * dual.oracle.n_groups <= dual.oracle.n_features <= _CHEAP:
@@ -87,23 +114,27 @@ def _separated(dual: Dual, point: DualPoint) -> bool:
     return bool(values[dual.r - 1] - values[dual.r] > 1e-8 * dual.spectral)
 
 
-def _newton_weights(dual: Dual, point: DualPoint) -> FloatArray:
-    """Return the maximiser of the quadratic model of phi at `point` over the simplex."""
+def _newton_step(dual: Dual, point: DualPoint) -> tuple[FloatArray, float]:
+    """Return the maximiser over the simplex of the model of phi at `point`, and its turn."""
     curvature = dual.curvature(point, dual.simple)
     # Unknowns in units in which every group moves phi about equally.
     units = 1.0 / dual.group_scales
-    scaled = curvature * units[:, None] * units
     linear = (point.losses + curvature @ point.weights) * units
-    found = maximise_on_simplex(linear, scaled, units, point.weights / units)
-    return np.asarray(found * units / float(units @ found))
+    model = SimplexQuadratic(linear, curvature * units[:, None] * units, units)
+    found = model.maximise(linear, point.weights * dual.group_scales)
+    step = found * units - point.weights
+    turn = _turn(point, step)
+    if turn < _BENT_TURN:
+        # One order more for a fraction of a decomposition: how the losses bend along the step.
+        found = model.maximise(linear + point.bend(step) * units, found)
+        step = found * units - point.weights
+        turn = _turn(point, step)
+    return found * units, turn
 
 
-def _turn(dual: Dual, point: DualPoint, weights: FloatArray) -> float:
+def _turn(point: DualPoint, step: FloatArray) -> float:
     """How far a step would turn the leading eigenvectors, to first order (a tangent)."""
-    r, values = dual.r, point.pairs.values
-    coupling = np.tensordot(weights - point.weights, point.columns(r)[:, r:], axes=1)
-    gaps = np.maximum(values[:r] - values[r:, None], 1e-14 * dual.spectral + 1e-300)
-    return float((np.abs(coupling) / gaps).max())
+    return float(np.abs(step @ point.turns).max())
 
 
 def _between(dual: Dual, point: DualPoint, trial: DualPoint) -> DualPoint:

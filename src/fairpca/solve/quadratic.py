@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgesv
 
 from fairpca.arrays import FloatArray
 
 # Relative size of the ridge that makes duplicate groups share their weight evenly.
 _RIDGE = 1e-13
+
+
+_TINY = float(np.finfo(float).tiny)
 
 
 def maximise_on_simplex(
@@ -39,64 +43,88 @@ def maximise_on_simplex(
     ndarray of shape (k,)
         Exactly zero outside the support.
     """
-    k = len(linear)
-    # Where the quadratic vanishes (commuting matrices) the ridge is what keeps the faces solvable.
-    flat = 1e-6 * float(np.abs(linear).max()) * float(sums.max())
-    size = max(float(np.trace(quadratic)), flat, float(np.finfo(float).tiny))
-    hessian = quadratic + _RIDGE * size * np.eye(k)
-    x = np.where(start > 0, start, 0.0)
-    free = x > 0
-    blocked = -1
-    # Finite by strict concavity; the cap guards against cycling at rounding level only.
-    for _ in range(20 * k + 20):
-        target, level = _on_face(linear, hessian, sums, free)
-        step = target - x
-        falling = free & (target < 0)
-        if not falling.any():
-            x = target
-            if free.all():
-                break
-            slope = hessian @ x
-            rise = linear - slope - level * sums
-            noise = 1e-13 * (np.abs(linear).max() + np.abs(slope).max())
-            rise[free] = -np.inf
-            if blocked >= 0:
-                # Leaving and re-entering at once would cycle.
-                rise[blocked], blocked = -np.inf, -1
-            entering = int(np.argmax(rise / sums))
-            if rise[entering] <= noise:
-                break
-            free[entering] = True
-            continue
-        ratios = np.full(k, np.inf)
-        ratios[falling] = x[falling] / -step[falling]
-        blocked = int(np.argmin(ratios))
-        x = np.maximum(x + min(float(ratios[blocked]), 1.0) * step, 0.0)
-        x[blocked] = 0.0
-        free[blocked] = False
-    return x / float(sums @ x)
+    return SimplexQuadratic(linear, quadratic, sums).maximise(linear, start)
 
 
-def _on_face(
-    linear: FloatArray, hessian: FloatArray, sums: FloatArray, free: NDArray[np.bool_]
-) -> tuple[FloatArray, float]:
-    """Return the maximiser with zeros outside `free`, signs ignored, and the multiplier."""
-    index = np.flatnonzero(free)
-    m = len(index)
-    if m == 1:
-        target = np.zeros(len(linear))
-        target[index] = 1.0 / sums[index]
-        return target, float(((linear - hessian @ target) / sums)[index[0]])
-    system = np.zeros((m + 1, m + 1))
-    system[:m, :m] = hessian if m == len(hessian) else hessian[index[:, None], index]
-    # The border is scaled to the block so that elimination pivots sensibly.
-    weight = float(np.abs(system[:m, :m]).max()) or 1.0
-    system[:m, m] = system[m, :m] = weight * sums[index]
-    right = np.append(linear[index], weight)
-    try:
-        solved = np.linalg.solve(system, right)
-    except np.linalg.LinAlgError:
-        solved = np.linalg.lstsq(system, right, rcond=None)[0]
-    target = np.zeros(len(linear))
-    target[index] = solved[:m]
-    return target, float(weight * solved[m])
+class SimplexQuadratic:
+    """The problem of `maximise_on_simplex`, for one linear term after the other.
+
+    Parameters
+    ----------
+    linear, quadratic, sums
+        As there; of the linear term only the magnitude counts.
+    """
+
+    def __init__(self, linear: FloatArray, quadratic: FloatArray, sums: FloatArray) -> None:
+        k = len(sums)
+        # Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
+        flat = 1e-6 * float(np.abs(linear).max()) * float(sums.max())
+        size = max(float(quadratic.trace()), flat, _TINY)
+        self.sums = sums
+        self._system = np.zeros((k + 1, k + 1))
+        self._hessian = self._system[:k, :k]
+        self._hessian[...] = quadratic
+        self._hessian.flat[:: k + 1] += _RIDGE * size
+        # The border is scaled to the block so that elimination pivots sensibly; the largest entry
+        # of a semidefinite matrix is on its diagonal.
+        self._unit = float(self._hessian.max()) or 1.0
+        self._system[:k, k] = self._system[k, :k] = self._unit * sums
+
+    def maximise(self, linear: FloatArray, start: FloatArray) -> FloatArray:
+        """Return the maximiser for a linear term, from a feasible point."""
+        k = len(linear)
+        right = np.empty(k + 1)
+        right[:k], right[k] = linear, self._unit
+        x = np.maximum(start, 0.0)
+        # The last entry stands for the sum, which every face keeps.
+        free = np.ones(k + 1, dtype=bool)
+        free[:k] = x > 0
+        blocked = -1
+        # Finite by strict concavity; the cap guards against cycling at rounding level only.
+        for _ in range(20 * k + 20):
+            target, level = self._on_face(right, free)
+            # Zeros outside the face do not count as falling.
+            if target.min() >= 0:
+                x = target
+                if free.all():
+                    break
+                slope = self._hessian @ x
+                rise = linear - slope - level * self.sums
+                rise[free[:k]] = -np.inf
+                if blocked >= 0:
+                    # Leaving and re-entering at once would cycle.
+                    rise[blocked], blocked = -np.inf, -1
+                entering = int((rise / self.sums).argmax())
+                if rise[entering] <= 0:
+                    break
+                noise = 1e-13 * float(np.abs(linear).max() + np.abs(slope).max())
+                if rise[entering] <= noise:
+                    break
+                free[entering] = True
+                continue
+            step = target - x
+            falling = target < 0
+            ratios = np.full(k, np.inf)
+            ratios[falling] = x[falling] / -step[falling]
+            blocked = int(ratios.argmin())
+            x = np.maximum(x + min(float(ratios[blocked]), 1.0) * step, 0.0)
+            x[blocked] = 0.0
+            free[blocked] = False
+        return np.asarray(x / float(self.sums @ x))
+
+    def _on_face(self, right: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, float]:
+        """Return the maximiser with zeros outside `free`, signs ignored, and the multiplier."""
+        index = free.nonzero()[0]
+        target = np.zeros(len(free))
+        if len(index) == 2:
+            # A corner; elimination with a vanishing quadratic would miss even that.
+            i, share = index[0], float(self.sums[index[0]])
+            target[i] = 1.0 / share
+            return target[:-1], float((right[i] - self._hessian[i, i] * target[i]) / share)
+        system, right = self._system[index[:, None], index], right[index]
+        # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
+        _, _, solved, failed = dgesv(system, right)
+        if failed:
+            solved = np.linalg.lstsq(system, right, rcond=None)[0]
+        target[index] = solved
+        return target[:-1], float(self._unit * target[-1])

@@ -105,5 +105,7 @@ def _lifted(dual: Dual, point: DualPoint, chosen: IntArray) -> DualPoint:
     """Return a point over some groups as one over all."""
     weights = np.zeros(dual.oracle.n_groups)
     weights[chosen] = point.weights
-    losses = dual.problem.losses(point.pairs.vectors[:, : dual.r])
-    return DualPoint(weights, point.pairs, point.phi, losses, dual.oracle.covariances)
+    basis = point.pairs.vectors[:, : dual.r]
+    images = dual.oracle.apply(basis)
+    losses = dual.problem.offsets - np.einsum("nr,knr->k", basis, images)
+    return DualPoint(weights, point.pairs, point.phi, losses, dual.oracle.covariances, images)
