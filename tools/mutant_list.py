@@ -54,8 +54,8 @@ MUTANTS = (
     Mutant(
         "centring is left out after squaring",
         "scatter.py",
-        "products -= (m * means)[:, :, None] * means[:, None, :]",
-        "products -= 0 * means[:, None, :]",
+        "product -= np.outer(m[i, 0] * means[i], means[i])",
+        "product -= 0 * np.outer(m[i, 0] * means[i], means[i])",
         MOMENTS,
     ),
     Mutant(

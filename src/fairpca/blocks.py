@@ -243,13 +243,18 @@ def _add_product(total: FloatArray | None, block: FloatArray, *, last: bool) -> 
     # One large matrix: let BLAS add into it, one triangle only.
     start = np.zeros((block.shape[1],) * 2, order="F") if total is None else total
     total = dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1)
-    if not last:
-        return total
-    # The other triangle is zero; the diagonal must not count twice.
-    diagonal = np.diag(total).copy()
-    total = total + total.T
-    np.fill_diagonal(total, diagonal)
-    return np.asarray(total)
+    return _mirrored(total) if last else total
+
+
+def _mirrored(matrix: FloatArray) -> FloatArray:
+    """Copy the upper triangle to the lower one in place, by blocks that fit into the cache."""
+    n, step = len(matrix), 256
+    for i in range(0, n, step):
+        j = min(i + step, n)
+        corner = np.triu(matrix[i:j, i:j])
+        matrix[i:j, i:j] = corner + np.triu(corner, 1).T
+        matrix[j:, i:j] = matrix[i:j, j:].T
+    return matrix
 
 
 def _merged(one: Moments, other: Moments) -> Moments:

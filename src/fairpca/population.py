@@ -90,9 +90,11 @@ class FromMoments:
 
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
         """Return the oracle of the scaled covariances."""
-        if np.all(scales == 1):
-            return DenseOracle(self.covariances, method)
-        return DenseOracle(self.covariances * scales[:, None, None], method)
+        scaled = self.covariances
+        if not np.all(scales == 1):
+            scaled = scaled * scales[:, None, None]
+        # The mean takes one dimension from the rows of a group.
+        return DenseOracle(scaled, method, np.maximum(self.groups.count - 1, 0))
 
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return the covariance of all rows in `basis`."""

@@ -136,17 +136,17 @@ def _squared_first(rows: FloatArray, sets: _RowSets) -> dict[int, Moments]:
     """
     largest = sets.subtracted(rows.shape[1])
     asked = {cell: slice(0, len(rows)) if cell == largest else sets[cell] for cell in sets}
-    sums, products = map(np.array, zip(*squares(rows, list(asked.values())), strict=True))
+    sums, products = zip(*squares(rows, list(asked.values())), strict=True)
     m = np.array([[float(length(picks))] for picks in asked.values()])
-    means = sums / m
-    variances = np.einsum("kii->ki", products) / m - means**2
+    means = np.array(sums) / m
+    variances = np.array([product.diagonal() for product in products]) / m - means**2
     safe = np.all(means**2 <= SAFE_OFFSET * variances, axis=1)
-    products -= (m * means)[:, :, None] * means[:, None, :]
-    found = {
-        cell: Moments(float(m[i, 0]), means[i], products[i])
-        for i, cell in enumerate(asked)
-        if safe[i]
-    }
+    found = {}
+    for i, cell in enumerate(asked):
+        if safe[i]:
+            product = products[i]
+            product -= np.outer(m[i, 0] * means[i], means[i])
+            found[cell] = Moments(float(m[i, 0]), means[i], product)
     if largest is not None:
         whole = found.pop(largest, None)
         remainder = whole and len(found) == len(sets) - 1 and _subtract(whole, found.values())

@@ -18,7 +18,7 @@ class Compression(ImagedBasis):
 
     def __init__(self, problem: Problem) -> None:
         oracle = problem.oracle
-        super().__init__(oracle.apply, oracle.n_groups, oracle.n_features)
+        super().__init__(oracle.apply, oracle.n_groups, oracle.n_features, keep_images=False)
         self.large = problem
 
     def problem(self) -> Problem:

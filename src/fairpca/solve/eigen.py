@@ -16,7 +16,8 @@ import scipy.linalg
 import scipy.sparse.linalg
 from scipy.linalg.blas import dsymv
 
-from fairpca.arrays import FloatArray, symmetric
+from fairpca.arrays import FloatArray, IntArray, symmetric
+from fairpca.solve.low_rank import LOW, factor, leading_of_factor
 
 # Measured crossovers (2 cores, OpenBLAS): below FULL_BELOW one full decomposition is cheaper than
 # a partial one, and it gives the second derivative for nothing. From KRYLOV_FROM columns on, and
@@ -88,10 +89,15 @@ class DenseOracle(ProductOracle):
     ----------
     covariances : ndarray of shape (k, n, n)
     method : {"auto", "dense", "krylov"}
+    ranks : ndarray of shape (k,), optional
+        What the rank of each matrix cannot exceed, where that is known.
     """
 
-    def __init__(self, covariances: FloatArray, method: str = "auto") -> None:
+    def __init__(
+        self, covariances: FloatArray, method: str = "auto", ranks: IntArray | None = None
+    ) -> None:
         self.covariances = covariances
+        self.ranks = ranks
         self.n_groups, self.n_features, _ = covariances.shape
         self.method = method
         self.n_eigen = 0
@@ -111,6 +117,8 @@ class DenseOracle(ProductOracle):
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""
+        if np.count_nonzero(weights) == 1 and weights.max() == 1.0:
+            return np.asarray(self.covariances[int(weights.argmax())])
         flat = self.covariances.reshape(self.n_groups, -1)
         return np.asarray((weights @ flat).reshape(self.n_features, self.n_features))
 
@@ -135,13 +143,25 @@ class DenseOracle(ProductOracle):
         return _by_lapack(matrix, r, rough)
 
     def own(self, r: int) -> tuple[EigenPairs, ...]:
-        """Return the `r` leading eigenpairs of every matrix by itself, all in one call."""
+        """Return the `r` leading eigenpairs of every matrix by itself."""
+        if not self.decomposes_in_full:
+            return tuple(self._own(i, r) for i in range(self.n_groups))
         self.n_eigen += self.n_groups
+        # All in one call.
         values, vectors = np.linalg.eigh(self.covariances)
         return tuple(
             EigenPairs(v[::-1][:r], u[:, ::-1][:, :r])
             for v, u in zip(values, vectors, strict=True)
         )
+
+    def _own(self, i: int, r: int) -> EigenPairs:
+        rank = self.n_features if self.ranks is None else int(self.ranks[i])
+        if rank <= LOW * self.n_features and self.method == "auto":
+            thin = factor(self.covariances[i], rank)
+            if thin is not None:
+                self.n_eigen += 1
+                return EigenPairs(*leading_of_factor(thin, r))
+        return self.leading(np.eye(self.n_groups)[i], r)
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""

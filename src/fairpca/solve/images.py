@@ -1,7 +1,7 @@
-"""An orthonormal basis that is widened, with its images under several matrices.
+"""An orthonormal basis that is widened, with the matrices compressed to it.
 
-Products with the matrices are the expensive part, so each direction meets them once: the images
-S_i Q are kept, and widening Q costs products with the new columns only.
+Products with the matrices are the expensive part, so each direction meets them once: widening Q
+costs products with the new columns only.
 """
 
 from __future__ import annotations
@@ -14,19 +14,26 @@ from fairpca.arrays import FloatArray, expand, symmetric
 
 
 class ImagedBasis:
-    """The basis Q, the images S_i Q and the compressions Q.T S_i Q.
+    """The basis Q, the compressions Q.T S_i Q and, where asked for, the images S_i Q.
 
     Parameters
     ----------
     products : callable
         Maps columns (n, q) to ``S_i @ columns`` for every matrix, shape (k, n, q).
     n_matrices, n_features : int
+    keep_images : bool
     """
 
     def __init__(
-        self, products: Callable[[FloatArray], FloatArray], n_matrices: int, n_features: int
+        self,
+        products: Callable[[FloatArray], FloatArray],
+        n_matrices: int,
+        n_features: int,
+        *,
+        keep_images: bool,
     ) -> None:
         self._products = products
+        self._keep_images = keep_images
         self.n_features = n_features
         self.basis: FloatArray = np.empty((n_features, 0))
         self._images: FloatArray = np.empty((n_matrices, n_features, 0))
@@ -47,6 +54,7 @@ class ImagedBasis:
         corner = symmetric(fresh.T @ images)
         side = self.basis.T @ images
         self._compressed = np.block([[self._compressed, side], [np.swapaxes(side, 1, 2), corner]])
-        self._images = np.concatenate([self._images, images], axis=2)
+        if self._keep_images:
+            self._images = np.concatenate([self._images, images], axis=2)
         self.basis = wider
         return True

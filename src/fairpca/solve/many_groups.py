@@ -22,7 +22,7 @@ from fairpca.solve.attain import Attained, attain
 from fairpca.solve.barrier import Barrier
 from fairpca.solve.compression import Compression
 from fairpca.solve.dual import BudgetSpent, Cluster, Dual, DualPoint, occupy
-from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.eigen import DenseOracle, EigenPairs
 from fairpca.solve.global_search import raise_bound
 from fairpca.solve.newton import ascend, starting_point
 from fairpca.solve.polish import binding, guesses, polish
@@ -38,9 +38,9 @@ _STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
 _TARGET = 1e-3
 # Eigenvectors past r that every partial decomposition adds to the subspace.
 _SPARE = 6
-# The groups' own bases join the subspace up to this many columns: they save about two
-# decompositions, but every column has to meet all matrices.
-_OWN_COLUMNS = 200
+# The groups' own bases begin the subspace, with up to this many columns in all: they save two to
+# five decompositions (of three to seven), but every column has to meet all matrices.
+_OWN_COLUMNS = 400
 # Rounds in which a descent inside the subspace may still widen it.
 _ROUNDS = 3
 _NO_LIMIT = 10**9
@@ -224,10 +224,11 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         if not grown:
             reason = "no new direction at working precision"
             break
-        if problem.oracle.n_eigen >= options.max_iter:
+        if problem.oracle.n_eigen >= options.max_iter and space.bound > -np.inf:
             reason = "max_iter reached"
             break
-        grown = space.visit(start, basis @ dual.best.pairs.vectors[:, : dual.r], upper)
+        near = basis @ dual.best.pairs.vectors[:, : dual.r]
+        grown = space.visit(start, near, upper, enough=limit)
         if space.bound >= limit:
             reason = _SOLVED
             break
@@ -251,24 +252,41 @@ class _Subspace:
         self.bound = -np.inf
         self.weights = np.full(k, 1.0 / k) if start is None else start
         self.inside = Compression(problem)
+        # Known for nothing where the criterion needed them anyway.
+        share = min(r, _OWN_COLUMNS // k)
+        if problem.own is not None and share:
+            self.inside.widen(np.hstack([_occupied(pairs.head(share)) for pairs in problem.own]))
+        if start is None and 4 * share >= r and self.inside.width >= self.width:
+            return
         # Even weights are a first guess: their eigenvectors serve for directions only, unless
         # there is no second decomposition to come.
         rough = start is None and problem.oracle.n_eigen + 1 < max_iter
         self.visit(self.weights, None, np.inf, rough=rough)
-        # Known for nothing where the criterion needed them anyway.
-        if problem.own is not None and k * r <= _OWN_COLUMNS:
-            self.inside.widen(np.hstack([pairs.vectors[:, :r] for pairs in problem.own]))
 
     def visit(
-        self, weights: FloatArray, near: FloatArray | None, upper: float, *, rough: bool = False
+        self,
+        weights: FloatArray,
+        near: FloatArray | None,
+        upper: float,
+        *,
+        rough: bool = False,
+        enough: float = np.inf,
     ) -> bool:
-        """Decompose at `weights`, keep bound and directions; return whether any was new."""
+        """Decompose at `weights`, keep bound and directions; return whether any was new.
+
+        With a bound that is `enough`, directions are of no more use.
+        """
         pairs = self.problem.oracle.leading(weights, self.width, start=near, rough=rough)
         phi = self.problem.phi(weights, pairs)
         if phi > self.bound and not rough:
             self.bound, self.weights = phi, weights
         self.history.append({"phi": phi, "upper": upper, "width": float(self.inside.width)})
-        return self.inside.widen(pairs.vectors)
+        return self.bound < enough and self.inside.widen(pairs.vectors)
+
+
+def _occupied(pairs: EigenPairs) -> FloatArray:
+    """Return the eigenvectors in whose directions there is any variance."""
+    return pairs.vectors[:, pairs.values > 1e-9 * pairs.values[0]]
 
 
 def _descend_outside(

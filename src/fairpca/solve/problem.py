@@ -81,6 +81,6 @@ class Problem:
 
 def own_pairs(oracle: Oracle, n_components: int) -> tuple[EigenPairs, ...]:
     """Return each group's own leading eigenpairs."""
-    if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full:
+    if isinstance(oracle, DenseOracle):
         return oracle.own(n_components)
     return tuple(oracle.leading(row, n_components) for row in np.eye(oracle.n_groups))

@@ -90,7 +90,7 @@ class SharedSpace(ImagedBasis):
         n_features: int,
         max_columns: int = 512,
     ) -> None:
-        super().__init__(products, n_matrices, n_features)
+        super().__init__(products, n_matrices, n_features, keep_images=True)
         self.max_columns = max_columns
 
     def start(self, width: int) -> None:
