@@ -272,3 +272,15 @@ def test_search_that_is_cut_short_still_tells_the_truth():
     assert bounds == sorted(bounds)
     assert dual.bound <= bounds[0]
     assert bounds[-1] <= value + problem.resolution
+
+
+def test_losses_bend_as_their_second_difference_says():
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((4, 30, 9))
+    dual = Dual(pose(np.swapaxes(rows, 1, 2) @ rows / 30, 3), max_iter=200, target=1e-13)
+    centre, step = np.full(4, 0.25), np.array([1.0, -2.0, 0.5, 0.5])
+    point = dual.evaluate(centre)
+    h = 1e-4
+    ahead, behind = (dual.evaluate(centre + sign * h * step).losses for sign in (1, -1))
+    second = (ahead - 2 * point.losses + behind) / 2
+    np.testing.assert_allclose(point.bend(h * step), second, atol=1e-4 * np.abs(second).max())

@@ -175,8 +175,8 @@ MUTANTS = (
     Mutant(
         "phi' with the wrong sign",
         "solve/equal_losses.py",
-        "slope = self.delta - float(np.trace(inner))",
-        "slope = -self.delta + float(np.trace(inner))",
+        "slope = self.delta - float(inner.trace())",
+        "slope = -self.delta + float(inner.trace())",
         BASIS,
     ),
     Mutant(
@@ -203,9 +203,23 @@ MUTANTS = (
     Mutant(
         "eigenvectors in the other order",
         "solve/eigen.py",
-        "np.linalg.eigh(matrix)\n    return EigenPairs(values[::-1], vectors[:, ::-1])",
-        "np.linalg.eigh(matrix)\n    return EigenPairs(values[::-1], vectors)",
+        "np.ascontiguousarray(vectors[:, ::-1])",
+        "np.ascontiguousarray(vectors)",
         BASIS,
+    ),
+    Mutant(
+        "losses bend the other way along a step",
+        "solve/dual.py",
+        "return np.asarray(-kept - 2.0 *",
+        "return np.asarray(kept + 2.0 *",
+        "tests/test_many_group_parts.py",
+    ),
+    Mutant(
+        "a thin factor for matrices of any rank",
+        "solve/low_rank.py",
+        "if found > rank or ",
+        "if ",
+        "tests/test_low_rank.py",
     ),
     Mutant(
         "the paper's search stops early",
