@@ -66,7 +66,9 @@ def column_scatter(
             if low < high:
                 inside = slice(low - start, high - start)
                 w = None if weight is None else weight[inside]
-                _count_in(found, cell, block[:, inside], w, safe)
+                # np.dot would copy a part of the lines twice, and no longer see that it is
+                # multiplied by itself.
+                _count_in(found, cell, np.ascontiguousarray(block[:, inside]), w, safe)
     clear_dust(found.weight, found.mean, found.scatter)
     return found
 
