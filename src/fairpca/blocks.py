@@ -197,12 +197,12 @@ def _square(
 ) -> tuple[FloatArray, FloatArray]:
     n = rows.shape[1]
     sums, total = np.zeros(n), None
-    ones = np.ones(max(map(length, blocks)))
     for part in blocks:
         block = rows[part] if isinstance(part, slice) else buffers.filled(rows, part)
-        # np.dot lets other threads run; matmul and numpy's reductions do not, and those
-        # reductions are slow for few columns besides.
-        sums += np.dot(ones[: len(block)], block)
+        if not block.flags.forc:
+            # Part of every column; np.dot would copy it twice and not see one matrix squared.
+            block = block.copy(order="F")
+        sums += _column_sums(block)
         total = _add_product(total, block, last=part is blocks[-1])
     return sums, np.zeros((n, n)) if total is None else total
 
@@ -231,6 +231,15 @@ def _centre_and_square(
     between_rows = np.array(between).reshape(-1, n)
     total += np.dot(between_rows.T, between_rows)
     return Moments(weight, mean, total)
+
+
+def _column_sums(block: FloatArray) -> FloatArray:
+    if block.shape[1] > _OWN_THREADS_TO:
+        # Here BLAS uses its threads, and those of NumPy's would wait in a loop beside SciPy's.
+        return np.asarray(np.einsum("ij->j", block))
+    # np.dot lets other threads run; matmul and numpy's reductions do not, and those reductions
+    # are slow for few columns besides.
+    return np.asarray(np.dot(np.ones(len(block)), block))
 
 
 def _add_product(total: FloatArray | None, block: FloatArray, *, last: bool) -> FloatArray:
