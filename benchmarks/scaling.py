@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from benchmarks.race import race, say
-from fairpca import FairPCA
+from fairpca import FairPCA, GroupMoments
 
 SWEEPS = {
     "rows m": [(m, 30, 8, 2) for m in (10_000, 30_000, 100_000, 300_000, 1_000_000)],
@@ -42,23 +42,24 @@ def run(folder: Path) -> Path:
             X, groups = rows_like(m, n, k)
             best = race(
                 {
+                    "counting": lambda X=X, g=groups: GroupMoments.from_array(X, g),
                     "FairPCA": lambda X=X, g=groups, r=r: FairPCA(r).fit(X, sensitive_features=g),
                     "PCA": lambda X=X, r=r: PCA(r, random_state=0).fit(X),
                 },
                 seconds=3,
                 most=12,
             )
-            lines.append([sweep, m, n, r, k, best["FairPCA"], best["PCA"]])
+            lines.append([sweep, m, n, r, k, best["FairPCA"], best["PCA"], best["counting"]])
     with open(folder / "scaling.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["sweep", "m", "n", "r", "k", "fairpca_s", "pca_s"])
+        writer.writerow(["sweep", "m", "n", "r", "k", "fairpca_s", "pca_s", "counting_s"])
         writer.writerows(lines)
     return _draw(lines, folder / "scaling.png")
 
 
-def slope(lines: list[list[Any]]) -> float:
-    """Return the log-log slope of FairPCA's time against the number of rows."""
-    chosen = [(line[1], line[5]) for line in lines if line[0] == "rows m"]
+def slope(lines: list[list[Any]], column: int) -> float:
+    """Return the log-log slope of a column of times against the number of rows."""
+    chosen = [(line[1], line[column]) for line in lines if line[0] == "rows m"]
     x, y = np.log(np.array(chosen)).T
     return float(np.polyfit(x, y, 1)[0])
 
@@ -70,15 +71,19 @@ def _draw(lines: list[list[Any]], path: Path) -> Path:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
+    series = ((5, "o-", "#0072B2", "FairPCA"), (7, "^:", "#009E73", "of it, counting rows"))
     for ax, (sweep, position) in zip(axes, AXIS.items(), strict=True):
         mine = [line for line in lines if line[0] == sweep]
         x = [line[1 + position] for line in mine]
-        ax.loglog(x, [line[5] for line in mine], "o-", color="#0072B2", label="FairPCA")
-        ax.loglog(x, [line[6] for line in mine], "s--", color="#D55E00", label="PCA (default)")
+        for column, style, color, label in (*series, (6, "s--", "#D55E00", "PCA (default)")):
+            ax.loglog(x, [line[column] for line in mine], style, color=color, label=label)
+        ax.set_xticks(x, [f"{value:,}" for value in x], fontsize=7)
+        ax.minorticks_off()
         ax.set_xlabel(sweep)
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("seconds, best of several")
-    axes[0].set_title(f"slope {slope(lines):.2f}", fontsize=10)
+    slopes = f"slope {slope(lines, 7):.2f} counting, {slope(lines, 5):.2f} in all"
+    axes[0].set_title(slopes, fontsize=10)
     axes[0].legend(frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -19,11 +19,14 @@ from scipy.linalg.blas import dsymv
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.solve.low_rank import LOW, factor, leading_of_factor
 
-# Measured crossovers (2 cores, OpenBLAS): below FULL_BELOW one full decomposition is cheaper than
-# a partial one, and it gives the second derivative for nothing. From KRYLOV_FROM columns on, and
-# with r under n / KRYLOV_SHARE, a Krylov method wins if the spectrum decays: it then needs about
-# 2 r + 100 products. A flat spectrum shows by needing more, and is left to LAPACK.
-FULL_BELOW = 220
+# Measured crossovers (2 cores, OpenBLAS). Full decompositions, which give the second derivative
+# for nothing, win up to FULL_BELOW columns, and for any number with r over n / FULL_SHARE: a
+# partial one then takes as long as a full one, and the subspace of several is as wide as the
+# matrix. From KRYLOV_FROM columns on, and with r under n / KRYLOV_SHARE, a Krylov method wins over
+# LAPACK's partial decomposition if the spectrum decays: it then needs about 2 r + 100 products. A
+# flat spectrum shows by needing more, and is left to LAPACK.
+FULL_BELOW = 700
+FULL_SHARE = 6
 KRYLOV_SHARE = 10
 KRYLOV_FROM = 600
 
@@ -110,10 +113,10 @@ class DenseOracle(ProductOracle):
         """The driver that leading pairs of a typical rank come from."""
         return "krylov" if self.method == "krylov" else "dense"
 
-    @property
-    def decomposes_in_full(self) -> bool:
-        """Whether all pairs of a matrix this small cost no more than a few."""
-        return self.method != "krylov" and self.n_features <= FULL_BELOW
+    def decomposes_in_full(self, r: int) -> bool:
+        """Whether a problem of rank `r` is best solved with all pairs of every matrix."""
+        few = self.n_features <= FULL_BELOW or r * FULL_SHARE > self.n_features
+        return self.method != "krylov" and few
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""
@@ -144,7 +147,7 @@ class DenseOracle(ProductOracle):
 
     def own(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself."""
-        if not self.decomposes_in_full:
+        if not self.decomposes_in_full(r):
             return tuple(self._own(i, r) for i in range(self.n_groups))
         self.n_eigen += self.n_groups
         # All in one call.
@@ -212,7 +215,7 @@ def _by_krylov(
 def _by_lapack(matrix: FloatArray, r: int, rough: bool = False) -> EigenPairs:
     """Return leading pairs, rough ones in single precision."""
     n = len(matrix)
-    if n <= FULL_BELOW or r > n // 2:
+    if n <= 2 * FULL_SHARE or r * FULL_SHARE > n:
         return full_pairs(matrix).head(r)
     values, vectors = scipy.linalg.eigh(
         matrix.astype(np.float32) if rough else matrix,

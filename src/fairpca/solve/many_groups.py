@@ -107,7 +107,7 @@ def solve_many_groups(
     oracle = problem.oracle
     if start is not None:
         start = _on_simplex(start)
-    if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full:
+    if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full(problem.n_components):
         found, name = _solve_dense(problem, options, start), "dense"
     else:
         found = _solve_in_subspace(problem, options, start)

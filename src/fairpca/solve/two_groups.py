@@ -52,7 +52,7 @@ def solve_two_groups(
     """
     oracle = problem.oracle
     first = None if start is None else float(start[0])
-    if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full:
+    if isinstance(oracle, DenseOracle) and oracle.decomposes_in_full(problem.n_components):
         search = NewtonSearch(problem)
         best, reason = search.run(problem.own, max_iter=max_iter, first=first)
         name, history = "dense", search.history
