@@ -29,6 +29,8 @@ FULL_BELOW = 700
 FULL_SHARE = 6
 KRYLOV_SHARE = 10
 KRYLOV_FROM = 600
+# Matrices with so many entries in all are decomposed in one call.
+_TOGETHER = 200_000
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,10 @@ class DenseOracle(ProductOracle):
         if not self.decomposes_in_full(r):
             return tuple(self._own(i, r) for i in range(self.n_groups))
         self.n_eigen += self.n_groups
-        # All in one call.
+        if self.covariances.size > _TOGETHER:
+            # One at a time, so that only what is asked for stays in memory.
+            found = (full_pairs(matrix) for matrix in self.covariances)
+            return tuple(EigenPairs(p.values[:r], p.vectors[:, :r].copy()) for p in found)
         values, vectors = np.linalg.eigh(self.covariances)
         return tuple(
             EigenPairs(v[::-1][:r], u[:, ::-1][:, :r])
