@@ -284,3 +284,8 @@ def test_losses_bend_as_their_second_difference_says():
     ahead, behind = (dual.evaluate(centre + sign * h * step).losses for sign in (1, -1))
     second = (ahead - 2 * point.losses + behind) / 2
     np.testing.assert_allclose(point.bend(h * step), second, atol=1e-4 * np.abs(second).max())
+
+
+def test_nothing_to_gain_is_shared_evenly():
+    found = maximise_on_simplex(np.zeros(3), np.zeros((3, 3)), np.ones(3), np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, 1 / 3)

@@ -18,6 +18,8 @@ _RIDGE = 1e-13
 
 
 _TINY = float(np.finfo(float).tiny)
+# Below this the quadratic is as good as none, and products with it underflow.
+_SMALLEST = 1e-200
 
 
 def maximise_on_simplex(
@@ -67,7 +69,8 @@ class SimplexQuadratic:
         self._hessian.flat[:: k + 1] += _RIDGE * size
         # The border is scaled to the block so that elimination pivots sensibly; the largest entry
         # of a semidefinite matrix is on its diagonal.
-        self._unit = float(self._hessian.max()) or 1.0
+        largest = float(self._hessian.max())
+        self._unit = largest if largest > _SMALLEST else 1.0
         self._system[:k, k] = self._system[k, :k] = self._unit * sums
 
     def maximise(self, linear: FloatArray, start: FloatArray) -> FloatArray:
@@ -124,7 +127,7 @@ class SimplexQuadratic:
         system, right = self._system[index[:, None], index], right[index]
         # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
         _, _, solved, failed = dgesv(system, right)
-        if failed:
+        if failed or not np.all(np.isfinite(solved)):
             solved = np.linalg.lstsq(system, right, rcond=None)[0]
         target[index] = solved
         return target[:-1], float(self._unit * target[-1])
