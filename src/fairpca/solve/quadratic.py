@@ -18,7 +18,7 @@ _RIDGE = 1e-13
 
 
 _TINY = float(np.finfo(float).tiny)
-# Below this the quadratic is as good as none, and products with it underflow.
+# Up to this, linear and quadratic term are as good as none, and products underflow.
 _SMALLEST = 1e-200
 
 
@@ -69,8 +69,10 @@ class SimplexQuadratic:
         self._hessian.flat[:: k + 1] += _RIDGE * size
         # The border is scaled to the block so that elimination pivots sensibly; the largest entry
         # of a semidefinite matrix is on its diagonal.
-        largest = float(self._hessian.max())
-        self._unit = largest if largest > _SMALLEST else 1.0
+        self._unit = float(self._hessian.max())
+        if self._unit <= _SMALLEST:
+            # Nothing to gain anywhere; an even spread is as good as any other point.
+            self._hessian.flat[:: k + 1] = self._unit = 1.0
         self._system[:k, k] = self._system[k, :k] = self._unit * sums
 
     def maximise(self, linear: FloatArray, start: FloatArray) -> FloatArray:
