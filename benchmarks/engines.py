@@ -19,24 +19,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import cases
+from benchmarks import cases, streaming
 from benchmarks.race import say
 from fairpca import FairPCA, GroupMoments
 from fairpca.distributed import dask as on_dask
 from fairpca.distributed import spark as on_spark
-from fairpca.io import read_moments
 
 _FEATURES, _CHUNK = 50, 500_000
 _CHUNKS = 1000
 _PIECES = 16
-_OPTIONS: dict[str, Any] = dict(
-    sensitive_features=["group"],
-    features=None,
-    sample_weight=None,
-    unlabelled="error",
-    memory_limit=None,
-    scheduler=None,
-)
 
 
 def run(rows: int) -> str:
@@ -64,13 +55,13 @@ def race(X: Any, groups: Any, r: int) -> Iterator[tuple[str, float, str]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder, X, groups)
-        yield "pyarrow, read only", _timed(lambda: _read(folder))[0], ""
+        yield "pyarrow, read only", _timed(lambda: streaming.read_only(folder))[0], ""
         seconds, fitted = _timed(lambda: FairPCA(r).fit(X, sensitive_features=groups))
         yield "in memory, with the solve", seconds, ""
         want = fitted.components_
         for engine, count in (
             (f"{_CHUNKS:,} shuffled chunks", lambda: _timed(lambda: in_chunks(X, groups))),
-            ("Parquet stream, 2 jobs", lambda: _timed(lambda: _stream(folder))),
+            ("Parquet stream, 2 jobs", lambda: _timed(lambda: streaming.local(folder, 2))),
             ("Dask, 2 processes", lambda: _dask(folder)),
             ("Spark local[2]", lambda: _spark(folder)),
         ):
@@ -106,7 +97,9 @@ def write_files(folder: Path, X: Any, groups: Any) -> None:
         part = slice(start, start + size)
         columns = {f"x{j:04d}": np.ascontiguousarray(X[part, j]) for j in range(X.shape[1])}
         columns["group"] = groups[part]
-        pq.write_table(pa.table(columns), folder / f"{i:04d}.parquet", row_group_size=size // 4)
+        pq.write_table(
+            pa.table(columns), folder / f"part{i:04d}.parquet", row_group_size=size // 4
+        )
 
 
 def in_chunks(X: Any, groups: Any, seed: int = 0) -> GroupMoments:
@@ -126,16 +119,6 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, found
 
 
-def _read(folder: Path) -> None:
-    """Read every column with all threads and do nothing."""
-    for file in sorted(folder.iterdir()):
-        pq.read_table(file)
-
-
-def _stream(folder: Path) -> GroupMoments:
-    return read_moments(folder, sensitive_features="group", n_jobs=2)
-
-
 def _dask(folder: Path) -> tuple[float, GroupMoments]:
     """Time a cluster that is already up."""
     from distributed import Client, LocalCluster
@@ -144,7 +127,7 @@ def _dask(folder: Path) -> tuple[float, GroupMoments]:
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
-        return _timed(lambda: on_dask.read_moments([folder], **_OPTIONS))
+        return _timed(lambda: streaming.cluster(folder, on_dask))
 
 
 def _spark(folder: Path) -> tuple[float, GroupMoments]:
@@ -158,7 +141,7 @@ def _spark(folder: Path) -> tuple[float, GroupMoments]:
     try:
         first = session.read.parquet(str(sorted(folder.iterdir())[0])).select("x0000")
         first.limit(10).mapInArrow(_pass_on, "x0000 double").collect()
-        return _timed(lambda: on_spark.read_moments([folder], **_OPTIONS))
+        return _timed(lambda: streaming.cluster(folder, on_spark))
     finally:
         session.stop()
 

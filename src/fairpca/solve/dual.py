@@ -272,9 +272,7 @@ class Dual:
             raise BudgetSpent
         self.left -= 1
         pairs = self.oracle.full(weights)
-        basis = pairs.vectors[:, : self.r]
-        images = self.oracle.apply(basis)
-        losses = self.problem.offsets - np.einsum("nr,knr->k", basis, images)
+        images, losses = self.problem.images_and_losses(pairs.vectors[:, : self.r])
         phi = self.problem.phi(weights, pairs)
         if self.extra is not None:
             change = weights - self.extra.centre

@@ -1,7 +1,7 @@
 """Groups with fewer rows than columns: their matrices as a thin factor times its transpose.
 
-A group of m rows has a covariance of rank m - 1 at most. From the factor its own eigenpairs come
-out of an m x m problem, and products with it cost m / n of what the whole matrix costs.
+A group of m rows has a covariance of rank m - 1 at most; from the factor its own eigenpairs come
+out of an m x m problem. Products keep to the matrix itself: the factor is right to 1e-13 only.
 """
 
 from __future__ import annotations

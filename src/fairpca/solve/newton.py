@@ -2,9 +2,10 @@
 
 As long as the r-th eigenvalue of A(t) is well separated from the next, phi is smooth and one
 decomposition gives value, gradient and Hessian; the quadratic model is maximised over the whole
-simplex, so groups enter and leave the active set in one step. Where the step would turn the
-leading eigenvectors too far, phi bends on the way and the quadratic is wrong; `solve.kink` then
-takes the step with the eigenvectors near the cut left free.
+simplex, so groups enter and leave the active set in one step. A few more products tell how the
+gradient bends along that step and correct it, one order more for a fraction of a decomposition.
+Where the step would turn the leading eigenvectors too far, phi bends on the way and the quadratic
+is wrong; `solve.kink` then takes the step with the eigenvectors near the cut left free.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _SMALL_TURN = 0.3
 # groups for the columns, where the optimum is mostly a tie.
 _CHEAP = 64
 _DAMPED_TURN = 0.3
+# Turn up to which the correction by the bend is taken; past it the series means nothing.
 _BENT_TURN = 0.5
 
 
@@ -125,7 +127,6 @@ def _newton_step(dual: Dual, point: DualPoint) -> tuple[FloatArray, float]:
     step = found * units - point.weights
     turn = _turn(point, step)
     if turn < _BENT_TURN:
-        # One order more for a fraction of a decomposition: how the losses bend along the step.
         found = model.maximise(linear + point.bend(step) * units, found)
         step = found * units - point.weights
         turn = _turn(point, step)

@@ -40,6 +40,11 @@ class Problem:
         """Return f_i of an orthonormal basis, for every group."""
         return self.offsets - self.oracle.kept(basis)
 
+    def images_and_losses(self, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``S_i @ basis``, shape (k, n, r), and f_i of the basis, for every group."""
+        images = self.oracle.apply(basis)
+        return images, self.offsets - np.einsum("nr,knr->k", basis, images)
+
     def phi(self, weights: FloatArray, pairs: EigenPairs) -> float:
         """Return the dual value at `weights` from the leading pairs of the weighted sum."""
         return float(weights @ self.offsets - pairs.values[: self.n_components].sum())

@@ -105,7 +105,5 @@ def _lifted(dual: Dual, point: DualPoint, chosen: IntArray) -> DualPoint:
     """Return a point over some groups as one over all."""
     weights = np.zeros(dual.oracle.n_groups)
     weights[chosen] = point.weights
-    basis = point.pairs.vectors[:, : dual.r]
-    images = dual.oracle.apply(basis)
-    losses = dual.problem.offsets - np.einsum("nr,knr->k", basis, images)
+    images, losses = dual.problem.images_and_losses(point.pairs.vectors[:, : dual.r])
     return DualPoint(weights, point.pairs, point.phi, losses, dual.oracle.covariances, images)
