@@ -5,6 +5,7 @@ import datetime
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,36 @@ def test_coding_loses_nothing(labels):
     assert rebuilt(groups) == labels
     assert groups.counts.sum() == len(labels)
     assert groups.counts.min() >= 1
+
+
+CONTAINERS = {
+    "pandas object": lambda labels: pd.Series(labels, dtype=object),
+    "pandas string": lambda labels: pd.Series(labels, dtype="string"),
+    "pandas category": lambda labels: pd.Series(labels, dtype="category"),
+    "polars string": lambda labels: pl.Series(labels, dtype=pl.String),
+    "polars category": lambda labels: pl.Series(labels, dtype=pl.Categorical),
+    "arrow string": lambda labels: pa.chunked_array([pa.array(labels, pa.string())]),
+    "arrow dictionary": lambda labels: pa.chunked_array(
+        [pa.array(labels, pa.string())]
+    ).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@given(st.lists(st.one_of(st.none(), st.text(max_size=2)), min_size=1, max_size=30))
+def test_a_column_of_any_library_is_coded_as_a_list(container, labels):
+    expected = Groups.from_labels(labels, unlabelled="ignore")
+    found = Groups.from_labels(CONTAINERS[container](labels), unlabelled="ignore")
+    assert found.labels == expected.labels
+    assert found.codes.tolist() == expected.codes.tolist()
+
+
+@given(st.lists(st.one_of(st.integers(-3, 3), st.booleans(), st.text(max_size=1)), min_size=1))
+def test_mixed_objects_in_pandas_are_coded_as_a_list(labels):
+    expected = Groups.from_labels(labels)
+    found = Groups.from_labels(pd.Series(labels, dtype=object))
+    assert found.labels == expected.labels
+    assert found.codes.tolist() == expected.codes.tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab")), min_size=1, max_size=40))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ _TABLE_SPAN = 1 << 16
 _FEW_LABELS = 12
 # Rows in which labels are looked for first.
 _SAMPLE_ROWS = 128
+# Rows of text compared at a time.
+_COMPARED_ROWS = 2048
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
@@ -64,17 +66,18 @@ def factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[int, ...]]:
     """Return codes and the sorted values of an array of integers."""
     if not array.size:
         return np.empty(0, dtype=np.int64), ()
+    array = np.ascontiguousarray(array)
     low, high = int(array.min()), int(array.max())
     if high - low > _TABLE_SPAN:
         values, inverse = np.unique(array, return_inverse=True)
         return inverse.astype(np.int64), tuple(int(value) for value in values)
     # Widened first: 127 - (-128) does not fit into an int8.
     wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
-    shifted = (wide - wide.dtype.type(low)).astype(np.intp)
+    shifted = (wide - wide.dtype.type(low) if low else wide).astype(np.intp, copy=False)
     present = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
     table = np.zeros(high - low + 1, dtype=np.int64)
     table[present] = np.arange(len(present))
-    return table[shifted], tuple(int(value) + low for value in present)
+    return table.take(shifted), tuple(int(value) + low for value in present)
 
 
 def distinct_rows(table: AnyArray) -> tuple[IntArray, AnyArray] | None:
@@ -105,9 +108,9 @@ def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | Non
     known = sorted(set(array[:: max(m // _SAMPLE_ROWS, 1)].tolist()))
     if len(known) > _FEW_LABELS:
         return None
-    codes, odd = _code_rows(_letters(array), _letters(np.array(known, dtype=array.dtype)))
+    codes, odd = _code_rows(array, np.array(known, dtype=array.dtype))
     if not len(odd):
-        return codes.astype(np.int64), tuple(known)
+        return codes, tuple(known)
     others = array[odd].tolist()
     labels = sorted({*known, *others})
     if len(labels) > _FEW_LABELS:
@@ -118,41 +121,60 @@ def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | Non
     return found, tuple(labels)
 
 
-def _code_rows(letters: AnyArray, table: AnyArray) -> tuple[AnyArray, IntArray]:
-    """Return a code for every row, and the rows that are not what their code says."""
-    codes = np.zeros(len(letters), dtype=np.int8)
-    columns = [(c, np.ascontiguousarray(letters[:, c])) for c in _telling_columns(table)]
-    # No two labels agree in all telling columns, so a row matches one of them or none; those that
-    # match none have the code of the first and differ from it.
-    for j in range(1, len(table)):
-        same = np.ones(len(letters), dtype=bool)
-        for c, column in columns:
-            same &= column == table[j, c]
-        codes += same.view(np.int8) * np.int8(j)
-    differs = letters != table.take(codes, axis=0)
-    odd = differs.any(axis=1).nonzero()[0] if differs.any() else np.empty(0, dtype=np.int64)
-    return codes, odd
+def _code_rows(array: AnyArray, known: AnyArray) -> tuple[IntArray, IntArray]:
+    """Return the label of every row by its position, and the rows that have another label."""
+    letters, table = _units(array, 1), _units(known, 1)
+    codes: IntArray | None = None
+    for column, before, after in _telling_bytes(table):
+        lookup = np.zeros(256 * len(known), dtype=np.int64)
+        lookup[256 * before + table[:, column]] = after
+        bytes_here = np.ascontiguousarray(letters[:, column])
+        codes = lookup.take(bytes_here if codes is None else (codes << 8) + bytes_here)
+    if codes is None:
+        codes = np.zeros(len(array), dtype=np.int64)
+    # A row with bytes that no label has was coded as some label all the same.
+    return codes, _differing(_units(array, 8), _units(known, 8), codes)
 
 
-def _letters(array: AnyArray) -> AnyArray:
-    """Return fixed-width text as a table of integers, the widest ones that fit."""
-    size = array.dtype.itemsize
-    kind = next(word for word in (8, 4, 2, 1) if size % word == 0)
-    return array.view(f"u{kind}").reshape(len(array), size // kind)
+def _telling_bytes(table: AnyArray) -> list[tuple[int, IntArray, IntArray]]:
+    """Return few columns that together tell all rows apart.
 
-
-def _telling_columns(labels: AnyArray) -> list[int]:
-    """Return columns that together tell all rows apart, few of them."""
-    columns = labels.T.tolist()
-    chosen: list[int] = []
-    seen = [0] * len(labels)
-    while len(set(seen)) < len(labels):
-        apart = [len(set(zip(seen, column, strict=True))) for column in columns]
-        chosen.append(max(range(len(columns)), key=apart.__getitem__))
-        pairs = list(zip(seen, columns[chosen[-1]], strict=True))
-        ranks = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
-        seen = [ranks[pair] for pair in pairs]
+    Each with the class of every row before and after the column is read; at the end every row is
+    a class, and its position is its number.
+    """
+    varying = np.flatnonzero((table != table[0]).any(axis=0)).tolist()
+    columns = {c: table[:, c].tolist() for c in varying}
+    chosen: list[tuple[int, IntArray, IntArray]] = []
+    seen = [0] * len(table)
+    while max(seen) + 1 < len(table):
+        pairs = {c: list(zip(seen, column, strict=True)) for c, column in columns.items()}
+        best = max(pairs, key=lambda c: len(set(pairs[c])))
+        ranks = {pair: i for i, pair in enumerate(dict.fromkeys(pairs[best]))}
+        before, seen = seen, [ranks[pair] for pair in pairs[best]]
+        chosen.append((best, np.array(before), np.array(seen)))
     return chosen
+
+
+def _differing(rows: AnyArray, table: AnyArray, codes: IntArray) -> IntArray:
+    """Return the rows that are not ``table[codes]``, compared in the cache."""
+    expected = np.empty((min(len(rows), _COMPARED_ROWS), rows.shape[1]), dtype=rows.dtype)
+    found = []
+    for start in range(0, len(rows), _COMPARED_ROWS):
+        part = rows[start : start + _COMPARED_ROWS]
+        other = expected[: len(part)]
+        # mode="clip" writes straight into its target; the codes are in range.
+        table.take(codes[start : start + len(part)], axis=0, out=other, mode="clip")
+        differs = part != other
+        if differs.any():
+            found.append(start + np.flatnonzero(differs.any(axis=1)))
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def _units(array: AnyArray, widest: int) -> AnyArray:
+    """Return fixed-width text as a table of integers, of as many bytes as fit up to `widest`."""
+    size = array.dtype.itemsize
+    kind = next(unit for unit in (8, 4, 2, 1) if unit <= widest and size % unit == 0)
+    return array.view(f"u{kind}").reshape(len(array), size // kind)
 
 
 def factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
@@ -171,6 +193,19 @@ def factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
     table = {value: rank[found[value]] if value in found else -1 for value in distinct}
     codes = np.fromiter(map(table.__getitem__, values), dtype=np.int64, count=len(values))
     return codes, tuple(labels)
+
+
+def recode(codes: IntArray, values: Sequence[Label]) -> tuple[IntArray, tuple[Label, ...]]:
+    """Return codes for labels that are sorted, distinct and all in use.
+
+    `values` may repeat, be missing, or occur in no row; negative codes stay missing.
+    """
+    used = np.flatnonzero(np.bincount(codes + 1, minlength=len(values) + 1)[1:])
+    ranks, labels = factorize_objects([values[i] for i in used.tolist()])
+    # The entry after the last serves the code -1.
+    table = np.full(len(values) + 1, -1, dtype=np.int64)
+    table[used] = ranks
+    return table.take(codes, mode="wrap"), labels
 
 
 def _is_hashable(value: Any) -> bool:
