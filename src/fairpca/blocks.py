@@ -7,18 +7,16 @@ are cut does not depend on the number of threads, so neither does a single bit o
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
-from threadpoolctl import ThreadpoolController
 
 from fairpca.arrays import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca.threads import available_threads, in_threads
 
 RowSet = slice | IntArray
 _Result = TypeVar("_Result")
@@ -46,19 +44,6 @@ class Moments:
 def block_rows(n_features: int) -> int:
     """Rows per block for this many features."""
     return min(max(_BLOCK_ENTRIES // max(n_features, 1), 256), 4096)
-
-
-def available_threads() -> int:
-    """Threads this process may use: its cores, or fewer if the environment says so."""
-    limits = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
-    stated = [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]
-    return min([available_cores(), *stated])
-
-
-def available_cores() -> int:
-    """Cores this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 
 def length(picks: RowSet) -> int:
@@ -130,7 +115,7 @@ def _by_strands(
     # its strands stay in order.
     strands.sort(key=lambda strand: -sum(map(length, strand[1])))
     buffers = _Buffers(min(step, max(map(length, sets), default=0)), n)
-    results = _in_threads(
+    results = in_threads(
         [functools.partial(work, rows, blocks, buffers) for _, blocks in strands],
         1 if alone else available_threads(),
     )
@@ -138,53 +123,6 @@ def _by_strands(
     for (i, _), result in zip(strands, results, strict=True):
         found[i].append(result)
     return found
-
-
-def _in_threads(tasks: Sequence[Callable[[], _Result]], n_threads: int) -> list[_Result]:
-    """Run the tasks and return their results in order."""
-    if min(n_threads, len(tasks)) <= 1:
-        return [task() for task in tasks]
-    results: list[Any] = [None] * len(tasks)
-    queue = iter(range(len(tasks)))
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            for j in queue:
-                results[j] = tasks[j]()
-        except BaseException as failure:
-            failures.append(failure)
-        finally:
-            # After a failure or an interrupt nobody starts another task.
-            for _ in queue:
-                pass
-
-    # Threads of BLAS below these would only wait for each other.
-    with _blas().limit(limits=1, user_api="blas"):
-        helpers = [_helpers().submit(work) for _ in range(min(n_threads, len(tasks)) - 1)]
-        work()
-        # A helper that was busy elsewhere and has not begun is not needed any more.
-        wait([helper for helper in helpers if not helper.cancel()])
-    if failures:
-        raise failures[0]
-    return results
-
-
-@functools.cache
-def _helpers() -> ThreadPoolExecutor:
-    # Kept, because starting threads takes as long as a tenth of a small fit.
-    return ThreadPoolExecutor(available_threads(), thread_name_prefix="fairpca")
-
-
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork; a child makes its own.
-    os.register_at_fork(after_in_child=_helpers.cache_clear)
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    # Looking for the libraries takes longer than a small fit; they do not change.
-    return ThreadpoolController()
 
 
 # What is not finite shows in the sums, and the caller says so.

@@ -83,7 +83,8 @@ class Ranks:
 
     def own_sums(self, r: int) -> FloatArray:
         """Return the variance each group's own PCA of rank `r` keeps (scaled)."""
-        return np.array([pairs.values.sum() for pairs in self.own(r)])
+        values: FloatArray = np.array([pairs.values for pairs in self.own(r)])
+        return values.sum(axis=1)
 
     def problem(self, r: int) -> Problem:
         """Return the problem of rank `r`."""

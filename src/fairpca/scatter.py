@@ -9,19 +9,19 @@ copy of the rows at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray
-from fairpca.blocks import Moments, RowSet, centred_moments, length, squares
+from fairpca.blocks import RowSet, centred_moments, length, squares
 
 # Squared mean over variance up to which centring may follow the squaring: less than two digits.
 SAFE_OFFSET = 50.0
 # Rows looked at before deciding whether to try.
-SAMPLE_ROWS = 256
+SAMPLE_ROWS = 128
 # A difference keeps its digits while it is at least this share of what it is taken from.
 _SAFE_SHARE = 1 / 64
 
@@ -54,16 +54,16 @@ def group_scatter(
     """
     n, n_cells = rows.shape[1], len(count)
     sets = _RowSets(codes, count)
-    found: dict[int, Moments] = {}
+    found = Scatter(count, np.zeros(n_cells), np.zeros((n_cells, n)), np.zeros((n_cells, n, n)))
+    left = sets.cells
     if sets and sample_weight is None and _is_plain(rows) and _looks_safe(rows):
-        found = _squared_first(rows, sets)
-    rest = {cell: sets[cell] for cell in sets if cell not in found}
-    found.update(zip(rest, centred_moments(rows, list(rest.values()), sample_weight), strict=True))
-    mean, scatter, weight = np.zeros((n_cells, n)), np.zeros((n_cells, n, n)), np.zeros(n_cells)
-    for cell, moments in found.items():
-        weight[cell], mean[cell], scatter[cell] = moments.weight, moments.mean, moments.scatter
-    clear_dust(weight, mean, scatter)
-    return Scatter(count, weight, mean, scatter)
+        left = _squared_first(rows, sets, found)
+    moments = centred_moments(rows, [sets[cell] for cell in left], sample_weight) if left else []
+    for cell, of_cell in zip(left, moments, strict=True):
+        found.weight[cell], found.mean[cell] = of_cell.weight, of_cell.mean
+        found.scatter[cell] = of_cell.scatter
+    clear_dust(found.weight, found.mean, found.scatter)
+    return found
 
 
 class _RowSets(Mapping[int, RowSet]):
@@ -78,8 +78,9 @@ class _RowSets(Mapping[int, RowSet]):
         edges = np.r_[0, np.cumsum(count)].tolist()
         self._consecutive = len(self.cells) == 1 or bool(np.all(codes[1:] >= codes[:-1]))
         self._found: dict[int, RowSet] = {}
-        # Sixteen-bit keys compare fast and are sorted by radix.
-        self._keys = codes.astype(np.int16) if len(count) < 2**15 else codes
+        # Short keys compare fast and are sorted by radix.
+        short = np.int8 if len(count) < 2**7 else np.int16
+        self._keys = codes.astype(short) if len(count) < 2**15 else codes
         if self._consecutive:
             self._found = {cell: slice(edges[cell], edges[cell + 1]) for cell in self.cells}
         elif len(self.cells) > 4:
@@ -128,48 +129,47 @@ def _looks_safe(rows: FloatArray) -> bool:
     return bool(np.all(mean**2 <= 0.7 * SAFE_OFFSET * variance))
 
 
-def _squared_first(rows: FloatArray, sets: _RowSets) -> dict[int, Moments]:
-    """Moments by squaring rows as they are; sets for which that loses digits are left out.
+def _squared_first(rows: FloatArray, sets: _RowSets, found: Scatter) -> list[int]:
+    """Fill in moments by squaring rows as they are; return the cells for which that is unsafe.
 
     Where the largest group is scattered among the others and gathering its rows would cost more
     than squaring the others twice, all rows are squared in place and the others subtracted.
     """
     largest = sets.subtracted(rows.shape[1])
-    asked = {cell: slice(0, len(rows)) if cell == largest else sets[cell] for cell in sets}
-    sums, products = zip(*squares(rows, list(asked.values())), strict=True)
-    m = np.array([[float(length(picks))] for picks in asked.values()])
-    means = np.array(sums) / m
-    variances = np.array([product.diagonal() for product in products]) / m - means**2
-    safe = np.all(means**2 <= SAFE_OFFSET * variances, axis=1)
-    found = {}
-    for i, cell in enumerate(asked):
-        if safe[i]:
-            product = products[i]
-            product -= np.outer(m[i, 0] * means[i], means[i])
-            found[cell] = Moments(float(m[i, 0]), means[i], product)
-    if largest is not None:
-        whole = found.pop(largest, None)
-        remainder = whole and len(found) == len(sets) - 1 and _subtract(whole, found.values())
-        if remainder:
-            found[largest] = remainder
-    return found
+    asked = [slice(0, len(rows)) if cell == largest else sets[cell] for cell in sets]
+    for cell, picks, (sums, product) in zip(sets, asked, squares(rows, asked), strict=True):
+        found.weight[cell], found.mean[cell] = length(picks), sums
+        found.scatter[cell] = product
+    weight, mean = found.weight[sets.cells, None], found.mean
+    mean[sets.cells] /= weight
+    offset = mean[sets.cells] ** 2
+    variance = np.einsum("kii->ki", found.scatter)[sets.cells] / weight - offset
+    safe = np.all(offset <= SAFE_OFFSET * variance, axis=1)
+    for cell in sets:
+        found.scatter[cell] -= (found.weight[cell] * mean[cell])[:, None] * mean[cell]
+    left = [cell for cell, fine in zip(sets, safe.tolist(), strict=True) if not fine]
+    if largest is not None and (left or not _subtract(found, largest, sets.cells)):
+        left = sorted({*left, largest})
+    return left
 
 
-def _subtract(whole: Moments, parts: Collection[Moments]) -> Moments | None:
-    """Return the moments of the rows of `whole` that are in none of `parts`, if that is safe."""
-    weight = whole.weight - sum(part.weight for part in parts)
-    if weight <= _SAFE_SHARE * whole.weight:
-        return None
-    mean = whole.mean * whole.weight - sum(part.weight * part.mean for part in parts)
-    mean = mean / weight
-    scatter = whole.scatter - weight * np.outer(mean - whole.mean, mean - whole.mean)
-    for part in parts:
-        shift = part.mean - whole.mean
-        scatter -= part.scatter
-        scatter -= np.outer(part.weight * shift, shift)
-    if not np.all(np.diag(scatter) >= _SAFE_SHARE * np.diag(whole.scatter)):
-        return None
-    return Moments(weight, mean, scatter)
+def _subtract(found: Scatter, whole: int, cells: list[int]) -> bool:
+    """Take all other cells' rows out of the cell `whole`; return whether that was safe."""
+    parts = [cell for cell in cells if cell != whole]
+    weight = found.weight[whole] - found.weight[parts].sum()
+    if weight <= _SAFE_SHARE * found.weight[whole]:
+        return False
+    before = found.mean[whole].copy()
+    mean = (before * found.weight[whole] - found.weight[parts] @ found.mean[parts]) / weight
+    scatter = found.scatter[whole]
+    least = _SAFE_SHARE * np.diag(scatter)
+    scatter -= weight * np.outer(mean - before, mean - before)
+    for cell in parts:
+        shift = found.mean[cell] - before
+        scatter -= found.scatter[cell]
+        scatter -= np.outer(found.weight[cell] * shift, shift)
+    found.weight[whole], found.mean[whole] = weight, mean
+    return bool(np.all(np.diag(scatter) >= least))
 
 
 def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> None:

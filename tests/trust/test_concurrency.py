@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairpca import FairPCA, GroupMoments
-from fairpca.blocks import available_threads
+from fairpca.threads import available_threads
 
 
 def people(seed):

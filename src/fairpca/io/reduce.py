@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fairpca.blocks import available_cores
 from fairpca.budget import check_moments_size
 from fairpca.checks import check_choice
 from fairpca.io.checkpoint import Counted, check_place, read_checkpoint, write_checkpoint
@@ -30,6 +29,7 @@ from fairpca.io.sources import Batch, Piece, Source, check_finite
 from fairpca.moments import GroupMoments
 from fairpca.scatter import clear_dust
 from fairpca.tables.delimited import Layout
+from fairpca.threads import available_cores
 
 # Pieces read ahead beyond those being worked on.
 _AHEAD = 2

@@ -7,6 +7,7 @@ Any class that answers those three questions can stand in for `DenseOracle`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,6 +19,7 @@ from scipy.linalg.blas import dsymv
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.solve.low_rank import LOW, factor, leading_of_factor
+from fairpca.threads import available_threads, in_threads
 
 # Measured crossovers (2 cores, OpenBLAS). Full decompositions, which give the second derivative
 # for nothing, win up to FULL_BELOW columns, and for any number with r over n / FULL_SHARE: a
@@ -31,6 +33,8 @@ KRYLOV_SHARE = 10
 KRYLOV_FROM = 600
 # Matrices with so many entries in all are decomposed in one call.
 _TOGETHER = 200_000
+# Up to this many entries times columns (about a millisecond) one thread decomposes them all.
+_ALONE = 200_000
 
 
 @dataclass(frozen=True)
@@ -152,15 +156,12 @@ class DenseOracle(ProductOracle):
         if not self.decomposes_in_full(r):
             return tuple(self._own(i, r) for i in range(self.n_groups))
         self.n_eigen += self.n_groups
-        if self.covariances.size > _TOGETHER:
-            # One at a time, so that only what is asked for stays in memory.
-            found = (full_pairs(matrix) for matrix in self.covariances)
-            return tuple(EigenPairs(p.values[:r], p.vectors[:, :r].copy()) for p in found)
-        values, vectors = np.linalg.eigh(self.covariances)
-        return tuple(
-            EigenPairs(v[::-1][:r], u[:, ::-1][:, :r])
-            for v, u in zip(values, vectors, strict=True)
-        )
+        threads = available_threads() if self.covariances.size * self.n_features > _ALONE else 1
+        # As few calls as there are threads, unless that much should not be in memory at once.
+        each = -(-self.n_groups // threads) if self.covariances.size <= _TOGETHER else 1
+        starts = range(0, self.n_groups, each)
+        parts = [functools.partial(_heads, self.covariances[i : i + each], r) for i in starts]
+        return tuple(pairs for part in in_threads(parts, threads) for pairs in part)
 
     def _own(self, i: int, r: int) -> EigenPairs:
         rank = self.n_features if self.ranks is None else int(self.ranks[i])
@@ -174,6 +175,14 @@ class DenseOracle(ProductOracle):
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
         return np.asarray(self.covariances @ columns)
+
+
+def _heads(matrices: FloatArray, r: int) -> list[EigenPairs]:
+    """Return the `r` leading eigenpairs of every matrix, from full decompositions."""
+    values, vectors = np.linalg.eigh(matrices)
+    # A copy, so that only what is asked for stays in memory.
+    heads = np.ascontiguousarray(vectors[:, :, : -r - 1 : -1])
+    return [EigenPairs(v[: -r - 1 : -1], u) for v, u in zip(values, heads, strict=True)]
 
 
 def full_pairs(matrix: FloatArray) -> EigenPairs:

@@ -7,6 +7,8 @@ to be imported.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dgesv
@@ -108,11 +110,11 @@ class SimplexQuadratic:
                 free[entering] = True
                 continue
             step = target - x
-            falling = target < 0
-            ratios = np.full(k, np.inf)
-            ratios[falling] = x[falling] / -step[falling]
-            blocked = int(ratios.argmin())
-            x = np.maximum(x + min(float(ratios[blocked]), 1.0) * step, 0.0)
+            falling = (target < 0).nonzero()[0]
+            ratios = x[falling] / -step[falling]
+            first = int(ratios.argmin())
+            blocked = int(falling[first])
+            x = np.maximum(x + min(float(ratios[first]), 1.0) * step, 0.0)
             x[blocked] = 0.0
             free[blocked] = False
         return np.asarray(x / float(self.sums @ x))
@@ -129,7 +131,7 @@ class SimplexQuadratic:
         system, right = self._system[index[:, None], index], right[index]
         # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
         _, _, solved, failed = dgesv(system, right)
-        if failed or not np.all(np.isfinite(solved)):
+        if failed or not math.isfinite(solved.sum()):
             solved = np.linalg.lstsq(system, right, rcond=None)[0]
         target[index] = solved
         return target[:-1], float(self._unit * target[-1])

@@ -1,0 +1,117 @@
+"""Tasks on every core, by helper threads that are kept between calls."""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+_Result = TypeVar("_Result")
+
+
+def available_threads() -> int:
+    """Threads this process may use: its cores, or fewer if the environment says so."""
+    limits = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
+    stated = [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]
+    return min([available_cores(), *stated])
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+
+
+def in_threads(tasks: Sequence[Callable[[], _Result]], n_threads: int) -> list[_Result]:
+    """Run the tasks and return their results in order.
+
+    With several threads BLAS gets one each: its own would only wait for each other.
+    """
+    if min(n_threads, len(tasks)) <= 1:
+        return [task() for task in tasks]
+    results: list[Any] = [None] * len(tasks)
+    queue = iter(range(len(tasks)))
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for j in queue:
+                results[j] = tasks[j]()
+        except BaseException as failure:
+            failures.append(failure)
+        finally:
+            # After a failure or an interrupt nobody starts another task.
+            for _ in queue:
+                pass
+
+    with _blas().limit(limits=1, user_api="blas"):
+        offers = [_Offer(work) for _ in range(min(n_threads, len(tasks)) - 1)]
+        for offer in offers:
+            _offers().put(offer)
+        work()
+        for offer in offers:
+            offer.settle()
+    if failures:
+        raise failures[0]
+    return results
+
+
+class _Offer:
+    """Work that one helper thread may take up."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = [work]
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def take_up(self) -> None:
+        """Do the work, unless it was withdrawn."""
+        try:
+            work = self._work.pop()
+        except IndexError:
+            return
+        try:
+            work()
+        finally:
+            self._done.release()
+
+    def settle(self) -> None:
+        """Wait for the work to be done; withdraw it if its helper was busy elsewhere."""
+        try:
+            self._work.pop()
+        except IndexError:
+            self._done.acquire()
+
+
+@functools.cache
+def _offers() -> queue.SimpleQueue[_Offer]:
+    """Return the queue that helper threads serve.
+
+    They are kept, because starting threads takes as long as a tenth of a small fit; so would the
+    futures of an executor take.
+    """
+    offers: queue.SimpleQueue[_Offer] = queue.SimpleQueue()
+
+    def serve() -> None:
+        while True:
+            offers.get().take_up()
+
+    for _ in range(available_threads()):
+        threading.Thread(target=serve, name="fairpca", daemon=True).start()
+    return offers
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork; a child makes its own.
+    os.register_at_fork(after_in_child=_offers.cache_clear)
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    # Looking for the libraries takes longer than a small fit; they do not change.
+    return ThreadpoolController()
