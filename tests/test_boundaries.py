@@ -37,14 +37,17 @@ def files(*parts):
     return [room] if room.suffix else sorted(room.rglob("*.py"))
 
 
-def test_solve_knows_only_itself_and_arrays():
+def test_solve_knows_only_itself_arrays_and_threads():
     for path in files("solve"):
         for name in internal(path):
-            assert name == "fairpca.arrays" or name.startswith("fairpca.solve"), (path.name, name)
+            leaf = name in ("fairpca.arrays", "fairpca.threads")
+            assert leaf or name.startswith("fairpca.solve"), (path.name, name)
+    for name in ("arrays.py", "threads.py"):
+        assert not internal(SOURCE / name)
 
 
 def test_moments_know_no_engine():
-    names = "moments moments_file windows scatter blocks column_scatter groups labels"
+    names = "moments moments_file windows scatter blocks column_scatter groups labels threads"
     for name in (f"{stem}.py" for stem in names.split()):
         assert not imports(SOURCE / name) & {"dask", "pyspark", "pyarrow", "pandas", "polars"}
         assert not any(i.startswith("fairpca.solve") for i in internal(SOURCE / name))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -19,18 +20,24 @@ from scipy.linalg.blas import dsymv
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.solve.low_rank import LOW, factor, leading_of_factor
-from fairpca.threads import available_threads, in_threads
+from fairpca.threads import available_threads, blas_alone, in_threads
 
-# Measured crossovers (2 cores, OpenBLAS). Full decompositions, which give the second derivative
-# for nothing, win up to FULL_BELOW columns, and for any number with r over n / FULL_SHARE: a
-# partial one then takes as long as a full one, and the subspace of several is as wide as the
-# matrix. From KRYLOV_FROM columns on, and with r under n / KRYLOV_SHARE, a Krylov method wins over
-# LAPACK's partial decomposition if the spectrum decays: it then needs about 2 r + 100 products. A
-# flat spectrum shows by needing more, and is left to LAPACK.
-FULL_BELOW = 700
+# Measured crossovers (2 cores, OpenBLAS, four kinds of spectra). Full decompositions, which give
+# the second derivative for nothing, win where the subspace of several partial ones would be wide
+# against the matrix: with r over n / FULL_SHARE, and over n^2 / FULL_SQUARE in smaller matrices,
+# whose every product with the subspace still costs its call (twice that with three or more
+# groups, where kinks take many evaluations, cheap only inside a subspace). From KRYLOV_FROM
+# columns on, and with r under n / KRYLOV_SHARE, a Krylov method wins over LAPACK's partial
+# decomposition if the spectrum decays: it then needs about 2 r + 100 products. A flat spectrum
+# shows by needing more, and is left to LAPACK.
+FULL_SQUARE = 5000
 FULL_SHARE = 6
 KRYLOV_SHARE = 10
-KRYLOV_FROM = 600
+KRYLOV_FROM = 300
+# Up to this many columns, or components found by products, SciPy's threads and NumPy's lose more
+# by getting into each other's way than they gain.
+_ONE_THREAD_TO = 1200
+_FEW_COLUMNS = 32
 # Matrices with so many entries in all are decomposed in one call.
 _TOGETHER = 200_000
 # Up to this many entries times columns (about a millisecond) one thread decomposes them all.
@@ -121,8 +128,9 @@ class DenseOracle(ProductOracle):
 
     def decomposes_in_full(self, r: int) -> bool:
         """Whether a problem of rank `r` is best solved with all pairs of every matrix."""
-        few = self.n_features <= FULL_BELOW or r * FULL_SHARE > self.n_features
-        return self.method != "krylov" and few
+        n = self.n_features
+        square = FULL_SQUARE if self.n_groups < 3 else FULL_SQUARE // 2
+        return self.method != "krylov" and (r * square > n * n or r * FULL_SHARE > n)
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""
@@ -142,14 +150,17 @@ class DenseOracle(ProductOracle):
         """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
         matrix = self.combine(weights)
-        if self._answers > -2 and _prefers_krylov(self.n_features, r, self.method):
-            found = _by_krylov(matrix, r, self.method, start, rough)
+        n = self.n_features
+        if self._answers > -2 and _prefers_krylov(n, r, self.method):
+            with _threads(n if r > _FEW_COLUMNS else 0):
+                found = _by_krylov(matrix, r, self.method, start, rough)
             if found is not None:
                 self._answers += 1
                 return found
             # One matrix of low rank says nothing about the others.
             self._answers -= 1
-        return _by_lapack(matrix, r, rough)
+        with _threads(n):
+            return _by_lapack(matrix, r, rough)
 
     def own(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself."""
@@ -198,6 +209,11 @@ def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:
     if _prefers_krylov(len(matrix), r, "auto"):
         found = _by_krylov(np.ascontiguousarray(matrix), r, "auto")
     return _by_lapack(matrix, r) if found is None else found
+
+
+def _threads(n: int) -> AbstractContextManager[Any]:
+    """Return the context for SciPy's decomposition of a matrix of n columns."""
+    return blas_alone() if n <= _ONE_THREAD_TO else nullcontext()
 
 
 def _prefers_krylov(n: int, r: int, method: str) -> bool:

@@ -82,12 +82,14 @@ def _solve_in_subspace(
         space.widen(pairs.vectors[:, :r])
     history: list[dict[str, float]] = []
     slopes: list[tuple[float, float]] = []
+    t: float | None = None
     while True:
         inner = NewtonSearch(space.problem())
         ends = problem.own and tuple(
             EigenPairs(pairs.values, space.basis.T @ pairs.vectors[:, :r]) for pairs in own
         )
-        found, _ = inner.run(ends, max_iter=max_iter)
+        found, _ = inner.run(ends, max_iter=max_iter, first=t)
+        t = found.t
         best = replace(found, basis=space.basis @ found.basis, bound=bound, proof=proof)
         if problem.certificate(bound, best.value).gap <= tol:
             return _finished(problem, best, slopes, max_iter), "gap closed", history
