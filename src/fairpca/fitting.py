@@ -83,8 +83,7 @@ class Ranks:
 
     def own_sums(self, r: int) -> FloatArray:
         """Return the variance each group's own PCA of rank `r` keeps (scaled)."""
-        values: FloatArray = np.array([pairs.values for pairs in self.own(r)])
-        return values.sum(axis=1)
+        return np.asarray(np.sum([pairs.values for pairs in self.own(r)], axis=1))
 
     def problem(self, r: int) -> Problem:
         """Return the problem of rank `r`."""

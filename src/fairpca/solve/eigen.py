@@ -30,10 +30,10 @@ from fairpca.threads import available_threads, blas_alone, in_threads
 # columns on, and with r under n / KRYLOV_SHARE, a Krylov method wins over LAPACK's partial
 # decomposition if the spectrum decays: it then needs about 2 r + 100 products. A flat spectrum
 # shows by needing more, and is left to LAPACK.
-FULL_SQUARE = 5000
+FULL_SQUARE = 4000
 FULL_SHARE = 6
 KRYLOV_SHARE = 10
-KRYLOV_FROM = 300
+KRYLOV_FROM = 240
 # Up to this many columns, or components found by products, SciPy's threads and NumPy's lose more
 # by getting into each other's way than they gain.
 _ONE_THREAD_TO = 1200
