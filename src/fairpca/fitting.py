@@ -16,8 +16,9 @@ from fairpca.checks import check_rank
 from fairpca.criteria import common_unit, group_scales, rank_offsets
 from fairpca.population import Population
 from fairpca.solve.dispatch import solve_problem
-from fairpca.solve.eigen import EigenPairs, Oracle
+from fairpca.solve.eigen import DenseOracle, EigenPairs, Oracle
 from fairpca.solve.problem import Problem, own_pairs
+from fairpca.solve.rank_path import RankPath
 from fairpca.solve.solution import Solution
 
 
@@ -68,6 +69,7 @@ class Ranks:
         self.oracle: Oracle = population.oracle(self.scales, method)
         self._own: tuple[EigenPairs, ...] = ()
         self._ask_for = max_components or 0
+        self._path: RankPath | None = None
 
     @property
     def n_features(self) -> int:
@@ -94,17 +96,34 @@ class Ranks:
 
     def solve(self, r: int, start: FloatArray | None = None) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one."""
-        before = self.oracle.n_eigen
+        problem, settings = self.problem(r), self.settings
+        max_iter = settings.max_iter + self.oracle.n_eigen
+        path = self._shared()
+        if path is not None:
+            return self.wrap(
+                path.solve(problem, tol=settings.tol, max_iter=max_iter, start=start), r
+            )
         solution = solve_problem(
-            self.problem(r),
-            solver=self.settings.solver,
-            tol=self.settings.tol,
-            max_iter=self.settings.max_iter + before,
-            random_state=self.settings.random_state,
+            problem,
+            solver=settings.solver,
+            tol=settings.tol,
+            max_iter=max_iter,
+            random_state=settings.random_state,
             start=start,
-            max_extra_components=self.settings.max_extra_components,
+            max_extra_components=settings.max_extra_components,
         )
         return self.wrap(solution, r)
+
+    def _shared(self) -> RankPath | None:
+        """Return what solves all ranks of two large groups; None where each is solved alone."""
+        oracle = self.oracle
+        if not self._ask_for or not isinstance(oracle, DenseOracle) or oracle.n_groups != 2:
+            return None
+        if self.settings.solver == "paper" or oracle.decomposes_in_full(self._ask_for):
+            return None
+        if self._path is None:
+            self._path = RankPath(oracle, self.own(self._ask_for))
+        return self._path
 
     def wrap(self, solution: Solution, r: int) -> Fit:
         """Add what every group keeps and loses, in unscaled variance."""

@@ -23,7 +23,12 @@ class Compression(ImagedBasis):
 
     def problem(self) -> Problem:
         """Return the problem inside the subspace; any basis of it is one of the large problem."""
-        oracle = DenseOracle(self._compressed)
-        # Rounding is that of the whole problem, however small the compression is.
-        oracle.scale = self.large.oracle.scale
-        return Problem(oracle, self.large.offsets, self.large.n_components)
+        return restricted(self.large, self)
+
+
+def restricted(large: Problem, space: ImagedBasis) -> Problem:
+    """Return a large problem inside the span of a basis."""
+    oracle = DenseOracle(space.compressed)
+    # Rounding is that of the whole problem, however small the compression is.
+    oracle.scale = large.oracle.scale
+    return Problem(oracle, large.offsets, large.n_components)

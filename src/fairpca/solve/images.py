@@ -16,6 +16,8 @@ from fairpca.arrays import FloatArray, expand, symmetric
 class ImagedBasis:
     """The basis Q, the compressions Q.T S_i Q and, where asked for, the images S_i Q.
 
+    `basis` has shape (n, q), `compressed` has shape (k, q, q).
+
     Parameters
     ----------
     products : callable
@@ -37,7 +39,7 @@ class ImagedBasis:
         self.n_features = n_features
         self.basis: FloatArray = np.empty((n_features, 0))
         self._images: FloatArray = np.empty((n_matrices, n_features, 0))
-        self._compressed: FloatArray = np.empty((n_matrices, 0, 0))
+        self.compressed: FloatArray = np.empty((n_matrices, 0, 0))
 
     @property
     def width(self) -> int:
@@ -53,7 +55,7 @@ class ImagedBasis:
         images = self._products(fresh)
         corner = symmetric(fresh.T @ images)
         side = self.basis.T @ images
-        self._compressed = np.block([[self._compressed, side], [np.swapaxes(side, 1, 2), corner]])
+        self.compressed = np.block([[self.compressed, side], [np.swapaxes(side, 1, 2), corner]])
         if self._keep_images:
             self._images = np.concatenate([self._images, images], axis=2)
         self.basis = wider

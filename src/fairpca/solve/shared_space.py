@@ -115,7 +115,7 @@ class SharedSpace(ImagedBasis):
     def ritz(self, mixture: Mixture, r: int) -> Ritz:
         """Return up to `r` Ritz pairs of a mixture, without a pass."""
         shifted = mixture.between @ self.basis
-        matrix = np.einsum("c,cpq->pq", mixture.weights, self._compressed) + shifted.T @ shifted
+        matrix = np.einsum("c,cpq->pq", mixture.weights, self.compressed) + shifted.T @ shifted
         values, rotation = np.linalg.eigh(symmetric(matrix))
         values, rotation = values[::-1][:r], rotation[:, ::-1][:, :r]
         image = mixture.between.T @ (shifted @ rotation)
@@ -151,4 +151,4 @@ class SharedSpace(ImagedBasis):
         turn = expand(np.empty((self.width, 0)), self.basis.T @ keep)
         self.basis = orthonormal(self.basis @ turn)
         self._images = self._images @ turn
-        self._compressed = symmetric(turn.T @ self._compressed @ turn)
+        self.compressed = symmetric(turn.T @ self.compressed @ turn)
