@@ -1,4 +1,4 @@
-"""``python -m benchmarks [ratios|solvers|scaling|memory|streaming|engines] [--quick]``."""
+"""``python -m benchmarks [ratios|solvers|choices|ranks|scaling|memory|streaming|engines]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
         "what",
         nargs="?",
         default="ratios",
-        choices=["ratios", "solvers", "scaling", "memory", "streaming", "engines"],
+        choices="ratios solvers choices ranks scaling memory streaming engines".split(),
     )
     parser.add_argument("--quick", action="store_true", help="small tables only")
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/results"))
@@ -25,7 +25,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
     arguments = parser.parse_args()
-    from benchmarks import memory, ratios, scaling, streaming
+    from benchmarks import choices, memory, ratios, scaling, streaming
 
     print(ratios.header() + "\n")
     if arguments.what == "scaling":
@@ -47,8 +47,16 @@ def main() -> None:
 
         print(engines.run(arguments.rows or 10_000_000))
         return
-    rows = ratios.run(arguments.quick) if arguments.what == "ratios" else ratios.compare_solvers()
+    tables = {
+        "ratios": lambda: ratios.run(arguments.quick),
+        "solvers": ratios.compare_solvers,
+        "choices": choices.run,
+        "ranks": choices.ranks,
+    }
+    rows = tables[arguments.what]()
     print(ratios.show(rows))
+    if arguments.what == "choices":
+        print(choices.summary(rows))
     arguments.folder.mkdir(parents=True, exist_ok=True)
     (arguments.folder / f"{arguments.what}.json").write_text(json.dumps(rows, indent=1))
 

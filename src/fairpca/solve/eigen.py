@@ -28,12 +28,12 @@ from fairpca.threads import available_threads, blas_alone, in_threads
 # whose every product with the subspace still costs its call (twice that with three or more
 # groups, where kinks take many evaluations, cheap only inside a subspace). From KRYLOV_FROM
 # columns on, and with r under n / KRYLOV_SHARE, a Krylov method wins over LAPACK's partial
-# decomposition if the spectrum decays: it then needs about 2 r + 100 products. A flat spectrum
-# shows by needing more, and is left to LAPACK.
+# decomposition unless the spectrum is flat, which shows by the products it needs: LAPACK takes as
+# long as about n / 2 of them, and is asked then.
 FULL_SQUARE = 4000
 FULL_SHARE = 6
 KRYLOV_SHARE = 10
-KRYLOV_FROM = 240
+KRYLOV_FROM = 300
 # Up to this many columns, or components found by products, SciPy's threads and NumPy's lose more
 # by getting into each other's way than they gain.
 _ONE_THREAD_TO = 1200
@@ -230,14 +230,13 @@ def _by_krylov(
     rough: bool = False,
 ) -> EigenPairs | None:
     """Return leading pairs, or None where that takes longer than LAPACK or fails."""
-    # Asked for by name, it may take as long as it likes.
-    most = None if method == "krylov" else int(2.2 * r) + 120
+    # Asked for by name, it may take as long as it likes; otherwise about as long as LAPACK.
+    n = len(matrix)
+    most = None if method == "krylov" else max(int(2.2 * r) + 120, int(0.45 * n))
     try:
         # Rough ones to rounding too: that costs a tenth more, and without it the rounding of the
         # matrices would show in the ninth digit of the answer.
-        return krylov_pairs(
-            _product_with(matrix), len(matrix), r, start, search=not rough, most=most
-        )
+        return krylov_pairs(_product_with(matrix), n, r, start, search=not rough, most=most)
     except scipy.sparse.linalg.ArpackError:
         return None
 

@@ -1,0 +1,103 @@
+"""``solver="auto"`` against every driver it could have chosen, and the path of all ranks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import bank, credit, crop_shape, faces
+from benchmarks.race import race, say
+from fairpca import FairPCA, GroupMoments, component_path
+
+SHAPES = [(n, k) for n in (64, 128, 256, 512, 900) for k in (2, 4)]
+RANKS = (4, 8, 16, 32)
+SPECTRA = ("exponential", "power", "flat", "few directions")
+SOLVERS = ("auto", "dense", "krylov")
+
+
+def moments_like(n: int, k: int, spectrum: str, seed: int = 0, m: int = 10_000) -> GroupMoments:
+    """Return moments of k groups whose spectra differ, in a random basis."""
+    rng = np.random.default_rng(seed)
+    scale = {
+        "exponential": np.exp(-np.arange(n) / (n / 6)),
+        "power": 1 / np.arange(1, n + 1) ** 0.75,
+        "flat": 1 + 0.5 * rng.random(n),
+        "few directions": np.exp(-np.arange(n) / 8) + 1e-3,
+    }[spectrum]
+    X = rng.normal(size=(m, n)) * scale
+    groups = rng.integers(0, k, size=m)
+    for g in range(k):
+        X[groups == g] *= 1 + 0.5 * rng.random(n)
+    return GroupMoments.from_array(X @ np.linalg.qr(rng.normal(size=(n, n)))[0].T, groups)
+
+
+def run() -> list[dict[str, Any]]:
+    """Solve every problem of the grid with every solver a user can name."""
+    rows = []
+    for n, k in SHAPES:
+        for spectrum in SPECTRA:
+            say(f"{n} columns, {k} groups, {spectrum} ...")
+            moments = moments_like(n, k, spectrum)
+            for r in RANKS:
+                best = race(
+                    {
+                        solver: partial(FairPCA(r, solver=solver).fit_moments, moments)
+                        for solver in SOLVERS
+                    },
+                    seconds=1,
+                    most=6,
+                )
+                fastest = min(best.values())
+                rows.append(
+                    {
+                        "case": f"{n} x {k} {spectrum} r={r}",
+                        **{solver: best[solver] for solver in SOLVERS},
+                        "auto / best": best["auto"] / fastest,
+                    }
+                )
+    return rows
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """Return how far from the best choice the automatic one is."""
+    ratios = np.array([row["auto / best"] for row in rows])
+    within = np.mean(ratios <= 1.3)
+    return (
+        f"auto within 30 % of the best choice in {within:.0%} of {len(ratios)} problems, "
+        f"worst {ratios.max():.2f}, median {np.median(ratios):.2f}"
+    )
+
+
+def ranks() -> list[dict[str, Any]]:
+    """Time all ranks up to R against R alone, counting the rows included."""
+    rows = []
+    for name, load, most in (
+        ("bank", bank, 15),
+        ("credit", credit, 15),
+        ("crop shape", crop_shape, 60),
+        ("faces", faces, 20),
+        ("faces", faces, 50),
+    ):
+        X, groups = load()
+        say(f"ranks of {name} up to {most} ...")
+        moments = GroupMoments.from_array(X, groups)
+        best = race(
+            {
+                "counting": lambda X=X, g=groups: GroupMoments.from_array(X, g),
+                "largest": lambda m=moments, r=most: FairPCA(r).fit_moments(m),
+                "all": lambda m=moments, r=most: component_path(m, r),
+            },
+            seconds=10,
+            most=10,
+        )
+        alone = best["counting"] + best["largest"]
+        rows.append(
+            {
+                "case": f"{name} R={most}",
+                **{f"{part} s": seconds for part, seconds in best.items()},
+                "all / largest, with counting": (best["counting"] + best["all"]) / alone,
+            }
+        )
+    return rows
