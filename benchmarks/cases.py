@@ -75,7 +75,7 @@ def text_like(seed: int = 0) -> tuple[Any, Any]:
 
 
 def several(name: str, k: int) -> tuple[Any, Any]:
-    """Four or eight groups: credit by education (and sex), faces by sex and race."""
+    """Four or eight groups: credit by education (and sex), faces by sex and race, as text."""
     if name == "credit":
         sensitive = "education" if k == 4 else ["sex", "education"]
         bunch = datasets.fetch_credit_default(sensitive=sensitive)
@@ -91,6 +91,11 @@ def several(name: str, k: int) -> tuple[Any, Any]:
             race[np.char.startswith(labels[:, column], text)] = text
         labels = np.stack([labels[:, 0], race], axis=1)
     return np.asarray(bunch.data, dtype=float), labels
+
+
+def coded(X: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the same groups as integers, one column."""
+    return X, np.unique(labels, axis=0, return_inverse=True)[1].ravel()
 
 
 def cases(quick: bool = False) -> list[Any]:
@@ -111,6 +116,8 @@ def cases(quick: bool = False) -> list[Any]:
         tables("credit", credit, (5, 10, 15), (1.5,) * 3, (1.5,) * 3),
         tables("credit, 4 groups", lambda: several("credit", 4), (10,), (2.0,), (None,)),
         tables("credit, 8 groups", lambda: several("credit", 8), (10,), (2.0,), (None,)),
+        tables("credit, 4 numbers", lambda: coded(*several("credit", 4)), (10,), (2.0,), (None,)),
+        tables("credit, 8 numbers", lambda: coded(*several("credit", 8)), (10,), (2.0,), (None,)),
     ]
     if quick:
         return small

@@ -7,7 +7,6 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -50,7 +49,7 @@ def in_threads(tasks: Sequence[Callable[[], _Result]], n_threads: int) -> list[_
             for _ in queue:
                 pass
 
-    with blas_alone():
+    with blas_alone:
         offers = [_Offer(work) for _ in range(min(n_threads, len(tasks)) - 1)]
         for offer in offers:
             _offers().put(offer)
@@ -107,22 +106,49 @@ def _offers() -> queue.SimpleQueue[_Offer]:
     return offers
 
 
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork; a child makes its own.
-    os.register_at_fork(after_in_child=_offers.cache_clear)
+class _Alone:
+    """A context for several threads at once: whoever limits BLAS also lifts the limit again.
 
-
-def blas_alone() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS uses no threads of its own.
-
-    NumPy and SciPy each bring theirs, which spin for milliseconds after every call and take the
-    cores from the other's: a solve of 512 columns by partial decompositions took twice as long.
+    The limit is the process's. Were each to restore what it found, one that entered second and
+    left last would leave the limit behind.
     """
-    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limited
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._depth = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._owner is None:
+                self._owner = threading.get_ident()
+                self._limiter = _blas().limit(limits=1, user_api="blas")
+            self._depth += self._owner == threading.get_ident()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            if self._owner != threading.get_ident():
+                return
+            self._depth -= 1
+            if not self._depth:
+                self._limiter.restore_original_limits()
+                self._owner = None
+
+
+# In this context BLAS uses no threads of its own. NumPy and SciPy each bring theirs, which spin
+# for milliseconds after every call and take the cores from the other's: a solve of 512 columns by
+# partial decompositions took twice as long.
+blas_alone = _Alone()
 
 
 @functools.cache
 def _blas() -> ThreadpoolController:
     # Looking for the libraries takes longer than a small fit; they do not change.
     return ThreadpoolController()
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork; a child makes its own, and nobody else is in the context.
+    os.register_at_fork(after_in_child=_offers.cache_clear)
+    os.register_at_fork(after_in_child=blas_alone.__init__)  # type: ignore[misc]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairpca import FairPCA, GroupMoments
-from fairpca.threads import available_threads
+from fairpca.threads import available_threads, blas_alone
 
 
 def people(seed):
@@ -106,3 +106,33 @@ def test_tall_rows_by_several_threads_give_the_same_bits(monkeypatch):
         monkeypatch.setattr("fairpca.blocks.available_threads", lambda n=threads: n)
         found.append(GroupMoments.from_array(X, labels).scatter)
     np.testing.assert_array_equal(*found)
+
+
+def test_overlapping_fits_leave_blas_its_threads():
+    """One enters while the other is inside, and leaves last."""
+    import threadpoolctl
+
+    def threads():
+        return [
+            p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"
+        ]
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = threads()
+        first, second = threading.Event(), threading.Event()
+
+        def other():
+            with blas_alone:
+                first.set()
+                second.wait(10)
+
+        helper = threading.Thread(target=other)
+        with blas_alone:
+            helper.start()
+            assert first.wait(10)
+            with blas_alone:
+                pass
+            assert set(threads()) == {1}
+        second.set()
+        helper.join()
+        assert threads() == before

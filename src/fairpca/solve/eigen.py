@@ -213,7 +213,7 @@ def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:
 
 def _threads(n: int) -> AbstractContextManager[Any]:
     """Return the context for SciPy's decomposition of a matrix of n columns."""
-    return blas_alone() if n <= _ONE_THREAD_TO else nullcontext()
+    return blas_alone if n <= _ONE_THREAD_TO else nullcontext()
 
 
 def _prefers_krylov(n: int, r: int, method: str) -> bool:
