@@ -17,8 +17,8 @@ _TABLE_SPAN = 1 << 16
 _FEW_LABELS = 12
 # Rows in which labels are looked for first.
 _SAMPLE_ROWS = 128
-# Rows of text compared at a time.
-_COMPARED_ROWS = 2048
+# Bytes of text compared at a time.
+_COMPARED_BYTES = 250_000
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
@@ -123,17 +123,25 @@ def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | Non
 
 def _code_rows(array: AnyArray, known: AnyArray) -> tuple[IntArray, IntArray]:
     """Return the label of every row by its position, and the rows that have another label."""
-    letters, table = _units(array, 1), _units(known, 1)
-    codes: IntArray | None = None
-    for column, before, after in _telling_bytes(table):
-        lookup = np.zeros(256 * len(known), dtype=np.int64)
+    words, table = _units(array, 8), _units(known, 8)
+    if len(known) == 2:
+        word = int(np.argmax(table[0] != table[1]))
+        codes = (words[:, word] == table[1, word]).astype(np.int64)
+    else:
+        codes = _code_by_bytes(_units(array, 1), _units(known, 1))
+    # A row that is none of the labels was coded as one of them all the same.
+    return codes, _differing(words, table, codes)
+
+
+def _code_by_bytes(letters: AnyArray, table: AnyArray) -> IntArray:
+    """Return which row of `table` every row of `letters` is, if it is one of them."""
+    codes = np.zeros(len(letters), dtype=np.int64)
+    for i, (column, before, after) in enumerate(_telling_bytes(table)):
+        lookup = np.zeros(256 * len(table), dtype=np.int64)
         lookup[256 * before + table[:, column]] = after
-        bytes_here = np.ascontiguousarray(letters[:, column])
-        codes = lookup.take(bytes_here if codes is None else (codes << 8) + bytes_here)
-    if codes is None:
-        codes = np.zeros(len(array), dtype=np.int64)
-    # A row with bytes that no label has was coded as some label all the same.
-    return codes, _differing(_units(array, 8), _units(known, 8), codes)
+        here = np.ascontiguousarray(letters[:, column])
+        codes = lookup.take((codes << 8) + here if i else here)
+    return codes
 
 
 def _telling_bytes(table: AnyArray) -> list[tuple[int, IntArray, IntArray]]:
@@ -157,10 +165,11 @@ def _telling_bytes(table: AnyArray) -> list[tuple[int, IntArray, IntArray]]:
 
 def _differing(rows: AnyArray, table: AnyArray, codes: IntArray) -> IntArray:
     """Return the rows that are not ``table[codes]``, compared in the cache."""
-    expected = np.empty((min(len(rows), _COMPARED_ROWS), rows.shape[1]), dtype=rows.dtype)
+    step = max(_COMPARED_BYTES // table[0].nbytes, 1)
+    expected = np.empty((min(len(rows), step), rows.shape[1]), dtype=rows.dtype)
     found = []
-    for start in range(0, len(rows), _COMPARED_ROWS):
-        part = rows[start : start + _COMPARED_ROWS]
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
         other = expected[: len(part)]
         # mode="clip" writes straight into its target; the codes are in range.
         table.take(codes[start : start + len(part)], axis=0, out=other, mode="clip")
