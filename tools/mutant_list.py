@@ -54,8 +54,8 @@ MUTANTS = (
     Mutant(
         "centring is left out after squaring",
         "scatter.py",
-        "product -= np.outer(m[i, 0] * means[i], means[i])",
-        "product -= 0 * np.outer(m[i, 0] * means[i], means[i])",
+        "found.scatter[cell] -= (found.weight[cell] *",
+        "found.scatter[cell] -= 0 * (found.weight[cell] *",
         MOMENTS,
     ),
     Mutant(
@@ -199,6 +199,13 @@ MUTANTS = (
         "return EigenPairs(values + residual, vectors)",
         "return EigenPairs(values, vectors)",
         "tests/test_eigen.py",
+    ),
+    Mutant(
+        "a bound in a shared space is not lowered by the residuals",
+        "solve/shared_space.py",
+        "return EigenPairs(self.raised(r), self.vectors[:, :r])",
+        "return EigenPairs(self.values[:r], self.vectors[:, :r])",
+        "tests/test_rank_path.py",
     ),
     Mutant(
         "eigenvectors in the other order",
