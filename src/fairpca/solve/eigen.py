@@ -40,8 +40,10 @@ _ONE_THREAD_TO = 1200
 _FEW_COLUMNS = 32
 # Matrices with so many entries in all are decomposed in one call.
 _TOGETHER = 200_000
-# Up to this many entries times columns (about a millisecond) one thread decomposes them all.
+# Up to this many operations (about a millisecond) one thread decomposes them all.
 _ALONE = 200_000
+# Past this many columns BLAS uses more cores than there are groups, if there are so many.
+_SPREAD_TO = 200
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,12 @@ class DenseOracle(ProductOracle):
         if not self.decomposes_in_full(r):
             return tuple(self._own(i, r) for i in range(self.n_groups))
         self.n_eigen += self.n_groups
-        threads = available_threads() if self.covariances.size * self.n_features > _ALONE else 1
+        k, n, threads = self.n_groups, self.n_features, available_threads()
+        if k * n**3 <= _ALONE or (n > _SPREAD_TO and k < threads):
+            threads = 1
         # As few calls as there are threads, unless that much should not be in memory at once.
-        each = -(-self.n_groups // threads) if self.covariances.size <= _TOGETHER else 1
-        starts = range(0, self.n_groups, each)
+        each = -(-k // threads) if k * n * n <= _TOGETHER else 1
+        starts = range(0, k, each)
         parts = [functools.partial(_heads, self.covariances[i : i + each], r) for i in starts]
         return tuple(pairs for part in in_threads(parts, threads) for pairs in part)
 
