@@ -68,8 +68,12 @@ CONTAINERS = {
 }
 
 
+# Before version 3 pandas itself takes "" and "\\0" for one category.
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=2)
+
+
 @pytest.mark.parametrize("container", CONTAINERS)
-@given(st.lists(st.one_of(st.none(), st.text(max_size=2)), min_size=1, max_size=30))
+@given(st.lists(st.one_of(st.none(), TEXTS), min_size=1, max_size=30))
 def test_a_column_of_any_library_is_coded_as_a_list(container, labels):
     expected = Groups.from_labels(labels, unlabelled="ignore")
     found = Groups.from_labels(CONTAINERS[container](labels), unlabelled="ignore")
@@ -77,7 +81,7 @@ def test_a_column_of_any_library_is_coded_as_a_list(container, labels):
     assert found.codes.tolist() == expected.codes.tolist()
 
 
-@given(st.lists(st.one_of(st.integers(-3, 3), st.booleans(), st.text(max_size=1)), min_size=1))
+@given(st.lists(st.one_of(st.integers(-3, 3), st.booleans(), TEXTS), min_size=1))
 def test_mixed_objects_in_pandas_are_coded_as_a_list(labels):
     expected = Groups.from_labels(labels)
     found = Groups.from_labels(pd.Series(labels, dtype=object))
