@@ -74,6 +74,30 @@ def text_like(seed: int = 0) -> tuple[Any, Any]:
     return X, rng.choice(["a", "b"], size=m, p=[0.3, 0.7])
 
 
+SPECTRA = ("exponential", "power", "flat", "few directions")
+
+
+def rows_like(
+    m: int, n: int, k: int, spectrum: str = "exponential", seed: int = 0
+) -> tuple[Any, Any]:
+    """Rows with one of `SPECTRA`, which differs between k groups."""
+    rng = np.random.default_rng(seed)
+    scale = {
+        "exponential": np.exp(-np.arange(n) / (n / 6)),
+        "power": 1 / np.arange(1, n + 1) ** 0.75,
+        "flat": 1 + 0.5 * rng.random(n),
+        "few directions": np.exp(-np.arange(n) / 8) + 1e-3,
+    }[spectrum]
+    X = rng.normal(size=(m, n))
+    X *= scale
+    groups = rng.integers(0, k, size=m)
+    factors = 1 + 0.5 * rng.random((k, n))
+    # A part at a time: the rows may be half the memory.
+    for start in range(0, m, 10_000):
+        X[start : start + 10_000] *= factors[groups[start : start + 10_000]]
+    return X, groups
+
+
 def several(name: str, k: int) -> tuple[Any, Any]:
     """Four or eight groups: credit by education (and sex), faces by sex and race, as text."""
     if name == "credit":

@@ -7,30 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import bank, credit, crop_shape, faces
+from benchmarks.cases import SPECTRA, bank, credit, crop_shape, faces, rows_like
 from benchmarks.race import race, say
 from fairpca import FairPCA, GroupMoments, component_path
 
 SHAPES = [(n, k) for n in (64, 128, 256, 512, 900) for k in (2, 4)]
 RANKS = (4, 8, 16, 32)
-SPECTRA = ("exponential", "power", "flat", "few directions")
 SOLVERS = ("auto", "dense", "krylov")
 
 
-def moments_like(n: int, k: int, spectrum: str, seed: int = 0, m: int = 10_000) -> GroupMoments:
+def moments_like(n: int, k: int, spectrum: str) -> GroupMoments:
     """Return moments of k groups whose spectra differ, in a random basis."""
-    rng = np.random.default_rng(seed)
-    scale = {
-        "exponential": np.exp(-np.arange(n) / (n / 6)),
-        "power": 1 / np.arange(1, n + 1) ** 0.75,
-        "flat": 1 + 0.5 * rng.random(n),
-        "few directions": np.exp(-np.arange(n) / 8) + 1e-3,
-    }[spectrum]
-    X = rng.normal(size=(m, n)) * scale
-    groups = rng.integers(0, k, size=m)
-    for g in range(k):
-        X[groups == g] *= 1 + 0.5 * rng.random(n)
-    return GroupMoments.from_array(X @ np.linalg.qr(rng.normal(size=(n, n)))[0].T, groups)
+    X, groups = rows_like(10_000, n, k, spectrum)
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(n, n)))[0]
+    return GroupMoments.from_array(X @ turn.T, groups)
 
 
 def run() -> list[dict[str, Any]]:

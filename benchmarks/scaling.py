@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
+from benchmarks.cases import rows_like
 from benchmarks.race import race, say
 from fairpca import FairPCA, GroupMoments
 
@@ -22,18 +23,6 @@ SWEEPS = {
 }
 # Position in (m, n, r, k) of what each sweep changes.
 AXIS = dict(zip(SWEEPS, (0, 0, 1, 2, 3), strict=True))
-
-
-def rows_like(m: int, n: int, k: int, seed: int = 0) -> tuple[Any, Any]:
-    """Return rows with a decaying spectrum that differs between groups."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, n))
-    X *= np.exp(-np.arange(n) / (n / 6))
-    groups = rng.integers(0, k, size=m)
-    factors = 1 + 0.5 * rng.random((k, n))
-    for start in range(0, m, 10_000):
-        X[start : start + 10_000] *= factors[groups[start : start + 10_000]]
-    return X, groups
 
 
 def run(folder: Path) -> Path:

@@ -68,7 +68,7 @@ CONTAINERS = {
 }
 
 
-# Before version 3 pandas itself takes "" and "\\0" for one category.
+# Before version 3 pandas itself takes "" and a NUL for one category.
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=2)
 
 

@@ -22,7 +22,8 @@ import numpy as np
 
 from fairpca.arrays import FloatArray
 from fairpca.checks import check_choice
-from fairpca.solve.eigen import DenseOracle, Oracle
+from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.oracle import Oracle
 from fairpca.solve.problem import Problem, own_pairs
 
 CRITERIA = ("loss", "error", "variance", "relative", "share")

@@ -16,7 +16,8 @@ from fairpca.checks import check_rank
 from fairpca.criteria import common_unit, group_scales, rank_offsets
 from fairpca.population import Population
 from fairpca.solve.dispatch import solve_problem
-from fairpca.solve.eigen import DenseOracle, EigenPairs, Oracle
+from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.oracle import EigenPairs, Oracle
 from fairpca.solve.problem import Problem, own_pairs
 from fairpca.solve.rank_path import RankPath
 from fairpca.solve.solution import Solution

@@ -17,7 +17,8 @@ from fairpca.arrays import FloatArray, IntArray, is_sparse, symmetric
 from fairpca.checks import check_square
 from fairpca.groups import Groups
 from fairpca.labels import Label
-from fairpca.solve.eigen import EigenPairs, ProductOracle, full_pairs, krylov_pairs
+from fairpca.solve.eigen import full_pairs, krylov_pairs
+from fairpca.solve.oracle import EigenPairs, ProductOracle
 
 
 @dataclass(frozen=True)

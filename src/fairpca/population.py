@@ -22,7 +22,8 @@ from fairpca.groups import Groups
 from fairpca.labels import Label
 from fairpca.moments import GroupMoments, memberships
 from fairpca.operators import GroupOperators, OperatorOracle, wants_operators
-from fairpca.solve.eigen import DenseOracle, Oracle
+from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.oracle import Oracle
 from fairpca.solve.shared_space import SharedSpace
 from fairpca.streamed import StreamedCells, StreamedOracle
 

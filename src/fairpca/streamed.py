@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpca.arrays import FloatArray
 from fairpca.operators import Cells, MixtureOracle
-from fairpca.solve.eigen import EigenPairs
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.shared_space import Mixture, SharedSpace
 from fairpca.solve.solution import rounding_level
 

@@ -35,18 +35,18 @@ def in_threads(tasks: Sequence[Callable[[], _Result]], n_threads: int) -> list[_
     if min(n_threads, len(tasks)) <= 1:
         return [task() for task in tasks]
     results: list[Any] = [None] * len(tasks)
-    queue = iter(range(len(tasks)))
+    waiting = iter(range(len(tasks)))
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
-            for j in queue:
+            for j in waiting:
                 results[j] = tasks[j]()
         except BaseException as failure:
             failures.append(failure)
         finally:
             # After a failure or an interrupt nobody starts another task.
-            for _ in queue:
+            for _ in waiting:
                 pass
 
     with blas_alone:

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import joblib
 import numpy as np
 import pytest
+import threadpoolctl
 
 from fairpca import FairPCA, GroupMoments
 from fairpca.threads import available_threads, blas_alone
@@ -110,7 +111,6 @@ def test_tall_rows_by_several_threads_give_the_same_bits(monkeypatch):
 
 def test_overlapping_fits_leave_blas_its_threads():
     """One enters while the other is inside, and leaves last."""
-    import threadpoolctl
 
     def threads():
         return [

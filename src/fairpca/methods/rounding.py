@@ -8,7 +8,8 @@ import scipy.optimize
 from fairpca.arrays import FloatArray, symmetric
 from fairpca.methods.base import Found, matrices
 from fairpca.methods.relaxation import Relaxed, relaxed_losses
-from fairpca.solve.eigen import EigenPairs, full_pairs
+from fairpca.solve.eigen import full_pairs
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 
 # Eigenvalues of a projector nearer than this to 0 or 1 count as 0 or 1.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.images import ImagedBasis
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 
 
@@ -32,3 +33,11 @@ def restricted(large: Problem, space: ImagedBasis) -> Problem:
     # Rounding is that of the whole problem, however small the compression is.
     oracle.scale = large.oracle.scale
     return Problem(oracle, large.offsets, large.n_components)
+
+
+def own_inside(large: Problem, space: ImagedBasis) -> tuple[EigenPairs, ...] | None:
+    """Return the groups' own pairs, where they are known, in coordinates of the basis."""
+    return large.own and tuple(
+        EigenPairs(pairs.values, space.basis.T @ pairs.vectors[:, : large.n_components])
+        for pairs in large.own
+    )

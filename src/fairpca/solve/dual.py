@@ -16,7 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.solve.eigen import DenseOracle, EigenPairs
+from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 
 _TINY = float(np.finfo(float).tiny)

@@ -1,8 +1,6 @@
-"""The leading-subspace oracle: every eigen-decomposition of the package happens here.
+"""The oracle of explicit matrices: every eigen-decomposition of the package happens here.
 
-A solver never sees the matrices S_i themselves. It asks the oracle for the leading eigenpairs of a
-weighted sum, for the compression of all S_i to a small basis, or for the variance a basis keeps.
-Any class that answers those three questions can stand in for `DenseOracle`.
+Full, partial by LAPACK, or by a Krylov method from products alone; chosen by measured crossovers.
 """
 
 from __future__ import annotations
@@ -10,8 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -20,6 +17,7 @@ from scipy.linalg.blas import dsymv
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.solve.low_rank import LOW, factor, leading_of_factor
+from fairpca.solve.oracle import EigenPairs, ProductOracle
 from fairpca.threads import available_threads, blas_alone, in_threads
 
 # Measured crossovers (2 cores, OpenBLAS, four kinds of spectra). Full decompositions, which give
@@ -44,60 +42,6 @@ _TOGETHER = 200_000
 _ALONE = 200_000
 # Past this many columns BLAS uses more cores than there are groups, if there are so many.
 _SPREAD_TO = 200
-
-
-@dataclass(frozen=True)
-class EigenPairs:
-    """Eigenvalues in decreasing order and the matching orthonormal columns."""
-
-    values: FloatArray
-    vectors: FloatArray
-
-    def head(self, r: int) -> EigenPairs:
-        """Return the `r` leading pairs."""
-        return EigenPairs(self.values[:r], self.vectors[:, :r])
-
-
-class Oracle(Protocol):
-    """What a solver may ask about the matrices S_1 ... S_k."""
-
-    n_groups: int
-    n_features: int
-    scale: float
-    n_eigen: int
-
-    def leading(
-        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
-    ) -> EigenPairs:
-        """Return the `r` leading eigenpairs of ``sum_i weights[i] S_i``.
-
-        Rough ones are cheaper and good for their directions only: no bound may rest on them.
-        """
-
-    def apply(self, columns: FloatArray) -> FloatArray:
-        """Return ``S_i @ columns`` for every group, shape (k, n, q)."""
-
-    def project(self, basis: FloatArray) -> FloatArray:
-        """Return ``basis.T @ S_i @ basis`` for every group, shape (k, q, q)."""
-
-    def kept(self, basis: FloatArray) -> FloatArray:
-        """Return ``Tr(basis.T @ S_i @ basis)`` for every group, shape (k,)."""
-
-
-class ProductOracle:
-    """What follows from products with the matrices alone."""
-
-    def apply(self, columns: FloatArray) -> FloatArray:
-        """Return ``S_i @ columns`` for every group."""
-        raise NotImplementedError
-
-    def project(self, basis: FloatArray) -> FloatArray:
-        """Return the compression of every matrix to `basis`."""
-        return symmetric(basis.T @ self.apply(basis))
-
-    def kept(self, basis: FloatArray) -> FloatArray:
-        """Return the trace of every compression to `basis`."""
-        return np.asarray(np.einsum("nr,knr->k", basis, self.apply(basis)))
 
 
 class DenseOracle(ProductOracle):
@@ -152,17 +96,14 @@ class DenseOracle(ProductOracle):
         """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
         matrix = self.combine(weights)
-        n = self.n_features
-        if self._answers > -2 and _prefers_krylov(n, r, self.method):
-            with _threads(n if r > _FEW_COLUMNS else 0):
-                found = _by_krylov(matrix, r, self.method, start, rough)
+        if self._answers > -2 and _prefers_krylov(self.n_features, r, self.method):
+            found = _by_krylov(matrix, r, self.method, start, rough)
             if found is not None:
                 self._answers += 1
                 return found
             # One matrix of low rank says nothing about the others.
             self._answers -= 1
-        with _threads(n):
-            return _by_lapack(matrix, r, rough)
+        return _by_lapack(matrix, r, rough)
 
     def own(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself."""
@@ -240,7 +181,8 @@ def _by_krylov(
     try:
         # Rough ones to rounding too: that costs a tenth more, and without it the rounding of the
         # matrices would show in the ninth digit of the answer.
-        return krylov_pairs(_product_with(matrix), n, r, start, search=not rough, most=most)
+        with _threads(n if r > _FEW_COLUMNS else 0):
+            return krylov_pairs(_product_with(matrix), n, r, start, search=not rough, most=most)
     except scipy.sparse.linalg.ArpackError:
         return None
 
@@ -250,12 +192,13 @@ def _by_lapack(matrix: FloatArray, r: int, rough: bool = False) -> EigenPairs:
     n = len(matrix)
     if n <= 2 * FULL_SHARE or r * FULL_SHARE > n:
         return full_pairs(matrix).head(r)
-    values, vectors = scipy.linalg.eigh(
-        matrix.astype(np.float32) if rough else matrix,
-        subset_by_index=(n - r, n - 1),
-        driver="evr",
-        check_finite=False,
-    )
+    with _threads(n):
+        values, vectors = scipy.linalg.eigh(
+            matrix.astype(np.float32) if rough else matrix,
+            subset_by_index=(n - r, n - 1),
+            driver="evr",
+            check_finite=False,
+        )
     return EigenPairs(values[::-1].astype(float), vectors[:, ::-1].astype(float))
 
 

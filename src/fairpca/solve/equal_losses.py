@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairpca.arrays import FloatArray, symmetric
-from fairpca.solve.eigen import DenseOracle, EigenPairs, full_pairs
+from fairpca.solve.eigen import DenseOracle, full_pairs
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.recovery import geodesic_candidate, swap_candidates
 

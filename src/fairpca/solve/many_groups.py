@@ -22,9 +22,10 @@ from fairpca.solve.attain import Attained, attain
 from fairpca.solve.barrier import Barrier
 from fairpca.solve.compression import Compression
 from fairpca.solve.dual import BudgetSpent, Cluster, Dual, DualPoint, occupy
-from fairpca.solve.eigen import DenseOracle, EigenPairs
+from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.global_search import raise_bound
 from fairpca.solve.newton import ascend, starting_point
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.polish import binding, guesses, polish
 from fairpca.solve.problem import Problem
 from fairpca.solve.refine import descend

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from fairpca.arrays import FloatArray, symmetric
-from fairpca.solve.eigen import EigenPairs
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.solution import Solution
 

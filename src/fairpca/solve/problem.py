@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpca.arrays import FloatArray, orthonormal
-from fairpca.solve.eigen import DenseOracle, EigenPairs, Oracle
+from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.oracle import EigenPairs, Oracle
 from fairpca.solve.solution import Certificate, Solution, rounding_level
 
 

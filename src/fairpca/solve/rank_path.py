@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.solve.compression import restricted
-from fairpca.solve.eigen import DenseOracle, EigenPairs
+from fairpca.solve.compression import own_inside, restricted
+from fairpca.solve.eigen import DenseOracle
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.shared_space import Mixture, SharedSpace
 from fairpca.solve.solution import Solution
@@ -46,7 +47,9 @@ class RankPath:
     ) -> Solution:
         """Solve one rank; arguments as in `solve_two_groups`."""
         while True:
-            reduced = replace(restricted(problem, self._space), own=self._own_inside(problem))
+            reduced = replace(
+                restricted(problem, self._space), own=own_inside(problem, self._space)
+            )
             found = solve_two_groups(reduced, tol=tol, max_iter=max_iter, start=start)
             start = found.weights
             solution = problem.solution(
@@ -61,11 +64,6 @@ class RankPath:
                 return solution
             if not self._space.widen(self.oracle.leading(start, self._width).vectors):
                 return solution
-
-    def _own_inside(self, problem: Problem) -> tuple[EigenPairs, ...] | None:
-        return problem.own and tuple(
-            EigenPairs(pairs.values, self._space.basis.T @ pairs.vectors) for pairs in problem.own
-        )
 
     def _leading(self, weights: FloatArray, r: int) -> EigenPairs:
         mixture = Mixture(weights, np.zeros((0, self.oracle.n_features)))

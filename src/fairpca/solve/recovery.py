@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fairpca.arrays import FloatArray, orthonormal, symmetric
-from fairpca.solve.eigen import EigenPairs
+from fairpca.solve.oracle import EigenPairs
 
 # Cluster widths tried by the swap, relative to the problem's scale. A tie is never known exactly,
 # and a wrong guess costs nothing: the candidate then simply has the larger worst loss.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpca.arrays import FloatArray, expand, orthonormal, symmetric
-from fairpca.solve.eigen import EigenPairs
 from fairpca.solve.images import ImagedBasis
+from fairpca.solve.oracle import EigenPairs
 
 
 @dataclass(frozen=True)

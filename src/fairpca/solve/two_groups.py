@@ -17,9 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.solve.compression import Compression
-from fairpca.solve.eigen import DenseOracle, EigenPairs
+from fairpca.solve.compression import Compression, own_inside
+from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.equal_losses import Best, NewtonSearch
+from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.solution import Solution
 
@@ -85,10 +86,7 @@ def _solve_in_subspace(
     t: float | None = None
     while True:
         inner = NewtonSearch(space.problem())
-        ends = problem.own and tuple(
-            EigenPairs(pairs.values, space.basis.T @ pairs.vectors[:, :r]) for pairs in own
-        )
-        found, _ = inner.run(ends, max_iter=max_iter, first=t)
+        found, _ = inner.run(own_inside(problem, space), max_iter=max_iter, first=t)
         t = found.t
         best = replace(found, basis=space.basis @ found.basis, bound=bound, proof=proof)
         if problem.certificate(bound, best.value).gap <= tol:
