@@ -72,6 +72,9 @@ def _draw(lines: list[list[Any]], path: Path) -> Path:
             ax.loglog(x, [line[column] for line in mine], style, color=color, label=label)
         ax.set_xticks(x, [f"{value:,}" for value in x], fontsize=7)
         ax.minorticks_off()
+        # Whole decades: a curve within one would look steep, and have no number beside it.
+        times = np.log10([line[column] for line in mine for column in (5, 6, 7)])
+        ax.set_ylim(10 ** np.floor(times.min()), 10 ** np.ceil(times.max()))
         ax.set_xlabel(sweep)
         ax.grid(alpha=0.3)
         if not position:
