@@ -54,8 +54,8 @@ MUTANTS = (
     Mutant(
         "centring is left out after squaring",
         "scatter.py",
-        "found.scatter[cell] -= (found.weight[cell] *",
-        "found.scatter[cell] -= 0 * (found.weight[cell] *",
+        "scatter[part] -= weighted",
+        "scatter[part] -= 0 * weighted",
         MOMENTS,
     ),
     Mutant(

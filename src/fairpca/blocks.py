@@ -7,8 +7,9 @@ are cut does not depend on the number of threads, so neither does a single bit o
 from __future__ import annotations
 
 import functools
+import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ _Result = TypeVar("_Result")
 _BLOCK_ENTRIES = 3_000_000
 # Pieces of a set that may be worked on at the same time; each holds one matrix of results.
 _STRANDS = 16
+_MOST_ROWS = 4096
+_ONES = np.ones(_MOST_ROWS)
 # Below this many entries a second thread costs more than it saves.
 _THREADS_FROM_ENTRIES = 200_000
 # Up to this many columns, single-threaded products on every core beat one product on all cores
@@ -43,7 +46,7 @@ class Moments:
 
 def block_rows(n_features: int) -> int:
     """Rows per block for this many features."""
-    return min(max(_BLOCK_ENTRIES // max(n_features, 1), 256), 4096)
+    return min(max(_BLOCK_ENTRIES // max(n_features, 1), 256), _MOST_ROWS)
 
 
 def length(picks: RowSet) -> int:
@@ -53,12 +56,8 @@ def length(picks: RowSet) -> int:
 
 def squares(rows: FloatArray, sets: Sequence[RowSet]) -> list[tuple[FloatArray, FloatArray]]:
     """Return the sums and the products ``x.T @ x`` of each set of plain float64 rows."""
-    n = rows.shape[1]
-    found = _by_strands(rows, sets, _square, whole_slices=n > _OWN_THREADS_TO)
-    return [
-        (functools.reduce(np.add, sums), functools.reduce(np.add, products))
-        for sums, products in (zip(*parts, strict=True) for parts in found)
-    ]
+    found = _by_strands(rows, sets, _square, whole_slices=rows.shape[1] > _OWN_THREADS_TO)
+    return [functools.reduce(_both_added, parts) for parts in found]
 
 
 def centred_moments(
@@ -66,8 +65,8 @@ def centred_moments(
 ) -> list[Moments]:
     """Return the moments of each set: every block is copied, centred on its own mean, squared."""
 
-    def work(rows: Any, blocks: list[RowSet], buffers: _Buffers) -> Moments:
-        return _centre_and_square(rows, blocks, buffers, sample_weight)
+    def work(blocks: list[RowSet], buffers: _Buffers) -> Moments:
+        return _centre_and_square(blocks, buffers, sample_weight)
 
     return [functools.reduce(_merged, parts) for parts in _by_strands(rows, sets, work)]
 
@@ -75,52 +74,66 @@ def centred_moments(
 class _Buffers(threading.local):
     """One block of float64 rows a thread, for as long as one call: fresh memory is slow."""
 
-    def __init__(self, n_rows: int, n_features: int) -> None:
-        self.shape = (n_rows, n_features)
-        self.block: FloatArray | None = None
+    def __init__(self, rows: Any, n_rows: int) -> None:
+        self.rows = rows
+        self.shape = (n_rows, rows.shape[1])
+        self.plain = is_plain(rows) and rows.flags.c_contiguous
+        self._block: FloatArray | None = None
 
-    def filled(self, rows: Any, part: RowSet) -> FloatArray:
+    def filled(self, part: RowSet) -> FloatArray:
         """Return a copy of some rows, dense or sparse, of any numeric dtype."""
-        if self.block is None:
-            self.block = np.empty(self.shape)
-        block = self.block[: length(part)]
-        plain = isinstance(rows, np.ndarray) and rows.dtype == float and rows.flags.c_contiguous
-        if isinstance(part, np.ndarray) and plain:
+        if self._block is None:
+            self._block = np.empty(self.shape)
+        block = self._block[: length(part)]
+        if self.plain and not isinstance(part, slice):
             # mode="clip" lets take write straight into the block; the indices are in range. From
             # columns it would copy everything first.
-            np.take(rows, part, axis=0, out=block, mode="clip")
+            self.rows.take(part, axis=0, out=block, mode="clip")
         else:
-            block[...] = rows[part].toarray() if is_sparse(rows) else rows[part]
+            rows = self.rows[part]
+            block[...] = rows.toarray() if is_sparse(rows) else rows
         return block
+
+
+def is_plain(rows: Any) -> bool:
+    """Whether BLAS can read the rows as they are."""
+    return (
+        isinstance(rows, np.ndarray)
+        and rows.dtype == np.float64
+        and (rows.flags.c_contiguous or rows.flags.f_contiguous)
+    )
 
 
 def _by_strands(
     rows: Any,
     sets: Sequence[RowSet],
-    work: Callable[[Any, list[RowSet], _Buffers], _Result],
+    work: Callable[[list[RowSet], _Buffers], _Result],
     *,
     whole_slices: bool = False,
 ) -> list[list[_Result]]:
     """Return what `work` makes of every strand, set by set, in order."""
     n, step = rows.shape[1], block_rows(rows.shape[1])
-    alone = n > _OWN_THREADS_TO or sum(map(length, sets)) * n < _THREADS_FROM_ENTRIES
+    sizes = [length(picks) for picks in sets]
+    alone = n > _OWN_THREADS_TO or sum(sizes) * n < _THREADS_FROM_ENTRIES
     strands = []
-    for i, picks in enumerate(sets):
+    for i, (picks, size) in enumerate(zip(sets, sizes, strict=True)):
         whole = whole_slices and isinstance(picks, slice)
-        blocks = list(_cut(picks, max(length(picks), 1) if whole else step))
+        blocks = _cut(picks, max(size, 1) if whole else step)
         # Of large matrices one at a time is in memory, and BLAS adds every block into it.
         each = max(len(blocks) if alone else -(-len(blocks) // _STRANDS), 1)
-        strands += [(i, blocks[j : j + each]) for j in range(0, len(blocks), each)]
-    # The longest first, so that threads end together. Of one set only the last can be shorter, so
-    # its strands stay in order.
-    strands.sort(key=lambda strand: -sum(map(length, strand[1])))
-    buffers = _Buffers(min(step, max(map(length, sets), default=0)), n)
+        # The longest first, so that threads end together; those of one set stay in order.
+        strands += [
+            (max(j * step - size, -each * step), i, blocks[j : j + each])
+            for j in range(0, len(blocks), each)
+        ]
+    strands.sort(key=operator.itemgetter(0))
+    buffers = _Buffers(rows, min(step, max(sizes, default=0)))
     results = in_threads(
-        [functools.partial(work, rows, blocks, buffers) for _, blocks in strands],
+        [functools.partial(work, blocks, buffers) for _, _, blocks in strands],
         1 if alone else available_threads(),
     )
     found: list[list[_Result]] = [[] for _ in sets]
-    for (i, _), result in zip(strands, results, strict=True):
+    for (_, i, _), result in zip(strands, results, strict=True):
         found[i].append(result)
     return found
 
@@ -129,32 +142,32 @@ def _by_strands(
 _SILENT = np.errstate(invalid="ignore", over="ignore")
 
 
-@_SILENT
-def _square(
-    rows: FloatArray, blocks: list[RowSet], buffers: _Buffers
-) -> tuple[FloatArray, FloatArray]:
-    n = rows.shape[1]
-    sums, total = np.zeros(n), None
+def _square(blocks: list[RowSet], buffers: _Buffers) -> tuple[FloatArray, FloatArray]:
+    sums: FloatArray | None = None
+    total: FloatArray | None = None
     for part in blocks:
-        block = rows[part] if isinstance(part, slice) else buffers.filled(rows, part)
+        block = buffers.rows[part] if isinstance(part, slice) else buffers.filled(part)
         if not block.flags.forc:
             # Part of every column; np.dot would copy it twice and not see one matrix squared.
             block = block.copy(order="F")
-        sums += _column_sums(block)
+        of_block = _column_sums(block)
+        sums = of_block if sums is None else _added(sums, of_block)
         total = _add_product(total, block, last=part is blocks[-1])
-    return sums, np.zeros((n, n)) if total is None else total
+    assert sums is not None
+    assert total is not None
+    return sums, total
 
 
 @_SILENT
 def _centre_and_square(
-    rows: Any, blocks: list[RowSet], buffers: _Buffers, sample_weight: FloatArray | None
+    blocks: list[RowSet], buffers: _Buffers, sample_weight: FloatArray | None
 ) -> Moments:
-    n = rows.shape[1]
+    n = buffers.shape[1]
     total: FloatArray | None = None
     between: list[FloatArray] = []
     mean, weight = np.zeros(n), 0.0
     for part in blocks:
-        block = buffers.filled(rows, part)
+        block = buffers.filled(part)
         w = None if sample_weight is None else sample_weight[part]
         block_weight, block_mean = _centre(block, w)
         total = _add_product(total, block, last=part is blocks[-1])
@@ -171,22 +184,32 @@ def _centre_and_square(
     return Moments(weight, mean, total)
 
 
+def _both_added(
+    one: tuple[FloatArray, FloatArray], other: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    return _added(one[0], other[0]), _added(one[1], other[1])
+
+
+@_SILENT
+def _added(total: FloatArray, part: FloatArray) -> FloatArray:
+    """Add `total` into `part`."""
+    return np.add(total, part, out=part)
+
+
 def _column_sums(block: FloatArray) -> FloatArray:
     if block.shape[1] > _OWN_THREADS_TO:
         # Here BLAS uses its threads, and those of NumPy's would wait in a loop beside SciPy's.
         return np.asarray(np.einsum("ij->j", block))
     # np.dot lets other threads run; matmul and numpy's reductions do not, and those reductions
     # are slow for few columns besides.
-    return np.asarray(np.dot(np.ones(len(block)), block))
+    return np.asarray(np.dot(_ONES[: len(block)], block))
 
 
 def _add_product(total: FloatArray | None, block: FloatArray, *, last: bool) -> FloatArray:
     """Return ``total + block.T @ block``; only the last call need leave it symmetric."""
     if block.shape[1] <= _OWN_THREADS_TO or (total is None and last):
         product: FloatArray = np.dot(block.T, block)
-        if total is not None:
-            product += total
-        return product
+        return product if total is None else _added(total, product)
     # One large matrix: let BLAS add into it, one triangle only.
     start = np.zeros((block.shape[1],) * 2, order="F") if total is None else total
     total = dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1)
@@ -217,14 +240,12 @@ def _merged(one: Moments, other: Moments) -> Moments:
     return Moments(weight, one.mean + shift * share, scatter)
 
 
-def _cut(picks: RowSet, step: int) -> Iterator[Any]:
+def _cut(picks: RowSet, step: int) -> list[RowSet]:
     """Cut rows into parts of at most `step`."""
     if isinstance(picks, slice):
-        for start in range(picks.start, picks.stop, step):
-            yield slice(start, min(start + step, picks.stop))
-    else:
-        for start in range(0, len(picks), step):
-            yield picks[start : start + step]
+        starts = range(picks.start, picks.stop, step)
+        return [slice(start, min(start + step, picks.stop)) for start in starts]
+    return [picks[start : start + step] for start in range(0, len(picks), step)]
 
 
 def _centre(block: FloatArray, weight: AnyArray | None) -> tuple[float, FloatArray]:

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray
-from fairpca.blocks import RowSet, centred_moments, length, squares
+from fairpca.blocks import RowSet, centred_moments, is_plain, length, squares
 
 # Squared mean over variance up to which centring may follow the squaring: less than two digits.
 SAFE_OFFSET = 50.0
 # Rows looked at before deciding whether to try.
 SAMPLE_ROWS = 128
+# Entries of scatter centred in one go.
+_AT_ONCE = 100_000
 # A difference keeps its digits while it is at least this share of what it is taken from.
 _SAFE_SHARE = 1 / 64
 
@@ -56,7 +58,7 @@ def group_scatter(
     sets = _RowSets(codes, count)
     found = Scatter(count, np.zeros(n_cells), np.zeros((n_cells, n)), np.zeros((n_cells, n, n)))
     left = sets.cells
-    if sets and sample_weight is None and _is_plain(rows) and _looks_safe(rows):
+    if sets and sample_weight is None and is_plain(rows) and _looks_safe(rows):
         left = _squared_first(rows, sets, found)
     moments = centred_moments(rows, [sets[cell] for cell in left], sample_weight) if left else []
     for cell, of_cell in zip(left, moments, strict=True):
@@ -75,7 +77,7 @@ class _RowSets(Mapping[int, RowSet]):
     def __init__(self, codes: IntArray, count: IntArray) -> None:
         self.count = count
         self.cells: list[int] = np.flatnonzero(count).tolist()
-        edges = np.r_[0, np.cumsum(count)].tolist()
+        edges = [0, *np.cumsum(count).tolist()]
         self._consecutive = len(self.cells) == 1 or bool(np.all(codes[1:] >= codes[:-1]))
         self._found: dict[int, RowSet] = {}
         # Short keys compare fast and are sorted by radix.
@@ -110,14 +112,6 @@ class _RowSets(Mapping[int, RowSet]):
         return largest if pays and not self._consecutive else None
 
 
-def _is_plain(rows: Any) -> bool:
-    return (
-        isinstance(rows, np.ndarray)
-        and rows.dtype == np.float64
-        and (rows.flags.c_contiguous or rows.flags.f_contiguous)
-    )
-
-
 def _looks_safe(rows: FloatArray) -> bool:
     """Whether a sample of rows promises that squaring first will pass its check.
 
@@ -140,14 +134,17 @@ def _squared_first(rows: FloatArray, sets: _RowSets, found: Scatter) -> list[int
     for cell, picks, (sums, product) in zip(sets, asked, squares(rows, asked), strict=True):
         found.weight[cell], found.mean[cell] = length(picks), sums
         found.scatter[cell] = product
-    weight, mean = found.weight[sets.cells, None], found.mean
-    mean[sets.cells] /= weight
-    offset = mean[sets.cells] ** 2
-    variance = np.einsum("kii->ki", found.scatter)[sets.cells] / weight - offset
-    safe = np.all(offset <= SAFE_OFFSET * variance, axis=1)
-    for cell in sets:
-        found.scatter[cell] -= (found.weight[cell] * mean[cell])[:, None] * mean[cell]
-    left = [cell for cell, fine in zip(sets, safe.tolist(), strict=True) if not fine]
+    mean, scatter = found.mean, found.scatter
+    mean /= np.maximum(found.weight, 1.0)[:, None]
+    weighted = found.weight[:, None] * mean
+    # Few large matrices or many small ones at a time.
+    step = max(_AT_ONCE // rows.shape[1] ** 2, 1)
+    for start in range(0, len(scatter), step):
+        part = slice(start, start + step)
+        scatter[part] -= weighted[part, :, None] * mean[part, None, :]
+    # The diagonal is now the weight times the variance.
+    safe = np.all(weighted * mean <= SAFE_OFFSET * np.einsum("kii->ki", scatter), axis=1)
+    left = [cell for cell in sets if not safe[cell]]
     if largest is not None and (left or not _subtract(found, largest, sets.cells)):
         left = sorted({*left, largest})
     return left
