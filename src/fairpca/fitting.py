@@ -21,6 +21,7 @@ from fairpca.solve.oracle import EigenPairs, Oracle
 from fairpca.solve.problem import Problem, own_pairs
 from fairpca.solve.rank_path import RankPath
 from fairpca.solve.solution import Solution
+from fairpca.threads import blas_for
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,16 @@ class Ranks:
 
     def solve(self, r: int, start: FloatArray | None = None) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one."""
+        with blas_for(self.n_features, r):
+            return self.wrap(self._solution(r, start), r)
+
+    def _solution(self, r: int, start: FloatArray | None) -> Solution:
         problem, settings = self.problem(r), self.settings
         max_iter = settings.max_iter + self.oracle.n_eigen
         path = self._shared()
         if path is not None:
-            return self.wrap(
-                path.solve(problem, tol=settings.tol, max_iter=max_iter, start=start), r
-            )
-        solution = solve_problem(
+            return path.solve(problem, tol=settings.tol, max_iter=max_iter, start=start)
+        return solve_problem(
             problem,
             solver=settings.solver,
             tol=settings.tol,
@@ -113,7 +116,6 @@ class Ranks:
             start=start,
             max_extra_components=settings.max_extra_components,
         )
-        return self.wrap(solution, r)
 
     def _shared(self) -> RankPath | None:
         """Return what solves all ranks of two large groups; None where each is solved alone."""
@@ -199,7 +201,8 @@ def describe(population: Population, fit: Fit, *, keep_order: bool = False) -> d
     # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
     freedom = total.weight - 1 if total.weight > 1 else total.weight
     inflate = total.weight / freedom
-    components, variances = _oriented(population, fit.basis, keep_order)
+    with blas_for(*fit.basis.shape):
+        components, variances = _oriented(population, fit.basis, keep_order)
     variances = variances * inflate
     r, n = components.shape
     all_variance = total.trace * inflate

@@ -26,6 +26,7 @@ from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.oracle import Oracle
 from fairpca.solve.shared_space import SharedSpace
 from fairpca.streamed import StreamedCells, StreamedOracle
+from fairpca.threads import blas_for
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ class FromMoments:
 
     def __init__(self, moments: GroupMoments, group_by: str = "intersection") -> None:
         self.moments = moments
-        chosen, total = moments.grouped(group_by), moments.pooled()
+        with blas_for(moments.n_features, len(moments.labels)):
+            chosen, total = moments.grouped(group_by), moments.pooled()
         self.covariances = chosen.covariances
         weight = float(total.weight[0])
         self._total = total.scatter[0] / (weight or 1.0)

@@ -18,7 +18,7 @@ from scipy.linalg.blas import dsymv
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.solve.low_rank import LOW, factor, leading_of_factor
 from fairpca.solve.oracle import EigenPairs, ProductOracle
-from fairpca.threads import available_threads, blas_alone, in_threads
+from fairpca.threads import FEW_COLUMNS, available_threads, blas_alone, in_threads
 
 # Measured crossovers (2 cores, OpenBLAS, four kinds of spectra). Full decompositions, which give
 # the second derivative for nothing, win where the subspace of several partial ones would be wide
@@ -32,10 +32,9 @@ FULL_SQUARE = 4000
 FULL_SHARE = 6
 KRYLOV_SHARE = 10
 KRYLOV_FROM = 300
-# Up to this many columns, or components found by products, SciPy's threads and NumPy's lose more
-# by getting into each other's way than they gain.
+# Up to this many columns SciPy's threads and NumPy's lose more by getting into each other's way
+# than they gain.
 _ONE_THREAD_TO = 1200
-_FEW_COLUMNS = 32
 # Matrices with so many entries in all are decomposed in one call.
 _TOGETHER = 200_000
 # Up to this many operations (about a millisecond) one thread decomposes them all.
@@ -181,7 +180,7 @@ def _by_krylov(
     try:
         # Rough ones to rounding too: that costs a tenth more, and without it the rounding of the
         # matrices would show in the ninth digit of the answer.
-        with _threads(n if r > _FEW_COLUMNS else 0):
+        with _threads(n if r > FEW_COLUMNS else 0):
             return krylov_pairs(_product_with(matrix), n, r, start, search=not rough, most=most)
     except scipy.sparse.linalg.ArpackError:
         return None

@@ -26,9 +26,12 @@ from fairpca.solve.solution import Solution
 
 # Relative gaps at which a decomposition is worth its directions only, and at which it suffices.
 _WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
-# Up to this many components one more decomposition of a matrix hardly shows beside counting the
-# rows.
+# Up to this many components the subspace is found to rounding too, not only the value. A gap of
+# rounding leaves weights and subspace uncertain from the seventh digit on, and the same rows
+# counted in another order would show it. Once the last decomposition was this close to the weight
+# found with its eigenvectors, what is left is the product of two small errors.
 _FEW = 32
+_SETTLED = 1e-8
 
 
 def solve_two_groups(
@@ -81,6 +84,8 @@ def _solve_in_subspace(
     space = Compression(problem)
     for pairs in own:
         space.widen(pairs.vectors[:, :r])
+    # Behind products alone, the last digits of the subspace cost more than they are worth.
+    settles = isinstance(oracle, DenseOracle) and r <= _FEW
     history: list[dict[str, float]] = []
     slopes: list[tuple[float, float]] = []
     t: float | None = None
@@ -89,29 +94,29 @@ def _solve_in_subspace(
         found, _ = inner.run(own_inside(problem, space), max_iter=max_iter, first=t)
         t = found.t
         best = replace(found, basis=space.basis @ found.basis, bound=bound, proof=proof)
-        if problem.certificate(bound, best.value).gap <= tol:
-            return _finished(problem, best, slopes, max_iter), "gap closed", history
+        closed = problem.certificate(bound, best.value).gap <= tol
+        if closed and (not settles or abs(t - proof) <= _SETTLED):
+            return _with_weights(best, slopes), "gap closed", history
         if oracle.n_eigen >= max_iter:
-            return best, "max_iter reached", history
+            return best, "gap closed" if closed else "max_iter reached", history
         weights = np.array([best.t, 1 - best.t])
         # While the gap is wide a decomposition serves for its directions only.
         first = not history and space.width < oracle.n_features
         rough = first and problem.certificate(bound, best.value).gap > _WIDE_GAP
         pairs = oracle.leading(weights, r, start=best.basis, rough=rough)
-        if isinstance(oracle, DenseOracle):
-            # Behind products alone, even this costs more than the digits are worth.
-            slopes.append((best.t, _slope(problem, pairs)))
         if not rough:
             bound, proof = max((bound, proof), (problem.phi(weights, pairs), best.t))
         best = replace(best, bound=bound, proof=proof)
         history.append({"t": best.t, "value": best.value, "bound": bound, "width": space.width})
         gap = problem.certificate(bound, best.value).gap
-        if not rough and gap <= _NARROW_GAP:
+        if not settles and isinstance(oracle, DenseOracle):
+            slopes.append((best.t, _slope(problem, pairs)))
+        if not settles and not rough and gap <= _NARROW_GAP:
             # The answer lies between the basis found and the eigenvectors just computed: one more
             # solve in their span, much narrower than all that was seen, squares the error of both.
             best = _between(problem, best, pairs.vectors[:, :r])
             if problem.certificate(bound, best.value).gap <= tol:
-                return _finished(problem, best, slopes, max_iter), "gap closed", history
+                return _with_weights(best, slopes), "gap closed", history
         if not space.widen(pairs.vectors[:, :r]) and not rough:
             return best, "no new direction at working precision", history
 
@@ -129,37 +134,14 @@ def _between(problem: Problem, best: Best, columns: FloatArray) -> Best:
     )
 
 
-def _finished(
-    problem: Problem, best: Best, slopes: list[tuple[float, float]], max_iter: int
-) -> Best:
-    """Return the optimum with better weights than those of the last decomposition."""
-    if slopes and problem.n_components <= _FEW and problem.oracle.n_eigen < max_iter:
-        return _settled(problem, best, slopes[-1])
+def _with_weights(best: Best, slopes: list[tuple[float, float]]) -> Best:
+    """Return the optimum with weights closer to it than those of the last decomposition.
+
+    Where the slope vanishes, by a secant; they are no worse a proof of the bound.
+    """
     if len(slopes) < 2:
         return best
-    # Closer to the optimum than the weight of the bound, and no worse a proof of it.
     return replace(best, proof=_secant(slopes[-2], slopes[-1], best.proof))
-
-
-def _settled(problem: Problem, best: Best, last: tuple[float, float]) -> Best:
-    """Return the optimum with its subspace known to rounding, not only its value.
-
-    A gap of rounding leaves the weights and the subspace uncertain from the seventh digit on, and
-    the same rows counted in another order would show it. The slope does not flatten out like the
-    value: a secant or two on it, from the `last` weight and slope, ends where it vanishes.
-    """
-    t = best.t
-    for _ in range(3):
-        weights = np.array([t, 1 - t])
-        pairs = problem.oracle.leading(weights, problem.n_components, start=best.basis)
-        phi = problem.phi(weights, pairs)
-        if phi >= best.bound - problem.resolution:
-            best = replace(best, bound=phi, proof=t)
-        here = (t, _slope(problem, pairs))
-        if abs(here[1]) <= 16 * problem.resolution:
-            break
-        t, last = _secant(last, here, t), here
-    return _between(problem, best, pairs.vectors)
 
 
 def _slope(problem: Problem, pairs: EigenPairs) -> float:
