@@ -55,6 +55,29 @@ def test_coding_loses_nothing(labels):
     assert groups.counts.min() >= 1
 
 
+@given(
+    dtype=st.sampled_from(["i1", "u1", "i4", "i8", "u8"]),
+    low=st.integers(0, 3),
+    rows=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=30),
+    at=st.sampled_from(["lowest", "zero", "highest"]),
+)
+def test_columns_of_integers_are_crossed_as_they_are(dtype, low, rows, at):
+    limits = np.iinfo(dtype)
+    first = {"lowest": limits.min, "zero": 0, "highest": limits.max - 7}[at] + low
+    table = np.array([(first + a, limits.max - b) for a, b in rows], dtype=dtype)
+    groups = Groups.from_labels(table)
+    assert rebuilt(groups) == [tuple(row) for row in table.tolist()]
+    assert groups.counts.tolist() == np.bincount(groups.codes).tolist()
+    assert list(groups.labels) == sorted(set(groups.labels))
+
+
+def test_integers_are_not_the_callers_own():
+    labels = np.array([0, 1, 2, 1])
+    groups = Groups.from_labels(labels)
+    labels[:] = 0
+    assert groups.codes.tolist() == [0, 1, 2, 1]
+
+
 CONTAINERS = {
     "pandas object": lambda labels: pd.Series(labels, dtype=object),
     "pandas string": lambda labels: pd.Series(labels, dtype="string"),

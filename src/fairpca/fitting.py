@@ -242,4 +242,6 @@ def _oriented(
         return fix_signs(np.ascontiguousarray(rows)), np.diag(compressed).copy()
     rotated, variances = diagonalise(basis, compressed)
     lifted = population.lift(rotated)
-    return fix_signs(np.ascontiguousarray(orthonormal(lifted).T)), variances
+    if lifted is not rotated:
+        lifted = orthonormal(lifted)
+    return fix_signs(np.ascontiguousarray(lifted.T)), variances

@@ -17,6 +17,7 @@ import numpy as np
 from fairpca.arrays import AnyArray, IntArray
 from fairpca.checks import check_choice
 from fairpca.labels import (
+    Coded,
     Label,
     distinct_rows,
     factorize,
@@ -79,11 +80,13 @@ class Groups:
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
         few = _few_kinds(sensitive_features)
         if few is not None:
-            codes, kinds = few
-            _check_length(len(codes), n_rows)
+            coded, kinds = few
+            _check_length(len(coded.codes), n_rows)
             columns = [_code_column(name, values) for name, values in _columns(kinds)]
             crossed = cls._crossed(columns, None, group_by, unlabelled)
-            return crossed.with_codes(crossed.codes.take(codes))
+            if crossed.codes.tolist() == list(range(len(kinds))):
+                return crossed.with_codes(coded.codes, coded.counts)
+            return crossed.with_codes(crossed.codes.take(coded.codes))
         columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
         return cls._crossed(columns, n_rows, group_by, unlabelled)
 
@@ -107,33 +110,34 @@ class Groups:
         """
         check_choice("group_by", group_by, ("intersection", "marginal"))
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
-        coded = [_Column(name, *recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
+        coded = [_Column(name, recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
         return cls._crossed(coded, None, group_by, unlabelled)
 
     @classmethod
     def _crossed(
         cls, columns: list[_Column], n_rows: int | None, group_by: str, unlabelled: str
     ) -> Groups:
-        m = len(columns[0].codes)
+        m = len(columns[0].coded.codes)
         _check_lengths(columns, m, n_rows)
-        if unlabelled == "error" and any(column.codes.min(initial=0) < 0 for column in columns):
-            missing = np.any([column.codes < 0 for column in columns], axis=0)
+        if unlabelled == "error" and any(column.lacks_labels for column in columns):
+            missing = np.any([column.coded.codes < 0 for column in columns], axis=0)
             first = int(np.flatnonzero(missing)[0])
             raise ValueError(
                 f"sensitive_features has {int(missing.sum())} missing label(s), the first at row "
                 f"{first}; fill them in, or pass unlabelled='ignore' to keep those rows in the "
                 "mean and the pooled variance but out of the worst case."
             )
-        if len(columns) == 1:
-            codes, labels = columns[0].codes, columns[0].labels
-        else:
-            codes, labels = _cross(columns, keep_partial=group_by == "marginal")
+        coded = columns[0].coded
+        if len(columns) > 1:
+            coded = _cross(columns, keep_partial=group_by == "marginal")
         names = tuple(column.name for column in columns)
-        return cls(codes, labels, names, _count(codes, len(labels)))
+        counts = _count(coded.codes, len(coded.labels)) if coded.counts is None else coded.counts
+        return cls(coded.codes, coded.labels, names, counts)
 
-    def with_codes(self, codes: IntArray) -> Groups:
-        """Return the same labels for other rows."""
-        return Groups(codes, self.labels, self.names, _count(codes, len(self.labels)))
+    def with_codes(self, codes: IntArray, counts: IntArray | None = None) -> Groups:
+        """Return the same labels for other rows; `counts` where they are known."""
+        known = _count(codes, len(self.labels)) if counts is None else counts
+        return Groups(codes, self.labels, self.names, known)
 
     @property
     def n_groups(self) -> int:
@@ -144,8 +148,11 @@ class Groups:
 @dataclass(frozen=True)
 class _Column:
     name: str
-    codes: IntArray
-    labels: tuple[Label, ...]
+    coded: Coded
+
+    @property
+    def lacks_labels(self) -> bool:
+        return self.coded.counts is None and bool(self.coded.codes.min(initial=0) < 0)
 
 
 def _count(codes: IntArray, n_labels: int) -> IntArray:
@@ -153,10 +160,10 @@ def _count(codes: IntArray, n_labels: int) -> IntArray:
     return np.bincount(labelled, minlength=n_labels)
 
 
-def _few_kinds(sensitive_features: Any) -> tuple[IntArray, AnyArray] | None:
-    """Return codes and the distinct rows of an array of several columns of text, if few."""
+def _few_kinds(sensitive_features: Any) -> tuple[Coded, AnyArray] | None:
+    """Return codes and the distinct rows of an array of several columns, if they are few."""
     table = sensitive_features
-    if not isinstance(table, np.ndarray) or table.dtype.kind not in "US":
+    if not isinstance(table, np.ndarray) or table.dtype.kind not in "USiu":
         return None
     if table.ndim != 2 or table.shape[1] < 2 or not len(table):
         return None
@@ -229,17 +236,17 @@ def _code_column(name: str, values: Any) -> _Column:
         array = _as_array(values)
         if array.ndim != 1:
             raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
-        return _Column(name, *factorize(array))
-    codes, labels = _factorize_series(series)
+        return _Column(name, factorize(array))
+    coded = _factorize_series(series)
     declared = _declared_levels(series)
-    unused = [level for level in declared if level not in set(labels)]
+    unused = [level for level in declared if level not in set(coded.labels)]
     if unused:
         raise ValueError(
             f"sensitive_features column {name!r} declares the level(s) "
             f"{', '.join(map(repr, unused))} but no row has them; drop unused levels first "
             "(pandas: .cat.remove_unused_categories()), or check the selection of rows."
         )
-    return _Column(name, codes, labels)
+    return _Column(name, coded)
 
 
 def _declared_levels(series: Any) -> list[Any]:
@@ -252,7 +259,7 @@ def _declared_levels(series: Any) -> list[Any]:
     return []
 
 
-def _factorize_series(series: Any) -> tuple[IntArray, tuple[Label, ...]]:
+def _factorize_series(series: Any) -> Coded:
     if series.dtype.is_numeric() and not series.is_null().any():
         return factorize(np.asarray(series.to_numpy()))
     if series.implementation.is_pandas():
@@ -268,20 +275,21 @@ def _factorize_series(series: Any) -> tuple[IntArray, tuple[Label, ...]]:
     return factorize_objects(series.to_list())
 
 
-def _cross(columns: list[_Column], *, keep_partial: bool) -> tuple[IntArray, tuple[Label, ...]]:
+def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     """Code the combinations that occur; unlabelled where a label is missing."""
-    combined = columns[0].codes + 1
+    combined = columns[0].coded.codes + 1
     for column in columns[1:]:
-        combined *= len(column.labels) + 1
-        combined += column.codes
+        combined *= len(column.coded.labels) + 1
+        combined += column.coded.codes
         combined += 1
-    codes, present = factorize_integers(combined)
+    codes, numbers, counts = factorize_integers(combined)
     cells = []
-    for cell in present:
+    cell: Any
+    for cell in numbers:
         parts: list[Label] = []
         for column in reversed(columns):
-            cell, level = divmod(cell, len(column.labels) + 1)
-            parts.append(column.labels[level - 1] if level else None)
+            cell, level = divmod(cell, len(column.coded.labels) + 1)
+            parts.append(column.coded.labels[level - 1] if level else None)
         cells.append(tuple(reversed(parts)))
 
     def dropped(cell: tuple[Label, ...]) -> bool:
@@ -289,16 +297,19 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> tuple[IntArray, tup
         return all(gone) if keep_partial else any(gone)
 
     labels = sort_labels(cell for cell in cells if not dropped(cell))
+    if labels == cells:
+        return Coded(codes, tuple(labels), counts)
     rank = {label: i for i, label in enumerate(labels)}
     table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
-    return table.take(codes), tuple(labels)
+    return Coded(table.take(codes), tuple(labels))
 
 
 def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
     for column in columns:
-        if len(column.codes) != m:
+        rows = len(column.coded.codes)
+        if rows != m:
             raise ValueError(
-                f"sensitive_features column {column.name!r} has {len(column.codes)} rows and "
+                f"sensitive_features column {column.name!r} has {rows} rows and "
                 f"{columns[0].name!r} has {m}; give every column one label per row."
             )
     _check_length(m, n_rows)

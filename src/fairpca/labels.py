@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,17 @@ _FEW_LABELS = 12
 _SAMPLE_ROWS = 128
 # Bytes of text compared at a time.
 _COMPARED_BYTES = 250_000
+
+
+class Coded(NamedTuple):
+    """A column as codes: the position of every row's label, -1 where it is missing.
+
+    `counts` are the rows of every label, where they were counted on the way and none is missing.
+    """
+
+    codes: IntArray
+    labels: tuple[Label, ...]
+    counts: IntArray | None = None
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
@@ -38,63 +50,93 @@ def _sort_key(label: Label) -> tuple[Any, ...]:
     return (1, type(label).__name__, str(label))
 
 
-def factorize(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]]:
-    """Return codes (-1 where missing) and the sorted labels of a 1-D array."""
+def factorize(array: AnyArray) -> Coded:
+    """Return codes and the sorted labels of a 1-D array."""
     if array.dtype == object:
         return factorize_objects(array.tolist())
     if array.dtype.kind == "b":
-        codes, labels = factorize_integers(array.astype(np.int8))
-        return codes, tuple(bool(label) for label in labels)
+        coded = factorize_integers(array.astype(np.int8))
+        return coded._replace(labels=tuple(bool(label) for label in coded.labels))
     if array.dtype.kind in "iu":
         return factorize_integers(array)
     if array.dtype.kind in "US":
         if len(array) <= _SAMPLE_ROWS:
             return factorize_objects(array.tolist())
-        coded = _factorize_text(array)
-        if coded is not None:
-            return coded
+        text = _factorize_text(array)
+        if text is not None:
+            return text
     missing = np.isnan(array) if array.dtype.kind in "fc" else np.zeros(len(array), dtype=bool)
     if array.dtype.kind in "mM":
         missing = np.isnat(array)
     values, inverse = np.unique(array[~missing], return_inverse=True)
     codes = np.full(len(array), -1, dtype=np.int64)
     codes[~missing] = inverse
-    return codes, tuple(plain(value) for value in values)
+    return Coded(codes, tuple(plain(value) for value in values))
 
 
-def factorize_integers(array: AnyArray) -> tuple[IntArray, tuple[int, ...]]:
+def factorize_integers(array: AnyArray) -> Coded:
     """Return codes and the sorted values of an array of integers."""
     if not array.size:
-        return np.empty(0, dtype=np.int64), ()
+        return Coded(np.empty(0, dtype=np.int64), ())
     array = np.ascontiguousarray(array)
     low, high = int(array.min()), int(array.max())
     if high - low > _TABLE_SPAN:
         values, inverse = np.unique(array, return_inverse=True)
-        return inverse.astype(np.int64), tuple(int(value) for value in values)
-    # Widened first: 127 - (-128) does not fit into an int8.
-    wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
-    shifted = (wide - wide.dtype.type(low) if low else wide).astype(np.intp, copy=False)
-    present = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
+        return Coded(inverse.astype(np.int64), tuple(values.tolist()))
+    shifted = _shifted(array, low)
+    counts = np.bincount(shifted, minlength=high - low + 1)
+    if counts.all():
+        # A copy: the labels stay the caller's, to change as they please.
+        codes = shifted.copy() if shifted is array else shifted
+        return Coded(codes, tuple(range(low, high + 1)), counts)
+    present = np.flatnonzero(counts)
     table = np.zeros(high - low + 1, dtype=np.int64)
     table[present] = np.arange(len(present))
-    return table.take(shifted), tuple(int(value) + low for value in present)
+    labels = tuple(value + low for value in present.tolist())
+    return Coded(table.take(shifted), labels, counts[present])
 
 
-def distinct_rows(table: AnyArray) -> tuple[IntArray, AnyArray] | None:
-    """Return codes and the distinct rows of a table of text that has few of them.
+def _shifted(array: AnyArray, low: int) -> IntArray:
+    """Return the distance of every value from the lowest."""
+    # Widened first: 127 - (-128) does not fit into an int8. Of eight bytes, unsigned ones may be
+    # past the largest signed integer, but their distance is not.
+    wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
+    return (wide - wide.dtype.type(low) if low else wide).astype(np.int64, copy=False)
 
-    Crossing those few is cheaper than crossing all. None where there are more.
+
+def distinct_rows(table: AnyArray) -> tuple[Coded, AnyArray] | None:
+    """Return codes and the distinct rows of a table of text or integers that has few of them.
+
+    Crossing those few is cheaper than crossing all. None where there are more. The labels of the
+    codes mean nothing.
     """
+    if table.dtype.kind in "iu":
+        return _distinct_integers(table)
     order_and_kind, width = table.dtype.str[:2], int(table.dtype.str[2:])
     joined = np.ascontiguousarray(table).view(f"{order_and_kind}{width * table.shape[1]}")
     coded = _factorize_text(joined[:, 0])
     if coded is None:
         return None
-    codes, kinds = coded
-    return codes, np.array(kinds, dtype=joined.dtype).view(table.dtype).reshape(-1, table.shape[1])
+    kinds = np.array(coded.labels, dtype=joined.dtype)
+    return coded, kinds.view(table.dtype).reshape(-1, table.shape[1])
 
 
-def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | None:
+def _distinct_integers(table: AnyArray) -> tuple[Coded, AnyArray] | None:
+    columns = list(table.T)
+    lows = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    if math.prod(spans) > _TABLE_SPAN:
+        return None
+    cells = np.zeros(len(table), dtype=np.int64)
+    for column, low, span in zip(columns, lows, spans, strict=True):
+        cells *= span
+        cells += _shifted(column, low)
+    coded = factorize_integers(cells)
+    places = np.stack(np.unravel_index(np.array(coded.labels), spans), axis=1)
+    return coded, places.astype(table.dtype) + np.array(lows, dtype=table.dtype)
+
+
+def _factorize_text(array: AnyArray) -> Coded | None:
     """Code an array of strings by a few of their characters.
 
     For a handful of labels that beats sorting; None past that. Labels seen in a sample tell which
@@ -103,14 +145,14 @@ def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | Non
     """
     m = len(array)
     if not m:
-        return np.empty(0, dtype=np.int64), ()
+        return Coded(np.empty(0, dtype=np.int64), ())
     array = np.ascontiguousarray(array)
     known = sorted(set(array[:: max(m // _SAMPLE_ROWS, 1)].tolist()))
     if len(known) > _FEW_LABELS:
         return None
     codes, odd = _code_rows(array, np.array(known, dtype=array.dtype))
     if not len(odd):
-        return codes, tuple(known)
+        return Coded(codes, tuple(known))
     others = array[odd].tolist()
     labels = sorted({*known, *others})
     if len(labels) > _FEW_LABELS:
@@ -118,7 +160,7 @@ def _factorize_text(array: AnyArray) -> tuple[IntArray, tuple[Label, ...]] | Non
     rank = {label: i for i, label in enumerate(labels)}
     found = np.array([rank[label] for label in known]).take(codes)
     found[odd] = [rank[label] for label in others]
-    return found, tuple(labels)
+    return Coded(found, tuple(labels))
 
 
 def _code_rows(array: AnyArray, known: AnyArray) -> tuple[IntArray, IntArray]:
@@ -186,8 +228,8 @@ def _units(array: AnyArray, widest: int) -> AnyArray:
     return array.view(f"u{kind}").reshape(len(array), size // kind)
 
 
-def factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
-    """Return codes (-1 where missing) and the sorted labels of any hashable values."""
+def factorize_objects(values: list[Any]) -> Coded:
+    """Return codes and the sorted labels of any hashable values."""
     try:
         distinct = set(values)
     except TypeError:
@@ -201,20 +243,20 @@ def factorize_objects(values: list[Any]) -> tuple[IntArray, tuple[Label, ...]]:
     rank = {label: i for i, label in enumerate(labels)}
     table = {value: rank[found[value]] if value in found else -1 for value in distinct}
     codes = np.fromiter(map(table.__getitem__, values), dtype=np.int64, count=len(values))
-    return codes, tuple(labels)
+    return Coded(codes, tuple(labels))
 
 
-def recode(codes: IntArray, values: Sequence[Label]) -> tuple[IntArray, tuple[Label, ...]]:
+def recode(codes: IntArray, values: Sequence[Label]) -> Coded:
     """Return codes for labels that are sorted, distinct and all in use.
 
     `values` may repeat, be missing, or occur in no row; negative codes stay missing.
     """
     used = np.flatnonzero(np.bincount(codes + 1, minlength=len(values) + 1)[1:])
-    ranks, labels = factorize_objects([values[i] for i in used.tolist()])
+    ranks, labels, _ = factorize_objects([values[i] for i in used.tolist()])
     # The entry after the last serves the code -1.
     table = np.full(len(values) + 1, -1, dtype=np.int64)
     table[used] = ranks
-    return table.take(codes, mode="wrap"), labels
+    return Coded(table.take(codes, mode="wrap"), labels)
 
 
 def _is_hashable(value: Any) -> bool:

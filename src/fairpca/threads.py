@@ -162,7 +162,8 @@ def blas_for(n: int, r: int) -> AbstractContextManager[None]:
 @functools.cache
 def _blas() -> list[LibController]:
     # Looking for the libraries takes longer than a small fit; they do not change.
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    libraries: list[LibController] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries
 
 
 def _set_threads(limits: list[int]) -> None:

@@ -20,6 +20,7 @@ from fairpca.solve.rounding import exact_candidates
 _FEW_FEATURES = 10
 # Groups whose own basis is a start.
 _OWN_STARTS = 12
+_CLOSED = "gap closed"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,10 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     assert dual.best is not None
     assert dual.relaxed is not None
     problem, r, relaxed, weights = dual.problem, dual.r, dual.relaxed, dual.best.weights
+    if relaxed.cluster is dual.simple and dual.extra is None:
+        # Nothing tied: the losses of the leading eigenvectors are known, and mostly enough.
+        if problem.certificate(dual.bound, relaxed.value).gap <= dual.target:
+            return Attained(relaxed.point.pairs.vectors[:, :r], weights, True, _CLOSED)
 
     def worst(basis: FloatArray) -> float:
         return float(problem.losses(basis).max())
@@ -55,7 +60,7 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
 
     basis = min((point.pairs.vectors[:, :r] for point in (relaxed.point, dual.best)), key=worst)
     if gap(basis) <= dual.target:
-        return Attained(basis, weights, True, "gap closed")
+        return Attained(basis, weights, True, _CLOSED)
     exact = exact_candidates(relaxed, r, problem.oracle.scale)
     basis = min([basis, *exact], key=worst)
     if gap(basis) <= dual.target:
