@@ -84,16 +84,24 @@ def factorize_integers(array: AnyArray) -> Coded:
         values, inverse = np.unique(array, return_inverse=True)
         return Coded(inverse.astype(np.int64), tuple(values.tolist()))
     shifted = _shifted(array, low)
-    counts = np.bincount(shifted, minlength=high - low + 1)
+    # A copy: the labels stay the caller's, to change as they please.
+    own = shifted.copy() if shifted is array else shifted
+    codes, places, counts = _by_table(own, high - low + 1)
+    return Coded(codes, tuple(low + place for place in places), counts)
+
+
+def _by_table(values: IntArray, span: int) -> tuple[IntArray, list[int], IntArray]:
+    """Return codes, the distinct values and the count of each, for values from 0 below `span`.
+
+    Where all occur, the values are the codes.
+    """
+    counts = np.bincount(values, minlength=span)
     if counts.all():
-        # A copy: the labels stay the caller's, to change as they please.
-        codes = shifted.copy() if shifted is array else shifted
-        return Coded(codes, tuple(range(low, high + 1)), counts)
+        return values, list(range(span)), counts
     present = np.flatnonzero(counts)
-    table = np.zeros(high - low + 1, dtype=np.int64)
+    table = np.zeros(span, dtype=np.int64)
     table[present] = np.arange(len(present))
-    labels = tuple(value + low for value in present.tolist())
-    return Coded(table.take(shifted), labels, counts[present])
+    return table.take(values), present.tolist(), counts[present]
 
 
 def _shifted(array: AnyArray, low: int) -> IntArray:
@@ -127,13 +135,14 @@ def _distinct_integers(table: AnyArray) -> tuple[Coded, AnyArray] | None:
     spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
     if math.prod(spans) > _TABLE_SPAN:
         return None
-    cells = np.zeros(len(table), dtype=np.int64)
-    for column, low, span in zip(columns, lows, spans, strict=True):
-        cells *= span
+    cells = _shifted(columns[0], lows[0])
+    for column, low, span in zip(columns[1:], lows[1:], spans[1:], strict=True):
+        cells = cells * span
         cells += _shifted(column, low)
-    coded = factorize_integers(cells)
-    places = np.stack(np.unravel_index(np.array(coded.labels), spans), axis=1)
-    return coded, places.astype(table.dtype) + np.array(lows, dtype=table.dtype)
+    codes, numbers, counts = _by_table(cells, math.prod(spans))
+    places = np.stack(np.unravel_index(np.array(numbers), spans), axis=1)
+    kinds = places.astype(table.dtype) + np.array(lows, dtype=table.dtype)
+    return Coded(codes, tuple(numbers), counts), kinds
 
 
 def _factorize_text(array: AnyArray) -> Coded | None:

@@ -47,10 +47,10 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     assert dual.best is not None
     assert dual.relaxed is not None
     problem, r, relaxed, weights = dual.problem, dual.r, dual.relaxed, dual.best.weights
-    if relaxed.cluster is dual.simple and dual.extra is None:
-        # Nothing tied: the losses of the leading eigenvectors are known, and mostly enough.
-        if problem.certificate(dual.bound, relaxed.value).gap <= dual.target:
-            return Attained(relaxed.point.pairs.vectors[:, :r], weights, True, _CLOSED)
+    # Where nothing is tied, the losses of the leading eigenvectors are known, and mostly enough.
+    known = relaxed.cluster is dual.simple and dual.extra is None
+    if known and problem.certificate(dual.bound, relaxed.value).gap <= dual.target:
+        return Attained(relaxed.point.pairs.vectors[:, :r], weights, True, _CLOSED)
 
     def worst(basis: FloatArray) -> float:
         return float(problem.losses(basis).max())

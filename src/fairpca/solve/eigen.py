@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 from scipy.linalg.blas import dsymv
+from scipy.linalg.lapack import dsyevd
 
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.solve.low_rank import LOW, factor, leading_of_factor
@@ -35,6 +36,7 @@ KRYLOV_FROM = 300
 # Up to this many columns SciPy's threads and NumPy's lose more by getting into each other's way
 # than they gain.
 _ONE_THREAD_TO = 1200
+_TINY = 64
 # Matrices with so many entries in all are decomposed in one call.
 _TOGETHER = 200_000
 # Up to this many operations (about a millisecond) one thread decomposes them all.
@@ -142,7 +144,13 @@ def _heads(matrices: FloatArray, r: int) -> list[EigenPairs]:
 
 def full_pairs(matrix: FloatArray) -> EigenPairs:
     """Return all eigenpairs of a symmetric matrix, largest first."""
-    values, vectors = np.linalg.eigh(matrix)
+    if len(matrix) <= _TINY:
+        # The driver behind np.linalg.eigh, whose wrapping shows here.
+        values, vectors, failed = dsyevd(matrix)
+        if failed:
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+    else:
+        values, vectors = np.linalg.eigh(matrix)
     # A reversed view would be copied in every product it enters.
     return EigenPairs(values[::-1], np.ascontiguousarray(vectors[:, ::-1]))
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dgesv
 
-from fairpca.arrays import FloatArray
+from fairpca.arrays import FloatArray, IntArray
 
 # Relative size of the ridge that makes duplicate groups share their weight evenly.
 _RIDGE = 1e-13
@@ -89,15 +88,18 @@ class SimplexQuadratic:
         blocked = -1
         # Finite by strict concavity; the cap guards against cycling at rounding level only.
         for _ in range(20 * k + 20):
-            target, level = self._on_face(right, free)
-            # Zeros outside the face do not count as falling.
+            index = free.nonzero()[0]
+            face = index[:-1]
+            target, level = self._on_face(right, index)
             if target.min() >= 0:
-                x = target
-                if free.all():
+                if len(face) == k:
+                    x = target
                     break
+                x = np.zeros(k)
+                x[face] = target
                 slope = self._hessian @ x
                 rise = linear - slope - level * self.sums
-                rise[free[:k]] = -np.inf
+                rise[face] = -np.inf
                 if blocked >= 0:
                     # Leaving and re-entering at once would cycle.
                     rise[blocked], blocked = -np.inf, -1
@@ -109,29 +111,29 @@ class SimplexQuadratic:
                     break
                 free[entering] = True
                 continue
-            step = target - x
+            here = x[face]
+            step = target - here
             falling = (target < 0).nonzero()[0]
-            ratios = x[falling] / -step[falling]
+            ratios = here[falling] / -step[falling]
             first = int(ratios.argmin())
-            blocked = int(falling[first])
-            x = np.maximum(x + min(float(ratios[first]), 1.0) * step, 0.0)
+            blocked = int(face[falling[first]])
+            x[face] = np.maximum(here + min(float(ratios[first]), 1.0) * step, 0.0)
             x[blocked] = 0.0
             free[blocked] = False
         return np.asarray(x / float(self.sums @ x))
 
-    def _on_face(self, right: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, float]:
-        """Return the maximiser with zeros outside `free`, signs ignored, and the multiplier."""
-        index = free.nonzero()[0]
-        target = np.zeros(len(free))
+    def _on_face(self, right: FloatArray, index: IntArray) -> tuple[FloatArray, float]:
+        """Return the maximiser on a face, signs ignored, and its multiplier."""
         if len(index) == 2:
             # A corner; elimination with a vanishing quadratic would miss even that.
-            i, share = index[0], float(self.sums[index[0]])
-            target[i] = 1.0 / share
-            return target[:-1], float((right[i] - self._hessian[i, i] * target[i]) / share)
-        system, right = self._system[index[:, None], index], right[index]
+            i, share = int(index[0]), float(self.sums[index[0]])
+            level = float(right[i] - self._hessian[i, i] / share) / share
+            return np.array([1.0 / share]), level
+        system = self._system
+        if len(index) < len(right):
+            system, right = system[index[:, None], index], right[index]
         # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
         _, _, solved, failed = dgesv(system, right)
         if failed or not math.isfinite(solved.sum()):
             solved = np.linalg.lstsq(system, right, rcond=None)[0]
-        target[index] = solved
-        return target[:-1], float(self._unit * target[-1])
+        return solved[:-1], float(self._unit * solved[-1])
