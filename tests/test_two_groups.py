@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import fairpca
 from fairpca import GroupMoments
+from fairpca.arrays import subspace_distance
 from fairpca.criteria import CRITERIA
 
 from data_dir import reference
@@ -188,3 +190,29 @@ def test_the_weights_are_the_proof_of_the_bound(solver):
         solution = fairpca.solve(pair, 2, criterion="variance", solver=solver)
         bound = fairpca.phi(pair, 2, solution.weights[0], criterion="variance")
         assert bound == pytest.approx(solution.certificate.lower_bound, abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [200, 320])
+def test_large_matrices_are_solved_to_rounding_in_few_decompositions(n):
+    """Weights and subspace too, not only the value; LAPACK below 300 columns, Krylov above."""
+    rng = np.random.default_rng(n)
+    scale = 1 / np.arange(1, n + 1) ** 0.75
+    pair = []
+    for _ in range(2):
+        rows = rng.normal(size=(2000, n)) * scale * (1 + 0.5 * rng.random(n))
+        pair.append(np.cov(rows.T))
+    own = np.linalg.eigvalsh(pair)[:, -8:].sum(axis=1)
+
+    def leading(t):
+        return np.linalg.eigh(t * pair[0] + (1 - t) * pair[1])[1][:, -8:]
+
+    def difference(t):
+        basis = leading(t)
+        return float(np.subtract(*(own - [np.trace(basis.T @ S @ basis) for S in pair])))
+
+    t = scipy.optimize.brentq(difference, 0.01, 0.99, xtol=1e-15)
+    solution = fairpca.solve(pair, 8)
+    # The groups' own, one for directions, and two near the optimum.
+    assert solution.n_eigen <= 5
+    assert solution.weights[0] == pytest.approx(t, abs=1e-8)
+    assert subspace_distance(solution.components.T, leading(t)) <= 1e-9
