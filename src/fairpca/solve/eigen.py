@@ -23,14 +23,18 @@ from fairpca.threads import FEW_COLUMNS, available_threads, blas_alone, in_threa
 
 # Measured crossovers (2 cores, OpenBLAS, four kinds of spectra). Full decompositions, which give
 # the second derivative for nothing, win where the subspace of several partial ones would be wide
-# against the matrix: with r over n / FULL_SHARE, and over n^2 / FULL_SQUARE in smaller matrices,
-# whose every product with the subspace still costs its call (twice that with three or more
-# groups, where kinks take many evaluations, cheap only inside a subspace). From KRYLOV_FROM
-# columns on, and with r under n / KRYLOV_SHARE, a Krylov method wins over LAPACK's partial
-# decomposition unless the spectrum is flat, which shows by the products it needs: LAPACK takes as
-# long as about n / 2 of them, and is asked then.
-FULL_SQUARE = 4000
+# against the matrix: with r over n / FULL_SHARE. Two groups take few partial ones; they are in
+# full up to FULL_TO columns, where every call shows, and with r over n / PAIR_SHARE in matrices
+# of up to PAIR_TO, past which the vectors nobody asked for cost too much. Three or more groups
+# take many evaluations where there are kinks, cheap only inside a subspace: with r over
+# n^2 / FULL_SQUARE. From KRYLOV_FROM columns on, and with r under n / KRYLOV_SHARE, a Krylov
+# method wins over LAPACK's partial decomposition unless the spectrum is flat, which shows by the
+# products it needs: LAPACK takes as long as about n / 2 of them, and is asked then.
 FULL_SHARE = 6
+FULL_SQUARE = 2000
+FULL_TO = 80
+PAIR_SHARE = 11
+PAIR_TO = 800
 KRYLOV_SHARE = 10
 KRYLOV_FROM = 300
 # Up to this many columns SciPy's threads and NumPy's lose more by getting into each other's way
@@ -75,9 +79,12 @@ class DenseOracle(ProductOracle):
 
     def decomposes_in_full(self, r: int) -> bool:
         """Whether a problem of rank `r` is best solved with all pairs of every matrix."""
-        n = self.n_features
-        square = FULL_SQUARE if self.n_groups < 3 else FULL_SQUARE // 2
-        return self.method != "krylov" and (r * square > n * n or r * FULL_SHARE > n)
+        n: int = self.n_features
+        if self.method == "krylov":
+            return False
+        if self.n_groups > 2:
+            return r * FULL_SQUARE > n * n or r * FULL_SHARE > n
+        return n <= FULL_TO or r * (PAIR_SHARE if n <= PAIR_TO else FULL_SHARE) > n
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""
