@@ -19,7 +19,7 @@ class Case:
     X: Any
     groups: Any
     r: int
-    against_default: float
+    against_default: float | None
     against_exact: float | None = None
 
 
@@ -118,8 +118,10 @@ def several(name: str, k: int) -> tuple[Any, Any]:
 
 
 def coded(X: Any, labels: Any) -> tuple[Any, Any]:
-    """Return the same groups as integers, one column."""
-    return X, np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    """Return the same labels as integers, column by column, as the credit table publishes them."""
+    if labels.ndim == 1:
+        return X, np.unique(labels, return_inverse=True)[1]
+    return X, np.stack([np.unique(column, return_inverse=True)[1] for column in labels.T], axis=1)
 
 
 def cases(quick: bool = False) -> list[Any]:
@@ -138,10 +140,11 @@ def cases(quick: bool = False) -> list[Any]:
     small = [
         tables("bank", bank, (2, 4, 8), (1.5,) * 3, (1.5,) * 3),
         tables("credit", credit, (5, 10, 15), (1.5,) * 3, (1.5,) * 3),
-        tables("credit, 4 groups", lambda: several("credit", 4), (10,), (2.0,), (None,)),
-        tables("credit, 8 groups", lambda: several("credit", 8), (10,), (2.0,), (None,)),
-        tables("credit, 4 numbers", lambda: coded(*several("credit", 4)), (10,), (2.0,), (None,)),
-        tables("credit, 8 numbers", lambda: coded(*several("credit", 8)), (10,), (2.0,), (None,)),
+        tables("credit, 4 groups", lambda: coded(*several("credit", 4)), (10,), (2.0,), (None,)),
+        tables("credit, 8 groups", lambda: coded(*several("credit", 8)), (10,), (2.0,), (None,)),
+        # Beside them, what it costs to code text; the limit is for the groups.
+        tables("credit, 4 as text", lambda: several("credit", 4), (10,), (None,), (None,)),
+        tables("credit, 8 as text", lambda: several("credit", 8), (10,), (None,), (None,)),
     ]
     if quick:
         return small

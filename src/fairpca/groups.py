@@ -78,15 +78,11 @@ class Groups:
         """
         check_choice("group_by", group_by, ("intersection", "marginal"))
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
-        few = _few_kinds(sensitive_features)
-        if few is not None:
-            coded, kinds = few
-            _check_length(len(coded.codes), n_rows)
-            columns = [_code_column(name, values) for name, values in _columns(kinds)]
-            crossed = cls._crossed(columns, None, group_by, unlabelled)
-            if crossed.codes.tolist() == list(range(len(kinds))):
-                return crossed.with_codes(coded.codes, coded.counts)
-            return crossed.with_codes(crossed.codes.take(coded.codes))
+        crossed = _few_kinds(sensitive_features)
+        if crossed is not None:
+            _check_length(len(crossed.codes), n_rows)
+            names = _numbered(sensitive_features.shape[1])
+            return cls(crossed.codes, crossed.labels, names, crossed.rows_per_label())
         columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
         return cls._crossed(columns, n_rows, group_by, unlabelled)
 
@@ -131,13 +127,11 @@ class Groups:
         if len(columns) > 1:
             coded = _cross(columns, keep_partial=group_by == "marginal")
         names = tuple(column.name for column in columns)
-        counts = _count(coded.codes, len(coded.labels)) if coded.counts is None else coded.counts
-        return cls(coded.codes, coded.labels, names, counts)
+        return cls(coded.codes, coded.labels, names, coded.rows_per_label())
 
-    def with_codes(self, codes: IntArray, counts: IntArray | None = None) -> Groups:
-        """Return the same labels for other rows; `counts` where they are known."""
-        known = _count(codes, len(self.labels)) if counts is None else counts
-        return Groups(codes, self.labels, self.names, known)
+    def with_codes(self, codes: IntArray) -> Groups:
+        """Return the same labels for other rows."""
+        return Groups(codes, self.labels, self.names, Coded(codes, self.labels).rows_per_label())
 
     @property
     def n_groups(self) -> int:
@@ -155,19 +149,18 @@ class _Column:
         return self.coded.counts is None and bool(self.coded.codes.min(initial=0) < 0)
 
 
-def _count(codes: IntArray, n_labels: int) -> IntArray:
-    labelled = codes[codes >= 0] if codes.min(initial=0) < 0 else codes
-    return np.bincount(labelled, minlength=n_labels)
-
-
-def _few_kinds(sensitive_features: Any) -> tuple[Coded, AnyArray] | None:
-    """Return codes and the distinct rows of an array of several columns, if they are few."""
+def _few_kinds(sensitive_features: Any) -> Coded | None:
+    """Return the crossing of several columns in an array, if it has few combinations."""
     table = sensitive_features
     if not isinstance(table, np.ndarray) or table.dtype.kind not in "USiu":
         return None
     if table.ndim != 2 or table.shape[1] < 2 or not len(table):
         return None
     return distinct_rows(table)
+
+
+def _numbered(n_columns: int) -> tuple[str, ...]:
+    return tuple(f"sensitive_feature_{j}" for j in range(n_columns))
 
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
@@ -187,7 +180,7 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if array.ndim == 2:
         if array.shape[1] == 1:
             return [("sensitive_feature", array[:, 0])]
-        return _not_empty([(f"sensitive_feature_{j}", array[:, j]) for j in range(array.shape[1])])
+        return _not_empty(list(zip(_numbered(array.shape[1]), array.T, strict=True)))
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
         "of labels per attribute."

@@ -32,6 +32,14 @@ class Coded(NamedTuple):
     labels: tuple[Label, ...]
     counts: IntArray | None = None
 
+    def rows_per_label(self) -> IntArray:
+        """Return `counts`, counting the codes if nobody did."""
+        if self.counts is not None:
+            return self.counts
+        codes = self.codes
+        labelled = codes[codes >= 0] if codes.min(initial=0) < 0 else codes
+        return np.bincount(labelled, minlength=len(self.labels))
+
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
     """Sort labels of any type: by value where they compare, by type and text otherwise."""
@@ -112,12 +120,8 @@ def _shifted(array: AnyArray, low: int) -> IntArray:
     return (wide - wide.dtype.type(low) if low else wide).astype(np.int64, copy=False)
 
 
-def distinct_rows(table: AnyArray) -> tuple[Coded, AnyArray] | None:
-    """Return codes and the distinct rows of a table of text or integers that has few of them.
-
-    Crossing those few is cheaper than crossing all. None where there are more. The labels of the
-    codes mean nothing.
-    """
+def distinct_rows(table: AnyArray) -> Coded | None:
+    """Code a table of text or integers by its distinct rows, as tuples; None if they are many."""
     if table.dtype.kind in "iu":
         return _distinct_integers(table)
     order_and_kind, width = table.dtype.str[:2], int(table.dtype.str[2:])
@@ -125,11 +129,13 @@ def distinct_rows(table: AnyArray) -> tuple[Coded, AnyArray] | None:
     coded = _factorize_text(joined[:, 0])
     if coded is None:
         return None
+    # Sorted as they were joined, they are sorted column by column.
     kinds = np.array(coded.labels, dtype=joined.dtype)
-    return coded, kinds.view(table.dtype).reshape(-1, table.shape[1])
+    rows = kinds.view(table.dtype).reshape(-1, table.shape[1])
+    return coded._replace(labels=tuple(map(tuple, rows.tolist())))
 
 
-def _distinct_integers(table: AnyArray) -> tuple[Coded, AnyArray] | None:
+def _distinct_integers(table: AnyArray) -> Coded | None:
     columns = list(table.T)
     lows = [int(column.min()) for column in columns]
     spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
@@ -140,9 +146,14 @@ def _distinct_integers(table: AnyArray) -> tuple[Coded, AnyArray] | None:
         cells = cells * span
         cells += _shifted(column, low)
     codes, numbers, counts = _by_table(cells, math.prod(spans))
-    places = np.stack(np.unravel_index(np.array(numbers), spans), axis=1)
-    kinds = places.astype(table.dtype) + np.array(lows, dtype=table.dtype)
-    return Coded(codes, tuple(numbers), counts), kinds
+    labels = []
+    for number in numbers:
+        places = []
+        for low, span in zip(reversed(lows), reversed(spans), strict=True):
+            number, place = divmod(number, span)
+            places.append(low + place)
+        labels.append(tuple(reversed(places)))
+    return Coded(codes, tuple(labels), counts)
 
 
 def _factorize_text(array: AnyArray) -> Coded | None:
