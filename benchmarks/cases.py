@@ -118,10 +118,8 @@ def several(name: str, k: int) -> tuple[Any, Any]:
 
 
 def coded(X: Any, labels: Any) -> tuple[Any, Any]:
-    """Return the same labels as integers, column by column, as the credit table publishes them."""
-    if labels.ndim == 1:
-        return X, np.unique(labels, return_inverse=True)[1]
-    return X, np.stack([np.unique(column, return_inverse=True)[1] for column in labels.T], axis=1)
+    """Return the same groups as integers, one column."""
+    return X, np.unique(labels, axis=0, return_inverse=True)[1].ravel()
 
 
 def cases(quick: bool = False) -> list[Any]:
