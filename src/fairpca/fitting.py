@@ -70,6 +70,7 @@ class Ranks:
         method = "auto" if settings.solver == "paper" else settings.solver
         self.oracle: Oracle = population.oracle(self.scales, method)
         self._own: tuple[EigenPairs, ...] = ()
+        self._own_sums: dict[int, FloatArray] = {}
         self._ask_for = max_components or 0
         self._path: RankPath | None = None
 
@@ -83,11 +84,15 @@ class Ranks:
         if not self._own or len(self._own[0].values) < r:
             wanted = min(max(r, self._ask_for), self.n_features)
             self._own = own_pairs(self.oracle, wanted)
+        if len(self._own[0].values) == r:
+            return self._own
         return tuple(pairs.head(r) for pairs in self._own)
 
     def own_sums(self, r: int) -> FloatArray:
         """Return the variance each group's own PCA of rank `r` keeps (scaled)."""
-        return np.asarray(np.sum([pairs.values for pairs in self.own(r)], axis=1))
+        if r not in self._own_sums:
+            self._own_sums[r] = np.array([pairs.values.sum() for pairs in self.own(r)])
+        return self._own_sums[r]
 
     def problem(self, r: int) -> Problem:
         """Return the problem of rank `r`."""
