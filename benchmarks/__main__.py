@@ -16,7 +16,11 @@ def main() -> None:
         default="ratios",
         choices="ratios solvers choices ranks scaling memory streaming engines".split(),
     )
-    parser.add_argument("--quick", action="store_true", help="small tables only")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer tables",
+    )
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--rows", type=int, help="streaming, engines: rows to write")
     parser.add_argument("--columns", type=int, default=50, help="streaming: columns to write")
@@ -50,7 +54,7 @@ def main() -> None:
     tables = {
         "ratios": lambda: ratios.run(arguments.quick),
         "solvers": ratios.compare_solvers,
-        "choices": choices.run,
+        "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,
     }
     rows = tables[arguments.what]()
