@@ -89,13 +89,15 @@ def _solve_in_subspace(
     history: list[dict[str, float]] = []
     slopes: list[tuple[float, float]] = []
     t: float | None = None
+    # Where a decomposition was last taken to rounding.
+    visited = proof
     while True:
         inner = NewtonSearch(space.problem())
         found, _ = inner.run(own_inside(problem, space), max_iter=max_iter, first=t)
         t = found.t
         best = replace(found, basis=space.basis @ found.basis, bound=bound, proof=proof)
         closed = problem.certificate(bound, best.value).gap <= tol
-        if closed and (not settles or abs(t - proof) <= _SETTLED):
+        if closed and (not settles or abs(t - visited) <= _SETTLED):
             return _with_weights(best, slopes), "gap closed", history
         if oracle.n_eigen >= max_iter:
             return best, "gap closed" if closed else "max_iter reached", history
@@ -105,7 +107,10 @@ def _solve_in_subspace(
         rough = first and problem.certificate(bound, best.value).gap > _WIDE_GAP
         pairs = oracle.leading(weights, r, start=best.basis, rough=rough)
         if not rough:
-            bound, proof = max((bound, proof), (problem.phi(weights, pairs), best.t))
+            phi, visited = problem.phi(weights, pairs), best.t
+            # Within rounding the later weight is the better one, and as good a proof.
+            if phi >= bound - problem.resolution:
+                bound, proof = phi, best.t
         best = replace(best, bound=bound, proof=proof)
         history.append({"t": best.t, "value": best.value, "bound": bound, "width": space.width})
         gap = problem.certificate(bound, best.value).gap
@@ -118,7 +123,8 @@ def _solve_in_subspace(
             if problem.certificate(bound, best.value).gap <= tol:
                 return _with_weights(best, slopes), "gap closed", history
         if not space.widen(pairs.vectors[:, :r]) and not rough:
-            return best, "no new direction at working precision", history
+            reason = "gap closed" if gap <= tol else "no new direction at working precision"
+            return best, reason, history
 
 
 def _between(problem: Problem, best: Best, columns: FloatArray) -> Best:
