@@ -16,11 +16,7 @@ def main() -> None:
         default="ratios",
         choices="ratios solvers choices ranks scaling memory streaming engines".split(),
     )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="fewer tables",
-    )
+    parser.add_argument("--quick", action="store_true", help="fewer tables")
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--rows", type=int, help="streaming, engines: rows to write")
     parser.add_argument("--columns", type=int, default=50, help="streaming: columns to write")

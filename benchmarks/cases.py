@@ -19,7 +19,7 @@ class Case:
     X: Any
     groups: Any
     r: int
-    against_default: float | None
+    against_default: float
     against_exact: float | None = None
 
 
@@ -140,9 +140,9 @@ def cases(quick: bool = False) -> list[Any]:
         tables("credit", credit, (5, 10, 15), (1.5,) * 3, (1.5,) * 3),
         tables("credit, 4 groups", lambda: coded(*several("credit", 4)), (10,), (2.0,), (None,)),
         tables("credit, 8 groups", lambda: coded(*several("credit", 8)), (10,), (2.0,), (None,)),
-        # Beside them, what it costs to code text; the limit is for the groups.
-        tables("credit, 4 as text", lambda: several("credit", 4), (10,), (None,), (None,)),
-        tables("credit, 8 as text", lambda: several("credit", 8), (10,), (None,), (None,)),
+        # The same groups as the loader names them.
+        tables("credit, 4 as text", lambda: several("credit", 4), (10,), (2.0,), (None,)),
+        tables("credit, 8 as text", lambda: several("credit", 8), (10,), (2.0,), (None,)),
     ]
     if quick:
         return small

@@ -26,7 +26,9 @@ _Result = TypeVar("_Result")
 _BLOCK_ENTRIES = 3_000_000
 # Pieces of a set that may be worked on at the same time; each holds one matrix of results.
 _STRANDS = 16
+# Of narrow rows a block has this many: in float64 it stays in the cache between its uses.
 _MOST_ROWS = 4096
+# A block times these is the sum of its columns; made once, because fresh memory is slow.
 _ONES = np.ones(_MOST_ROWS)
 # Below this many entries a second thread costs more than it saves.
 _THREADS_FROM_ENTRIES = 200_000

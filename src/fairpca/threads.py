@@ -14,9 +14,9 @@ from threadpoolctl import LibController, ThreadpoolController
 
 _Result = TypeVar("_Result")
 
-# Up to _TINY columns BLAS uses one thread by itself. Up to _SMALL, or up to _MIDDLE with few
-# columns to multiply, it had better (measured on two cores).
-_TINY, _SMALL, _MIDDLE = 64, 300, 1200
+# Up to _TINY columns BLAS uses one thread by itself. Up to _SMALL it had better, and up to
+# ONE_THREAD_TO where few columns are multiplied, or SciPy decomposes (measured on two cores).
+_TINY, _SMALL, ONE_THREAD_TO = 64, 300, 1200
 FEW_COLUMNS = 32
 
 
@@ -155,7 +155,7 @@ def blas_for(n: int, r: int) -> AbstractContextManager[None]:
     The threads of BLAS go on spinning where they get in the way of the next fit, too: ten fits of
     500 columns and 5 components after each other took a fifth longer.
     """
-    small = n <= _SMALL or (n <= _MIDDLE and r <= FEW_COLUMNS)
+    small = n <= _SMALL or (n <= ONE_THREAD_TO and r <= FEW_COLUMNS)
     return blas_alone if small and n > _TINY else nullcontext()
 
 

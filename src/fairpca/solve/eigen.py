@@ -19,7 +19,13 @@ from scipy.linalg.lapack import dsyevd
 from fairpca.arrays import FloatArray, IntArray, symmetric
 from fairpca.solve.low_rank import LOW, factor, leading_of_factor
 from fairpca.solve.oracle import EigenPairs, ProductOracle
-from fairpca.threads import FEW_COLUMNS, available_threads, blas_alone, in_threads
+from fairpca.threads import (
+    FEW_COLUMNS,
+    ONE_THREAD_TO,
+    available_threads,
+    blas_alone,
+    in_threads,
+)
 
 # Measured crossovers (2 cores, OpenBLAS, four kinds of spectra). Full decompositions, which give
 # the second derivative for nothing, win where the subspace of several partial ones would be wide
@@ -37,10 +43,8 @@ PAIR_SHARE = 11
 PAIR_TO = 800
 KRYLOV_SHARE = 10
 KRYLOV_FROM = 300
-# Up to this many columns SciPy's threads and NumPy's lose more by getting into each other's way
-# than they gain.
-_ONE_THREAD_TO = 1200
-_TINY = 64
+# Up to this many columns the wrapping of a decomposition shows beside the decomposition.
+_UNWRAPPED_TO = 64
 # Matrices with so many entries in all are decomposed in one call.
 _TOGETHER = 200_000
 # Up to this many operations (about a millisecond) one thread decomposes them all.
@@ -151,8 +155,8 @@ def _heads(matrices: FloatArray, r: int) -> list[EigenPairs]:
 
 def full_pairs(matrix: FloatArray) -> EigenPairs:
     """Return all eigenpairs of a symmetric matrix, largest first."""
-    if len(matrix) <= _TINY:
-        # The driver behind np.linalg.eigh, whose wrapping shows here.
+    if len(matrix) <= _UNWRAPPED_TO:
+        # The driver behind np.linalg.eigh.
         values, vectors, failed = dsyevd(matrix)
         if failed:
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
@@ -172,7 +176,7 @@ def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:
 
 def _threads(n: int) -> AbstractContextManager[Any]:
     """Return the context for SciPy's decomposition of a matrix of n columns."""
-    return blas_alone if n <= _ONE_THREAD_TO else nullcontext()
+    return blas_alone if n <= ONE_THREAD_TO else nullcontext()
 
 
 def _prefers_krylov(n: int, r: int, method: str) -> bool:
