@@ -216,8 +216,8 @@ def test_large_matrices_are_solved_to_rounding_in_few_decompositions(n, apart):
 
     t = scipy.optimize.brentq(difference, 0.01, 0.99, xtol=1e-15)
     solution = fairpca.solve(pair, 8)
-    # The groups' own, one for directions, and two near the optimum.
-    assert solution.n_eigen <= 5
+    # The groups' own, one for directions, and one near the optimum; two where they differ much.
+    assert solution.n_eigen <= (4 if apart < 0.1 else 5)
     assert solution.stop_reason == "gap closed"
-    assert solution.weights[0] == pytest.approx(t, abs=3e-8)
+    assert solution.weights[0] == pytest.approx(t, abs=1e-10)
     assert subspace_distance(solution.components.T, leading(t)) <= 1e-8

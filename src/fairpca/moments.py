@@ -177,14 +177,15 @@ class GroupMoments:
 
     def pooled(self, keep: list[int] | None = None, label: Label = "all") -> GroupMoments:
         """Return the moments of all rows (or of some groups' rows) as one group."""
-        chosen = list(range(len(self.labels))) if keep is None else keep
-        weight = self.weight[chosen]
+        chosen = self if keep is None else self.select(keep)
+        weight = chosen.weight
         total = float(weight.sum())
-        mean = weight @ self.mean[chosen] / total if total > 0 else np.zeros(self.n_features)
-        shifts = (self.mean[chosen] - mean) * np.sqrt(weight)[:, None]
-        scatter = self.scatter[chosen].sum(axis=0) + shifts.T @ shifts
+        mean = weight @ chosen.mean / total if total > 0 else np.zeros(self.n_features)
+        shifts = (chosen.mean - mean) * np.sqrt(weight)[:, None]
+        scatter = chosen.scatter.sum(axis=0)
+        scatter += shifts.T @ shifts
         return GroupMoments(
-            self.count[chosen].sum(keepdims=True),
+            chosen.count.sum(keepdims=True),
             np.array([total]),
             mean[None],
             scatter[None],

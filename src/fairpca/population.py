@@ -78,7 +78,8 @@ class FromMoments:
             chosen, total = moments.grouped(group_by), moments.pooled()
         self.covariances = chosen.covariances
         weight = float(total.weight[0])
-        self._total = total.scatter[0] / (weight or 1.0)
+        self._total = total.scatter[0]
+        self._total /= weight or 1.0
         self.groups = GroupFacts(
             chosen.labels,
             chosen.names,

@@ -28,10 +28,10 @@ from fairpca.solve.solution import Solution
 _WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
 # Up to this many components the subspace is found to rounding too, not only the value. A gap of
 # rounding leaves weights and subspace uncertain from the seventh digit on, and the same rows
-# counted in another order would show it. Once the last decomposition was this close to the weight
-# found with its eigenvectors, what is left is the product of two small errors.
+# counted in another order would show it. The error of the subspace is about the product of the
+# distances from the weight to the last two at which there are eigenvectors.
 _FEW = 32
-_SETTLED = 1e-8
+_SETTLED = 4e-9
 
 
 def solve_two_groups(
@@ -89,16 +89,19 @@ def _solve_in_subspace(
     history: list[dict[str, float]] = []
     slopes: list[tuple[float, float]] = []
     t: float | None = None
-    # Where a decomposition was last taken to rounding.
-    visited = proof
+    # Where eigenvectors were taken.
+    visited = [0.0, 1.0]
     while True:
         inner = NewtonSearch(space.problem())
         found, _ = inner.run(own_inside(problem, space), max_iter=max_iter, first=t)
         t = found.t
         best = replace(found, basis=space.basis @ found.basis, bound=bound, proof=proof)
         closed = problem.certificate(bound, best.value).gap <= tol
-        if closed and (not settles or abs(t - visited) <= _SETTLED):
+        if closed and not settles:
             return _with_weights(best, slopes), "gap closed", history
+        if closed and abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED:
+            # Nearer to the optimum than where the bound was computed, hence no worse a proof.
+            return replace(best, proof=found.proof), "gap closed", history
         if oracle.n_eigen >= max_iter:
             return best, "gap closed" if closed else "max_iter reached", history
         weights = np.array([best.t, 1 - best.t])
@@ -106,8 +109,9 @@ def _solve_in_subspace(
         first = not history and space.width < oracle.n_features
         rough = first and problem.certificate(bound, best.value).gap > _WIDE_GAP
         pairs = oracle.leading(weights, r, start=best.basis, rough=rough)
+        visited.append(best.t)
         if not rough:
-            phi, visited = problem.phi(weights, pairs), best.t
+            phi = problem.phi(weights, pairs)
             # Within rounding the later weight is the better one, and as good a proof.
             if phi >= bound - problem.resolution:
                 bound, proof = phi, best.t
