@@ -195,7 +195,7 @@ def test_the_weights_are_the_proof_of_the_bound(solver):
 @pytest.mark.parametrize("apart", [0.02, 0.5])
 @pytest.mark.parametrize("n", [200, 320])
 def test_large_matrices_are_solved_to_rounding_in_few_decompositions(n, apart):
-    """Weights and subspace too, not only the value; LAPACK below 300 columns, Krylov above.
+    """Weights and subspace too, not only the value; LAPACK below 250 columns, Krylov above.
 
     Where the groups are nearly alike, phi of neighbouring weights is equal to rounding.
     """

@@ -11,6 +11,7 @@ import pytest
 import threadpoolctl
 
 from fairpca import FairPCA, GroupMoments
+from fairpca.solve.problem import Problem
 from fairpca.threads import available_threads, blas_alone
 
 
@@ -109,16 +110,14 @@ def test_tall_rows_by_several_threads_give_the_same_bits(monkeypatch):
     np.testing.assert_array_equal(*found)
 
 
+def blas_threads():
+    return [p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"]
+
+
 def test_overlapping_fits_leave_blas_its_threads():
     """One enters while the other is inside, and leaves last."""
-
-    def threads():
-        return [
-            p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"
-        ]
-
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        before = threads()
+        before = blas_threads()
         first, second = threading.Event(), threading.Event()
 
         def other():
@@ -132,7 +131,24 @@ def test_overlapping_fits_leave_blas_its_threads():
             assert first.wait(10)
             with blas_alone:
                 pass
-            assert set(threads()) == {1}
+            assert set(blas_threads()) == {1}
         second.set()
         helper.join()
-        assert threads() == before
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n", [51, 64, 300])
+def test_small_solves_keep_blas_on_one_thread(n, monkeypatch):
+    """NumPy's and SciPy's threads wait for each other there: 64 columns took twice as long."""
+    seen = set()
+    losses = Problem.losses
+
+    def watched(self, basis):
+        seen.update(blas_threads())
+        return losses(self, basis)
+
+    monkeypatch.setattr(Problem, "losses", watched)
+    X = np.random.default_rng(0).normal(size=(2 * n, n))
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        FairPCA(2).fit(X, sensitive_features=np.arange(2 * n) % 2)
+    assert seen == {1}

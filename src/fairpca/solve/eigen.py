@@ -35,14 +35,15 @@ from fairpca.threads import (
 # take many evaluations where there are kinks, cheap only inside a subspace: with r over
 # n^2 / FULL_SQUARE. From KRYLOV_FROM columns on, and with r under n / KRYLOV_SHARE, a Krylov
 # method wins over LAPACK's partial decomposition unless the spectrum is flat, which shows by the
-# products it needs: LAPACK takes as long as about n / 2 of them, and is asked then.
+# products it needs: LAPACK takes as long as about n / 2 of them, fewer in small matrices, and is
+# asked then.
 FULL_SHARE = 6
 FULL_SQUARE = 2000
 FULL_TO = 80
-PAIR_SHARE = 11
+PAIR_SHARE = 8
 PAIR_TO = 800
 KRYLOV_SHARE = 10
-KRYLOV_FROM = 300
+KRYLOV_FROM = 250
 # Up to this many columns the wrapping of a decomposition shows beside the decomposition.
 _UNWRAPPED_TO = 64
 # Matrices with so many entries in all are decomposed in one call.
@@ -72,7 +73,7 @@ class DenseOracle(ProductOracle):
         self.n_groups, self.n_features, _ = covariances.shape
         self.method = method
         self.n_eigen = 0
-        self._answers = 0
+        self._failures = 0
         # The largest trace bounds every eigenvalue and every loss, and costs nothing.
         self.scale = float(np.max(np.abs(np.trace(covariances, axis1=1, axis2=2)), initial=0.0))
 
@@ -108,13 +109,12 @@ class DenseOracle(ProductOracle):
         """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
         matrix = self.combine(weights)
-        if self._answers > -2 and _prefers_krylov(self.n_features, r, self.method):
+        # One matrix of low rank says nothing about the others; two failures do.
+        if self._failures < 2 and _prefers_krylov(self.n_features, r, self.method):
             found = _by_krylov(matrix, r, self.method, start, rough)
             if found is not None:
-                self._answers += 1
                 return found
-            # One matrix of low rank says nothing about the others.
-            self._answers -= 1
+            self._failures += 1
         return _by_lapack(matrix, r, rough)
 
     def own(self, r: int) -> tuple[EigenPairs, ...]:
@@ -195,7 +195,7 @@ def _by_krylov(
     """Return leading pairs, or None where that takes longer than LAPACK or fails."""
     # Asked for by name, it may take as long as it likes; otherwise about as long as LAPACK.
     n = len(matrix)
-    most = None if method == "krylov" else max(int(2.2 * r) + 120, int(0.45 * n))
+    most = None if method == "krylov" else max(int(2.2 * r) + 40, int(0.45 * n) - 45)
     try:
         # Rough ones to rounding too: that costs a tenth more, and without it the rounding of the
         # matrices would show in the ninth digit of the answer.

@@ -20,17 +20,16 @@ from fairpca.solve.problem import Problem
 from fairpca.solve.quadratic import SimplexQuadratic, maximise_on_simplex
 
 _MAX_STEPS = 16
-_MAX_STALLS = 2
+# Steps in a row that do not help, until the model of a kink is asked, and until others are. A step
+# is a decomposition; the model takes as long as ten and more.
+_PATIENCE, _MAX_STALLS = 3, 4
 # Groups whose scales differ by more than this get two more starting points.
 _UNEVEN = 10.0
 # Turn of the leading eigenvectors (a tangent) up to which the quadratic model is trusted.
-# Between 0.01 and 0.3 the count of decompositions hardly moves; below 0.3 the time grows.
+# Between 0.01 and 0.3 the count of decompositions hardly moves; below 0.3 the time grows. A step
+# that turns them further is shortened to that and tried, except with many groups for the columns,
+# where the optimum is mostly a tie.
 _SMALL_TURN = 0.3
-# Up to this many columns a decomposition is cheaper than the model of a kink, and damped steps
-# are tried first: not with three groups, where the model takes fewer steps, and not with many
-# groups for the columns, where the optimum is mostly a tie.
-_CHEAP = 64
-_DAMPED_TURN = 0.3
 # Turn up to which the correction by the bend is taken; past it the series means nothing.
 _BENT_TURN = 0.5
 
@@ -90,8 +89,8 @@ def ascend(dual: Dual, point: DualPoint) -> None:
             weights, turn = _newton_step(dual, point)
             if turn < _SMALL_TURN:
                 trial = dual.evaluate(weights)
-            elif 8 <= 2 * dual.oracle.n_groups <= dual.oracle.n_features <= _CHEAP:
-                share = min(1.0, _DAMPED_TURN / turn)
+            elif 2 * dual.oracle.n_groups <= dual.oracle.n_features:
+                share = _SMALL_TURN / turn
                 trial = dual.evaluate(point.weights + share * (weights - point.weights))
         smooth = trial is not None
         if trial is None:
@@ -102,12 +101,12 @@ def ascend(dual: Dual, point: DualPoint) -> None:
             trial = _between(dual, point, trial)
         helped = dual.gap <= 0.7 * gap or (dual.bound - bound) / dual.reference > 0.03 * gap
         stalls = 0 if helped else stalls + 1
-        # A smooth step that does not help has met a kink it could not see.
-        kinked = smooth and not helped
         if stalls >= _MAX_STALLS or (stalls and dual.good):
             return
         assert dual.best is not None
-        point = trial if trial.phi >= dual.bound else dual.best
+        before, point = point, trial if trial.phi >= dual.bound else dual.best
+        # Smooth steps that do not help have met a kink they could not see.
+        kinked = smooth and (stalls >= _PATIENCE or point is before)
 
 
 def _separated(dual: Dual, point: DualPoint) -> bool:
