@@ -14,9 +14,9 @@ from threadpoolctl import LibController, ThreadpoolController
 
 _Result = TypeVar("_Result")
 
-# Up to _TINY columns OpenBLAS multiplies on one thread by itself (2 n^3 up to 2^18). Up to _SMALL it
-# had better, and up to ONE_THREAD_TO where few columns are multiplied, or SciPy decomposes (measured
-# on two cores).
+# Up to _TINY columns OpenBLAS multiplies on one thread by itself (2 n^3 up to 2^18). Up to _SMALL
+# it had better, and up to ONE_THREAD_TO where few columns are multiplied, or SciPy decomposes
+# (measured on two cores).
 _TINY, _SMALL, ONE_THREAD_TO = 50, 300, 1200
 FEW_COLUMNS = 32
 
