@@ -16,6 +16,7 @@ from fairpca.solve.dispatch import solve_problem
 from fairpca.solve.dual import Dual
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.many_groups import maximise_dual, solve_many_groups
+from fairpca.solve.newton import ascend
 from fairpca.solve.refine import descend
 
 from data_dir import data_path, reference
@@ -571,3 +572,19 @@ def test_subspace_route_on_few_features():
     assert solution.certificate.lower_bound == pytest.approx(
         solve(covariances, 3).certificate.lower_bound, rel=1e-9
     )
+
+
+@pytest.mark.parametrize(("k", "n", "r", "seed"), [(3, 20, 4, 0), (4, 90, 20, 5)])
+def test_shortened_steps_come_before_the_model_of_a_kink(k, n, r, seed, monkeypatch):
+    """Where lambda_r is simple they get there, each for a tenth of what the model takes."""
+    rng = np.random.default_rng(seed)
+    scale = np.exp(-np.arange(n) / 8) + 1e-3
+    groups = [
+        np.cov((rng.normal(size=(500, n)) * scale * (1 + 0.5 * rng.random(n))).T) for _ in range(k)
+    ]
+
+    def not_asked(*_):
+        raise AssertionError("the model of a kink was asked")
+
+    monkeypatch.setitem(ascend.__globals__, "step_by_model", not_asked)
+    assert solve_problem(pose(np.array(groups), r)).certificate.optimal
