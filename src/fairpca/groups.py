@@ -257,8 +257,11 @@ def _factorize_series(series: Any) -> Coded:
         return factorize(np.asarray(series.to_numpy()))
     if series.implementation.is_pandas():
         # By its hash table, or the codes it already has: ten times faster than by its objects.
+        native = series.to_native()
+        if series.dtype in (nw.Categorical, nw.Enum):
+            return recode(native.cat.codes.to_numpy(np.int64), native.cat.categories.tolist())
         with contextlib.suppress(TypeError):
-            codes, kinds = series.to_native().factorize()
+            codes, kinds = native.factorize()
             return recode(codes, kinds.tolist())
     elif series.dtype in (nw.String, nw.Categorical, nw.Enum) and not series.is_null().any():
         kinds = series.unique().to_list()
