@@ -83,18 +83,23 @@ def phi_curve() -> dict[str, Any]:
     """Phi of the random pair past both ends of [0, 1], and the points two searches look at."""
     covariances, r = random_pair()
     offsets = np.linalg.eigvalsh(covariances)[:, ::-1][:, :r].sum(axis=1)
+
+    def phi(t: FloatArray) -> FloatArray:
+        weights = np.stack([t, 1 - t], axis=1)
+        spectra = np.linalg.eigvalsh(np.tensordot(weights, covariances, axes=1))
+        return np.asarray(weights @ offsets - spectra[:, -r:].sum(axis=1))
+
     t = np.linspace(-0.2, 1.2, 281)
-    weights = np.stack([t, 1 - t], axis=1)
-    spectra = np.linalg.eigvalsh(np.tensordot(weights, covariances, axes=1))
-    values = weights @ offsets - spectra[:, -r:].sum(axis=1)
+    values = phi(t)
     brent = fairpca.solve(covariances, r, solver="paper", tol=1e-8)
     ours = fairpca.solve(covariances, r)
+    visited = np.array([step["t"] for step in ours.history])
     return {
         "t": t.tolist(),
         "phi": values.tolist(),
         "r": r,
         "brent": [[step["t"], step["phi"]] for step in brent.history],
-        "ours": [[step["t"], step["phi"]] for step in ours.history],
+        "ours": np.stack([visited, phi(visited)], axis=1).tolist(),
         "t_star": float(ours.weights[0]),
         "phi_star": ours.certificate.value,
         # Concave: no second difference is positive beyond rounding.

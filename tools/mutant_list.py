@@ -75,8 +75,8 @@ MUTANTS = (
     Mutant(
         "the total forgets the variance between groups",
         "moments.py",
-        "sum(axis=0) + shifts.T @ shifts",
-        "sum(axis=0)",
+        "scatter += shifts.T @ shifts",
+        "scatter += 0.0",
         MOMENTS,
     ),
     Mutant(
