@@ -8,7 +8,9 @@ import numpy as np
 
 import fairpca
 from experiments.tables import FloatArray
+from fairpca.criteria import pose
 from fairpca.datasets import make_illustration, make_three_lines
+from fairpca.solve.equal_losses import NewtonSearch
 
 
 def illustration() -> dict[str, Any]:
@@ -83,25 +85,23 @@ def phi_curve() -> dict[str, Any]:
     """Phi of the random pair past both ends of [0, 1], and the points two searches look at."""
     covariances, r = random_pair()
     offsets = np.linalg.eigvalsh(covariances)[:, ::-1][:, :r].sum(axis=1)
-
-    def phi(t: FloatArray) -> FloatArray:
-        weights = np.stack([t, 1 - t], axis=1)
-        spectra = np.linalg.eigvalsh(np.tensordot(weights, covariances, axes=1))
-        return np.asarray(weights @ offsets - spectra[:, -r:].sum(axis=1))
-
     t = np.linspace(-0.2, 1.2, 281)
-    values = phi(t)
+    weights = np.stack([t, 1 - t], axis=1)
+    spectra = np.linalg.eigvalsh(np.tensordot(weights, covariances, axes=1))
+    values = weights @ offsets - spectra[:, -r:].sum(axis=1)
     brent = fairpca.solve(covariances, r, solver="paper", tol=1e-8)
-    ours = fairpca.solve(covariances, r)
-    visited = np.array([step["t"] for step in ours.history])
+    # The root finder itself: a pair of this size is solved in a subspace, which shows less.
+    problem = pose(covariances, r)
+    search = NewtonSearch(problem)
+    ours, _ = search.run(problem.own, max_iter=50)
     return {
         "t": t.tolist(),
         "phi": values.tolist(),
         "r": r,
         "brent": [[step["t"], step["phi"]] for step in brent.history],
-        "ours": np.stack([visited, phi(visited)], axis=1).tolist(),
-        "t_star": float(ours.weights[0]),
-        "phi_star": ours.certificate.value,
+        "ours": [[step["t"], step["phi"]] for step in search.history],
+        "t_star": ours.t,
+        "phi_star": ours.value,
         # Concave: no second difference is positive beyond rounding.
         "largest_second_difference": float(np.diff(values, 2).max()),
     }
