@@ -100,7 +100,7 @@ def _solve_in_subspace(
         if closed and not settles:
             return _with_weights(best, slopes), "gap closed", history
         if closed and abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED:
-            # Nearer to the optimum than where the bound was computed, hence no worse a proof.
+            # Nearer to the optimum than where the bound was computed: to rounding as good a proof.
             return replace(best, proof=found.proof), "gap closed", history
         if oracle.n_eigen >= max_iter:
             return best, "gap closed" if closed else "max_iter reached", history
