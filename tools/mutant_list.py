@@ -215,6 +215,13 @@ MUTANTS = (
         BASIS,
     ),
     Mutant(
+        "a failed step teaches nothing",
+        "solve/newton.py",
+        "        curvature = _corrected(curvature, step, change)",
+        "        _corrected(curvature, step, change)",
+        "tests/test_many_groups.py -k model_of_a_kink",
+    ),
+    Mutant(
         "losses bend the other way along a step",
         "solve/dual.py",
         "return np.asarray(-kept - 2.0 *",

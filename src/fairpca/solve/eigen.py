@@ -30,13 +30,13 @@ from fairpca.threads import (
 # Measured crossovers (2 cores, OpenBLAS, four kinds of spectra). Full decompositions, which give
 # the second derivative for nothing, win where the subspace of several partial ones would be wide
 # against the matrix: with r over n / FULL_SHARE. Two groups take few partial ones; they are in
-# full up to FULL_TO columns, where every call shows, and with r over n / PAIR_SHARE in matrices
-# of up to PAIR_TO, past which the vectors nobody asked for cost too much. Three or more groups
-# take many evaluations where there are kinks, cheap only inside a subspace: with r over
-# n^2 / FULL_SQUARE. From KRYLOV_FROM columns on, and with r under n / KRYLOV_SHARE, a Krylov
-# method wins over LAPACK's partial decomposition unless the spectrum is flat, which shows by the
-# products it needs: LAPACK takes as long as about n / 2 of them, fewer in small matrices, and is
-# asked then.
+# full up to FULL_TO columns, where every call shows, and with r over n / PAIR_SHARE (the worst
+# spectrum counts; on average it would be n / 9.5) in matrices of up to PAIR_TO, past which the
+# vectors nobody asked for cost too much. Three or more groups take many evaluations where there
+# are kinks, cheap only inside a subspace: with r over n^2 / FULL_SQUARE. From KRYLOV_FROM columns
+# on, and with r under n / KRYLOV_SHARE, a Krylov method wins over LAPACK's partial decomposition
+# unless the spectrum is flat, which shows by the products it needs: LAPACK takes as long as about
+# n / 2 of them, fewer in small matrices, and is asked then.
 FULL_SHARE = 6
 FULL_SQUARE = 2000
 FULL_TO = 80

@@ -20,7 +20,6 @@ from fairpca.arrays import FloatArray
 from fairpca.solve.compression import Compression, own_inside
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.equal_losses import Best, NewtonSearch
-from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
 from fairpca.solve.solution import Solution
 
@@ -118,25 +117,27 @@ def _solve_in_subspace(
         best = replace(best, bound=bound, proof=proof)
         history.append({"t": best.t, "value": best.value, "bound": bound, "width": space.width})
         gap = problem.certificate(bound, best.value).gap
+        columns = pairs.vectors[:, :r]
+        # The answer lies between the basis found and the eigenvectors just computed: one more
+        # solve in their span, much narrower than all that was seen, squares the error of both.
+        narrow = not settles and not rough and gap <= _NARROW_GAP
+        near = space.within(found.basis) if narrow else space
+        grown = near.widen(columns)
         if not settles and isinstance(oracle, DenseOracle):
-            slopes.append((best.t, _slope(problem, pairs)))
-        if not settles and not rough and gap <= _NARROW_GAP:
-            # The answer lies between the basis found and the eigenvectors just computed: one more
-            # solve in their span, much narrower than all that was seen, squares the error of both.
-            best = _between(problem, best, pairs.vectors[:, :r])
+            slopes.append((t, _slope(near.problem(), near.basis.T @ columns)))
+        if narrow:
+            best = _between(problem, best, near)
             if problem.certificate(bound, best.value).gap <= tol:
                 return _with_weights(best, slopes), "gap closed", history
-        if not space.widen(pairs.vectors[:, :r]) and not rough:
+            grown = space.widen(columns)
+        if not grown and not rough:
             reason = "gap closed" if gap <= tol else "no new direction at working precision"
             return best, reason, history
 
 
-def _between(problem: Problem, best: Best, columns: FloatArray) -> Best:
-    """Return the optimum in the span of `best` and `columns`, unless it is no better."""
-    space = Compression(problem)
-    space.widen(best.basis)
-    space.widen(columns)
-    found, _ = NewtonSearch(space.problem()).run(None, max_iter=50)
+def _between(problem: Problem, best: Best, space: Compression) -> Best:
+    """Return the optimum in `space`, unless it is no better."""
+    found, _ = NewtonSearch(space.problem()).run(None, max_iter=50, first=best.t)
     if found.value > best.value + problem.resolution:
         return best
     return replace(
@@ -154,8 +155,8 @@ def _with_weights(best: Best, slopes: list[tuple[float, float]]) -> Best:
     return replace(best, proof=_secant(slopes[-2], slopes[-1], best.proof))
 
 
-def _slope(problem: Problem, pairs: EigenPairs) -> float:
-    losses = problem.losses(pairs.vectors[:, : problem.n_components])
+def _slope(problem: Problem, basis: FloatArray) -> float:
+    losses = problem.losses(basis)
     return float(losses[0] - losses[1])
 
 
