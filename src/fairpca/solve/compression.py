@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+from fairpca.arrays import FloatArray, symmetric
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.images import ImagedBasis
 from fairpca.solve.oracle import EigenPairs
@@ -21,6 +24,13 @@ class Compression(ImagedBasis):
         oracle = problem.oracle
         super().__init__(oracle.apply, oracle.n_groups, oracle.n_features, keep_images=False)
         self.large = problem
+
+    def within(self, coordinates: FloatArray) -> Compression:
+        """Return the problem restricted to ``basis @ coordinates``, which takes no product."""
+        part = copy.copy(self)
+        part.basis = self.basis @ coordinates
+        part.compressed = symmetric(coordinates.T @ self.compressed @ coordinates)
+        return part
 
     def problem(self) -> Problem:
         """Return the problem inside the subspace; any basis of it is one of the large problem."""

@@ -6,9 +6,7 @@ costs products with the new columns only.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Self
 
 import numpy as np
 
@@ -47,14 +45,6 @@ class ImagedBasis:
     def width(self) -> int:
         """Dimension of the span."""
         return int(self.basis.shape[1])
-
-    def within(self, coordinates: FloatArray) -> Self:
-        """Return the orthonormal basis ``Q @ coordinates``, which takes no product."""
-        part = copy.copy(self)
-        part.basis = self.basis @ coordinates
-        part.compressed = symmetric(coordinates.T @ self.compressed @ coordinates)
-        part._images = self._images @ coordinates if self._keep_images else self._images
-        return part
 
     def widen(self, columns: FloatArray) -> bool:
         """Add the span of unit columns; return whether it added a direction."""

@@ -12,8 +12,6 @@ cut left free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fairpca.arrays import FloatArray
@@ -130,7 +128,7 @@ def _separated(dual: Dual, point: DualPoint) -> bool:
 
 
 def _newton_step(
-    dual: Dual, point: DualPoint, failed: Sequence[DualPoint] = ()
+    dual: Dual, point: DualPoint, failed: list[DualPoint]
 ) -> tuple[FloatArray, float]:
     """Return the maximiser over the simplex of the model of phi at `point`, and its turn.
 
