@@ -221,3 +221,18 @@ def test_large_matrices_are_solved_to_rounding_in_few_decompositions(n, apart):
     assert solution.stop_reason == "gap closed"
     assert solution.weights[0] == pytest.approx(t, abs=1e-10)
     assert subspace_distance(solution.components.T, leading(t)) <= 1e-8
+
+
+def test_the_rounding_of_a_small_decomposition_lifts_no_bound():
+    """For its size, a decomposition of three columns rounds worst of all."""
+    X = np.array(
+        [
+            [0.6889243017178575, 4.969343156530889, -1.260829439297883],
+            [-1.7209620453060532, 2.1878772997396467, 0.19261970352393665],
+            [-0.9070988633660411, 3.262374196935282, -1.1571180123605112],
+            [0.5958765790896953, -0.6604304926653211, -0.6037304790124565],
+        ]
+    )
+    model = fairpca.FairPCA(1, criterion="error").fit(X, sensitive_features=[0, 1, 0, 0])
+    assert model.certificate_.lower_bound <= model.certificate_.value
+    assert model.certificate_.gap == 0

@@ -160,8 +160,8 @@ MUTANTS = (
     Mutant(
         "rounding a million times too large",
         "solve/solution.py",
-        "float(4 * np.sqrt(n_features)",
-        "float(4e6 * np.sqrt(n_features)",
+        "return 8 * math.sqrt(n_features)",
+        "return 8e6 * math.sqrt(n_features)",
         f"{TORTURE} -k fifty",
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,8 @@ from fairpca.arrays import FloatArray
 
 #: A relative gap at or below this is called optimal; rounding alone reaches about 1e-12.
 OPTIMAL_GAP = 1e-8
+_EPS = float(np.finfo(float).eps)
+_SMALLEST = float(np.finfo(float).smallest_subnormal)
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,11 @@ class Certificate:
 
 
 def rounding_level(scale: float, n_features: int) -> float:
-    """Accuracy to which a sum of eigenvalues of magnitude `scale` is known."""
-    smallest = np.finfo(float).smallest_subnormal
-    return float(4 * np.sqrt(n_features) * (np.finfo(float).eps * scale + smallest))
+    """Accuracy to which a sum of eigenvalues of magnitude `scale` is known.
+
+    Eight units: the worst of 170,000 random matrices of 2 to 200 columns, one of three, took 4.6.
+    """
+    return 8 * math.sqrt(n_features) * (_EPS * scale + _SMALLEST)
 
 
 @dataclass(frozen=True)
