@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from fairpca import datasets
+from fairpca.groups import Groups
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,12 @@ def several(name: str, k: int) -> tuple[Any, Any]:
 
 def coded(X: Any, labels: Any) -> tuple[Any, Any]:
     """Return the same groups as integers, one column."""
-    return X, np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    return X, Groups.from_labels(labels).codes
+
+
+def fixed(X: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the same groups as text of a fixed width, four bytes a letter."""
+    return X, labels.astype(str)
 
 
 def cases(quick: bool = False) -> list[Any]:
@@ -140,9 +146,11 @@ def cases(quick: bool = False) -> list[Any]:
         tables("credit", credit, (5, 10, 15), (1.5,) * 3, (1.5,) * 3),
         tables("credit, 4 groups", lambda: coded(*several("credit", 4)), (10,), (2.0,), (None,)),
         tables("credit, 8 groups", lambda: coded(*several("credit", 8)), (10,), (2.0,), (None,)),
-        # The same groups as the loader names them.
+        # The same groups as the loader names them, and as fixed-width text.
         tables("credit, 4 as text", lambda: several("credit", 4), (10,), (2.0,), (None,)),
         tables("credit, 8 as text", lambda: several("credit", 8), (10,), (2.0,), (None,)),
+        tables("credit, 4 as U15", lambda: fixed(*several("credit", 4)), (10,), (2.0,), (None,)),
+        tables("credit, 8 as U15", lambda: fixed(*several("credit", 8)), (10,), (2.0,), (None,)),
     ]
     if quick:
         return small

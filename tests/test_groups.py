@@ -1,6 +1,7 @@
 """Labels in, codes out."""
 
 import datetime
+import sys
 
 import numpy as np
 import pandas as pd
@@ -224,3 +225,66 @@ def test_text_labels_of_every_kind_are_those_of_a_sort(kind):
         assert list(found.labels) == values.tolist()
         np.testing.assert_array_equal(found.codes, codes)
         np.testing.assert_array_equal(found.counts, np.bincount(codes))
+
+
+def coded_by_hand(rows):
+    """Return sorted labels and codes of rows, -1 where any part of a row is None."""
+    whole = [row for row in rows if None not in (row if isinstance(row, tuple) else (row,))]
+    labels = sorted(set(whole))
+    return labels, [labels.index(row) if row in labels else -1 for row in rows]
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
+@pytest.mark.parametrize("shared", [True, False])
+def test_objects_are_coded_by_what_they_say(n_columns, shared):
+    """The same few objects in every row, copies of them, rare ones, missing ones."""
+    rng = np.random.default_rng(7)
+    for case in range(60):
+        texts = ["".join(rng.choice(list("abc"), size=3)) for _ in range(int(rng.integers(1, 6)))]
+        if case % 5 == 4:
+            texts += [f"{i}" for i in range(20)]
+        kinds = np.array(texts, dtype=object)
+        table = kinds[rng.integers(len(kinds), size=(int(rng.integers(120, 500)), n_columns))]
+        if not shared:
+            for i in range(0, len(table), 1 + case % 3):
+                table[i] = ["".join(list(text)) for text in table[i]]
+        if case % 3 == 0:
+            table[int(rng.integers(len(table))), -1] = "a rare one"
+        if case % 7 == 0:
+            table[int(rng.integers(len(table))), 0] = None
+        if case % 4 == 0:
+            table = np.asfortranarray(table)
+        elif case % 4 == 1:
+            table = np.repeat(table, 2, axis=0)[::2]
+        given_as = table[:, 0] if n_columns == 1 else table
+        found = Groups.from_labels(given_as, unlabelled="ignore")
+        rows = table[:, 0].tolist() if n_columns == 1 else list(map(tuple, table.tolist()))
+        labels, codes = coded_by_hand(rows)
+        assert list(found.labels) == labels
+        assert found.codes.tolist() == codes
+        assert found.counts.tolist() == [codes.count(i) for i in range(len(labels))]
+
+
+def test_equal_objects_of_different_types_are_one_label():
+    rows = np.array([1, True, 1.0, np.int64(1), 2] * 100, dtype=object)
+    groups = Groups.from_labels(rows)
+    assert groups.labels == (1, 2)
+    assert groups.counts.tolist() == [400, 100]
+
+
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_a_label_that_cannot_be_compared_is_named(n_columns):
+    rows = np.empty((300, n_columns), dtype=object)
+    rows[:] = "a"
+    rows[200, 0] = ["b"]
+    with pytest.raises(ValueError, match=r"\['b'\] of type list"):
+        Groups.from_labels(rows if n_columns > 1 else rows[:, 0])
+
+
+def test_objects_leave_no_reference_behind():
+    label = "".join(["a", "label"])
+    rows = np.full(1000, label, dtype=object)
+    before = sys.getrefcount(label)
+    for _ in range(3):
+        Groups.from_labels(rows)
+    assert sys.getrefcount(label) == before

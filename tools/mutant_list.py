@@ -103,8 +103,8 @@ MUTANTS = (
     Mutant(
         "a text label seen late gets the last code",
         "labels.py",
-        "labels = sorted({*known, *others})",
-        "labels = [*known, *sorted({*others})]",
+        "labels = sort_labels({*labels, *others})",
+        "labels = [*labels, *sort_labels({*others})]",
         "tests/test_groups.py",
     ),
     Mutant(

@@ -152,7 +152,7 @@ class _Column:
 def _few_kinds(sensitive_features: Any) -> Coded | None:
     """Return the crossing of several columns in an array, if it has few combinations."""
     table = sensitive_features
-    if not isinstance(table, np.ndarray) or table.dtype.kind not in "USiu":
+    if not isinstance(table, np.ndarray) or table.dtype.kind not in "OUSiu":
         return None
     if table.ndim != 2 or table.shape[1] < 2 or not len(table):
         return None

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fairpca.arrays import AnyArray, IntArray
+from fairpca.label_words import code_rows, words_of
 
 Label: TypeAlias = Hashable
 
 # Integer labels that span at most this many values are coded by a table instead of a sort.
 _TABLE_SPAN = 1 << 16
-# Up to this many text labels are coded by comparison instead of a sort.
+# Up to this many labels are coded by comparison instead of a sort.
 _FEW_LABELS = 12
 # Rows in which labels are looked for first.
 _SAMPLE_ROWS = 128
-# Bytes of text compared at a time.
-_COMPARED_BYTES = 250_000
 
 
 class Coded(NamedTuple):
@@ -60,7 +59,7 @@ def _sort_key(label: Label) -> tuple[Any, ...]:
 def factorize(array: AnyArray) -> Coded:
     """Return codes and the sorted labels of a 1-D array."""
     if array.dtype == object:
-        return factorize_objects(array.tolist())
+        return _factorize_shared(array[:, None]) or factorize_objects(array.tolist())
     if array.dtype.kind == "b":
         coded = factorize_integers(array.astype(np.int8))
         return coded._replace(labels=tuple(bool(label) for label in coded.labels))
@@ -120,9 +119,14 @@ def _shifted(array: AnyArray, low: int) -> IntArray:
 
 
 def distinct_rows(table: AnyArray) -> Coded | None:
-    """Code a table of text or integers by its distinct rows, as tuples; None if they are many."""
+    """Code a table of labels by its distinct rows, as tuples; None if they are many.
+
+    Text, integers, or objects none of which is missing.
+    """
     if table.dtype.kind in "iu":
         return _distinct_integers(table)
+    if table.dtype == object:
+        return _factorize_shared(table)
     order_and_kind, width = table.dtype.str[:2], int(table.dtype.str[2:])
     joined = np.ascontiguousarray(table).view(f"{order_and_kind}{width * table.shape[1]}")
     coded = _factorize_text(joined[:, 0])
@@ -152,95 +156,78 @@ def _distinct_integers(table: AnyArray) -> Coded | None:
 
 
 def _factorize_text(array: AnyArray) -> Coded | None:
-    """Code an array of strings by a few of their characters.
-
-    For a handful of labels that beats sorting; None past that. Labels seen in a sample tell which
-    characters distinguish them. Every row is coded by those and then compared in full; rows that
-    are none of the labels are looked up one by one.
-    """
-    m = len(array)
-    if not m:
-        return Coded(np.empty(0, dtype=np.int64), ())
+    """Code an array of strings that has a handful of labels; None past that."""
     array = np.ascontiguousarray(array)
-    known = sorted(set(array[:: max(m // _SAMPLE_ROWS, 1)].tolist()))
-    if len(known) > _FEW_LABELS:
+    return _by_words(words_of(array), lambda rows: array[rows].tolist())
+
+
+def _factorize_shared(table: AnyArray) -> Coded | None:
+    """Code the rows of a table of objects by where the objects are in memory.
+
+    Labels that come from a short list are the same few objects over and over. What is told apart
+    this way may still be equal, and is then one label. None where there are many different
+    objects, or where a label is missing or no label at all.
+    """
+    m, n_columns = table.shape
+    if m <= _SAMPLE_ROWS:
         return None
-    codes, odd = _code_rows(array, np.array(known, dtype=array.dtype))
-    if not len(odd):
-        return Coded(codes, tuple(known))
-    others = array[odd].tolist()
-    labels = sorted({*known, *others})
+
+    def read(rows: Any) -> list[Label]:
+        if n_columns == 1:
+            return [plain(value) for value in table[rows, 0].tolist()]
+        return [tuple(map(plain, row)) for row in table[rows].tolist()]
+
+    try:
+        coded = _by_words(_addresses(table), read)
+    except TypeError:
+        # A label without a hash; whoever looks at one label at a time can say which.
+        return None
+    if coded is None:
+        return None
+    rows: Any = zip(coded.labels) if n_columns == 1 else coded.labels
+    return None if any(_is_missing(part) for row in rows for part in row) else coded
+
+
+def _addresses(table: AnyArray) -> AnyArray:
+    """Return where every object of a table is in memory."""
+    if table.flags.f_contiguous:
+        # Frames store columns; copying numbers is faster than copying objects.
+        columns = np.frombuffer(table.T, dtype=np.uintp).reshape(table.shape[::-1])
+        return np.ascontiguousarray(columns.T)
+    return np.frombuffer(np.ascontiguousarray(table), dtype=np.uintp).reshape(table.shape)
+
+
+def _by_words(words: AnyArray, read: Callable[[Any], list[Label]]) -> Coded | None:
+    """Code rows that are each a few integers, if there are only a few different ones.
+
+    For a handful of labels that beats sorting. Those of a sample are known; rows that are none of
+    them are looked up one by one. `read` returns the labels of rows.
+    """
+    step = max(len(words) // _SAMPLE_ROWS, 1)
+    sample = np.ascontiguousarray(words[::step])
+    width = sample.shape[1]
+    seen = sample.view(f"V{width * sample.itemsize}")[:, 0].tolist()
+    # Of rows that are the same the last one is read.
+    example = {kind: step * i for i, kind in enumerate(seen)}
+    if len(example) > _FEW_LABELS:
+        return None
+    known = dict(zip(example, read(list(example.values())), strict=True))
+    labels = sort_labels(set(known.values()))
+    rank = {label: i for i, label in enumerate(labels)}
+    # In the order of their labels, so that a row's place is its code.
+    kinds = sorted(known, key=lambda kind: rank[known[kind]])
+    table = np.frombuffer(b"".join(kinds), words.dtype).reshape(-1, width)
+    places, odd = code_rows(words, table)
+    if not len(odd) and len(labels) == len(kinds):
+        return Coded(places, tuple(labels), np.bincount(places, minlength=len(labels)))
+    others = read(odd)
+    labels = sort_labels({*labels, *others})
     if len(labels) > _FEW_LABELS:
         return None
     rank = {label: i for i, label in enumerate(labels)}
-    found = np.array([rank[label] for label in known]).take(codes)
-    found[odd] = [rank[label] for label in others]
-    return Coded(found, tuple(labels))
-
-
-def _code_rows(array: AnyArray, known: AnyArray) -> tuple[IntArray, IntArray]:
-    """Return the label of every row by its position, and the rows that have another label."""
-    words, table = _units(array, 8), _units(known, 8)
-    if len(known) == 2:
-        word = int(np.argmax(table[0] != table[1]))
-        codes = (words[:, word] == table[1, word]).astype(np.int64)
-    else:
-        codes = _code_by_bytes(_units(array, 1), _units(known, 1))
-    # A row that is none of the labels was coded as one of them all the same.
-    return codes, _differing(words, table, codes)
-
-
-def _code_by_bytes(letters: AnyArray, table: AnyArray) -> IntArray:
-    """Return which row of `table` every row of `letters` is, if it is one of them."""
-    codes = np.zeros(len(letters), dtype=np.int64)
-    for i, (column, before, after) in enumerate(_telling_bytes(table)):
-        lookup = np.zeros(256 * len(table), dtype=np.int64)
-        lookup[256 * before + table[:, column]] = after
-        here = np.ascontiguousarray(letters[:, column])
-        codes = lookup.take((codes << 8) + here if i else here)
-    return codes
-
-
-def _telling_bytes(table: AnyArray) -> list[tuple[int, IntArray, IntArray]]:
-    """Return few columns that together tell all rows apart.
-
-    Each with the class of every row before and after the column is read; at the end every row is
-    a class, and its position is its number.
-    """
-    varying = np.flatnonzero((table != table[0]).any(axis=0)).tolist()
-    columns = {c: table[:, c].tolist() for c in varying}
-    chosen: list[tuple[int, IntArray, IntArray]] = []
-    seen = [0] * len(table)
-    while max(seen) + 1 < len(table):
-        pairs = {c: list(zip(seen, column, strict=True)) for c, column in columns.items()}
-        best = max(pairs, key=lambda c: len(set(pairs[c])))
-        ranks = {pair: i for i, pair in enumerate(dict.fromkeys(pairs[best]))}
-        before, seen = seen, [ranks[pair] for pair in pairs[best]]
-        chosen.append((best, np.array(before), np.array(seen)))
-    return chosen
-
-
-def _differing(rows: AnyArray, table: AnyArray, codes: IntArray) -> IntArray:
-    """Return the rows that are not ``table[codes]``, compared in the cache."""
-    step = max(_COMPARED_BYTES // table[0].nbytes, 1)
-    expected = np.empty((min(len(rows), step), rows.shape[1]), dtype=rows.dtype)
-    found = []
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        other = expected[: len(part)]
-        # mode="clip" writes straight into its target; the codes are in range.
-        table.take(codes[start : start + len(part)], axis=0, out=other, mode="clip")
-        differs = part != other
-        if differs.any():
-            found.append(start + np.flatnonzero(differs.any(axis=1)))
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-
-
-def _units(array: AnyArray, widest: int) -> AnyArray:
-    """Return fixed-width text as a table of integers, of as many bytes as fit up to `widest`."""
-    size = array.dtype.itemsize
-    kind = next(unit for unit in (8, 4, 2, 1) if unit <= widest and size % unit == 0)
-    return array.view(f"u{kind}").reshape(len(array), size // kind)
+    codes = np.array([rank[known[kind]] for kind in kinds]).take(places)
+    codes[odd] = [rank[label] for label in others]
+    return Coded(codes, tuple(labels))
 
 
 def factorize_objects(values: list[Any]) -> Coded:

@@ -15,6 +15,7 @@ from sklearn.utils import Bunch
 from fairpca.arrays import AnyArray, FloatArray
 from fairpca.checks import check_choice
 from fairpca.datasets.cache import need
+from fairpca.labels import factorize
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def make_bunch(
     extras: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return a Bunch, or ``(data, target)``, as arrays or as pandas objects."""
+    groupings = {name: _shared(labels) for name, labels in groupings.items()}
     sensitive: Any = None
     if len(groupings) == 1:
         (sensitive,) = groupings.values()
@@ -116,6 +118,17 @@ def make_bunch(
         DESCR=descr,
         **(extras or {}),
     )
+
+
+def _shared(labels: AnyArray) -> AnyArray:
+    """Return text labels as objects, as pandas and scikit-learn do, one object for each label.
+
+    Fixed-width text takes four bytes for every letter of the longest label, in every row.
+    """
+    if labels.dtype.kind != "U":
+        return labels
+    coded = factorize(labels)
+    return np.array(coded.labels, dtype=object)[coded.codes]
 
 
 def standardise(columns: FloatArray) -> FloatArray:
