@@ -7,7 +7,8 @@ import scipy.optimize
 import fairpca
 from fairpca import GroupMoments
 from fairpca.arrays import subspace_distance
-from fairpca.criteria import CRITERIA
+from fairpca.criteria import CRITERIA, pose
+from fairpca.solve.equal_losses import NewtonSearch
 
 from data_dir import reference
 from tables import TABLES
@@ -236,3 +237,23 @@ def test_the_rounding_of_a_small_decomposition_lifts_no_bound():
     model = fairpca.FairPCA(1, criterion="error").fit(X, sensitive_features=[0, 1, 0, 0])
     assert model.certificate_.lower_bound <= model.certificate_.value
     assert model.certificate_.gap == 0
+
+
+def test_the_last_step_turns_the_basis_instead_of_decomposing():
+    turned = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = pose(np.array([psd(rng, 20), psd(rng, 20)]), 6)
+        search = NewtonSearch(problem)
+        best, reason = search.run(problem.own, max_iter=50)
+        assert reason == "losses equal to rounding"
+        turned += abs(search.history[-1]["slope"]) > problem.resolution
+        there = problem.oracle.full(np.array([best.proof, 1 - best.proof]))
+        assert subspace_distance(best.basis, there.vectors[:, :6]) < 1e-9
+        assert best.spread <= problem.resolution
+        assert best.value - best.bound <= problem.resolution
+        assert problem.phi(np.array([best.proof, 1 - best.proof]), there) == pytest.approx(
+            best.bound, abs=2 * problem.resolution
+        )
+        np.testing.assert_allclose(best.basis.T @ best.basis, np.eye(6), atol=1e-14)
+    assert turned >= 10

@@ -1,7 +1,9 @@
 """The root of phi'(t) = f_1 - f_2 on [0, 1]: bracketed Newton with full decompositions.
 
-One decomposition gives phi, its slope and its curvature. Where eigenvalues tie at the optimum the
-slope jumps over zero; a basis between the neighbours then has equal losses (`solve.recovery`).
+One decomposition gives phi, its slope and its curvature, and how the basis turns with the weight:
+the last step, too short to raise the bound, turns the basis and needs no decomposition. Where
+eigenvalues tie at the optimum the slope jumps over zero; a basis between the neighbours then has
+equal losses (`solve.recovery`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ _CLOSED = 1e-14
 
 @dataclass(frozen=True)
 class _Point:
-    """phi at one weight t of the first group."""
+    """phi at one weight t of the first group.
+
+    `turns` are the first derivatives of the basis in the other eigenvectors, shape (n - r, r);
+    unknown at the ends.
+    """
 
     t: float
     value: float
@@ -30,6 +36,7 @@ class _Point:
     curvature: float
     basis: FloatArray
     pairs: EigenPairs
+    turns: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,9 @@ class NewtonSearch:
                 self._recover(point, low, high)
                 reason = "bracket at working precision"
                 break
+            if self._arrives(point, t):
+                reason = "losses equal to rounding"
+                break
         return self._result(), reason
 
     def _end(self, t: float, pairs: EigenPairs) -> _Point:
@@ -133,9 +143,31 @@ class NewtonSearch:
         coupling = inner[self.r :]
         # A vanishing gap means a kink: the huge curvature makes Newton stand still there.
         gaps = np.maximum(pairs.values[: self.r] - pairs.values[self.r :, None], 1e-300)
-        curvature = -2 * float(np.vdot(coupling, coupling / gaps))
+        turns = coupling / gaps
+        curvature = -2 * float(np.vdot(coupling, turns))
         self.history.append({"t": t, "phi": value, "slope": slope})
-        return _Point(t, value, slope, curvature, basis, pairs)
+        return _Point(t, value, slope, curvature, basis, pairs, turns)
+
+    def _arrives(self, point: _Point, t: float) -> bool:
+        """Whether the basis, turned by the step to `t`, closes the gap to rounding.
+
+        On the step phi rises by half the slope times the step; turned to first order, the losses
+        still differ by about the slope times the turn. Both have to be below rounding.
+        """
+        step = t - point.t
+        if point.turns is None or abs(point.slope * step) > self.resolution:
+            return False
+        turn = step * point.turns
+        if abs(point.slope) * float(np.abs(turn).max(initial=0.0)) > self.resolution:
+            return False
+        # Orthonormal to third order.
+        others = point.pairs.vectors[:, self.r :]
+        basis = point.basis + others @ turn - point.basis @ (0.5 * (turn.T @ turn))
+        self._consider(basis, t, *self.problem.losses(basis).tolist())
+        if self._closed():
+            self.proof = t
+            return True
+        return False
 
     def _raise_bound(self, value: float, t: float) -> None:
         # Among weights equal to rounding the later ones are nearer to the optimum.
