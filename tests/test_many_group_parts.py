@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpca.arrays import orthonormal
+from fairpca.arrays import orthonormal, subspace_distance
 from fairpca.criteria import pose
 from fairpca.solve.barrier import derivatives, occupations
 from fairpca.solve.cells import Cells, cover
 from fairpca.solve.conic import common_zeros
-from fairpca.solve.dual import Cluster, Dual, fill, occupy
+from fairpca.solve.dual import Dual
+from fairpca.solve.dual_point import Cluster, fill, occupy
 from fairpca.solve.global_search import CellBounds, search
 from fairpca.solve.many_groups import maximise_dual
+from fairpca.solve.newton import ascend
 from fairpca.solve.quadratic import maximise_on_simplex
 from fairpca.solve.refine import descend
 from fairpca.solve.rounding import exact_candidates, extreme_point
@@ -284,6 +286,37 @@ def test_losses_bend_as_their_second_difference_says():
     ahead, behind = (dual.evaluate(centre + sign * h * step).losses for sign in (1, -1))
     second = (ahead - 2 * point.losses + behind) / 2
     np.testing.assert_allclose(point.bend(h * step), second, atol=1e-4 * np.abs(second).max())
+
+
+def test_turned_eigenvectors_are_those_of_the_moved_weights():
+    dual, point = dual_of(wishart(np.random.default_rng(3), 4, 9), 3)
+    step = np.array([1.0, -2.0, 0.5, 0.5])
+    errors = []
+    for h in (1e-2, 1e-3):
+        vectors = point.turned(h * step)
+        there = dual.evaluate(point.weights + h * step).pairs.vectors
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(9), atol=h**3)
+        errors.append(subspace_distance(vectors[:, :3], there[:, :3]))
+    # Of third order: a tenth of the step, a thousandth of the error.
+    assert errors[1] < 2e-3 * errors[0]
+
+
+def test_the_last_step_takes_no_decomposition():
+    """Only where a decomposition could not raise the bound, and with the answer it would give."""
+    turned = 0
+    for seed in range(10):
+        dual, point = dual_of(wishart(np.random.default_rng(seed), 3, 20), 5)
+        far = point.weights + 1e-3 * np.array([1.0, -2.0, 1.0])
+        assert not dual.arrives(point, far)
+        assert dual.best is point
+        ascend(dual, point)
+        assert dual.good
+        basis, bound = dual.relaxed.point.pairs.vectors[:, :5], dual.bound
+        turned += dual.history[-1]["worst"] > dual.relaxed.value + dual.resolution
+        confirmed = dual.evaluate(dual.best.weights)
+        assert confirmed.phi == pytest.approx(bound, abs=2 * dual.resolution)
+        assert subspace_distance(basis, confirmed.pairs.vectors[:, :5]) < 1e-8
+    assert turned >= 4
 
 
 def test_nothing_to_gain_is_shared_evenly():

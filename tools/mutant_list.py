@@ -223,7 +223,7 @@ MUTANTS = (
     ),
     Mutant(
         "losses bend the other way along a step",
-        "solve/dual.py",
+        "solve/dual_point.py",
         "return np.asarray(-kept - 2.0 *",
         "return np.asarray(kept + 2.0 *",
         "tests/test_many_group_parts.py",

@@ -93,6 +93,6 @@ def test_large_problems_stop_at_their_budget():
 
 
 def test_a_cluster_as_it_is():
-    room = importlib.import_module("fairpca.solve.dual")
+    room = importlib.import_module("fairpca.solve.dual_point")
     cluster = room.Cluster(2, 4, np.array([0.7, 0.3]))
     np.testing.assert_array_equal(cluster.matrix, np.diag([0.7, 0.3]))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpca.arrays import FloatArray, orthonormal, subspace_distance
-from fairpca.solve.dual import Dual, Relaxed
+from fairpca.solve.dual import Dual
+from fairpca.solve.dual_point import Relaxed
 from fairpca.solve.polish import held_vectors
 from fairpca.solve.problem import Problem
 from fairpca.solve.refine import refine

@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.solve.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
+from fairpca.solve.dual import Dual
+from fairpca.solve.dual_point import Cluster, DualPoint, Relaxed, fill, occupy
 
 _START = 0.1
 _SHRINK = 0.1

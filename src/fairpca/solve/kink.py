@@ -15,7 +15,8 @@ import numpy as np
 
 from fairpca.arrays import FloatArray, symmetric
 from fairpca.solve.barrier import Barrier
-from fairpca.solve.dual import Cluster, Dual, DualPoint, Quadratic, Relaxed, occupy
+from fairpca.solve.dual import Dual, Quadratic
+from fairpca.solve.dual_point import Cluster, DualPoint, Relaxed, occupy
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.polish import binding, carry, guesses, polish
 from fairpca.solve.problem import Problem

@@ -21,7 +21,8 @@ from fairpca.arrays import FloatArray, symmetric
 from fairpca.solve.attain import Attained, attain
 from fairpca.solve.barrier import Barrier
 from fairpca.solve.compression import Compression
-from fairpca.solve.dual import BudgetSpent, Cluster, Dual, DualPoint, occupy
+from fairpca.solve.dual import BudgetSpent, Dual
+from fairpca.solve.dual_point import Cluster, DualPoint, occupy
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.global_search import raise_bound
 from fairpca.solve.newton import ascend, starting_point

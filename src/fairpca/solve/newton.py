@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairpca.arrays import FloatArray
-from fairpca.solve.dual import Dual, DualPoint
+from fairpca.solve.dual import Dual
+from fairpca.solve.dual_point import DualPoint
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.kink import step_by_model
 from fairpca.solve.problem import Problem
@@ -94,6 +95,8 @@ def ascend(dual: Dual, point: DualPoint) -> None:
         if not kinked and _separated(dual, point):
             weights, turn = _newton_step(dual, point, failed)
             if turn < _SMALL_TURN:
+                if dual.arrives(point, weights):
+                    return
                 trial = dual.evaluate(weights)
             elif patient:
                 share = _SMALL_TURN / turn

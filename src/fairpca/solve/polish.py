@@ -21,7 +21,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from fairpca.arrays import FloatArray, symmetric
-from fairpca.solve.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
+from fairpca.solve.dual import Dual
+from fairpca.solve.dual_point import Cluster, DualPoint, Relaxed, fill, occupy
 
 # The unknown W has q (q + 1) / 2 entries; a wrong guess of a large cluster would cost seconds.
 _MAX_CLUSTER = 24

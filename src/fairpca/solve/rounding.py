@@ -19,7 +19,7 @@ import numpy as np
 
 from fairpca.arrays import FloatArray, orthonormal, symmetric
 from fairpca.solve.conic import common_zeros
-from fairpca.solve.dual import Relaxed
+from fairpca.solve.dual_point import Relaxed
 from fairpca.solve.polish import held_vectors
 
 # Eigenvalues of W this close to 0 or 1 are taken to be there.

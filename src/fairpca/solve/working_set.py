@@ -14,7 +14,8 @@ from contextlib import suppress
 import numpy as np
 
 from fairpca.arrays import FloatArray, IntArray
-from fairpca.solve.dual import BudgetSpent, Dual, DualPoint, occupy
+from fairpca.solve.dual import BudgetSpent, Dual
+from fairpca.solve.dual_point import DualPoint, occupy
 from fairpca.solve.eigen import DenseOracle
 from fairpca.solve.problem import Problem
 
