@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 
-def race(contestants: Mapping[str, Callable[[], Any]], *, seconds: float, most: int = 30):
+def race(contestants: Mapping[str, Callable[[], Any]], *, seconds: float, most: int = 60):
     """Return the best time of each contestant.
 
     Every round runs each contestant once; rounds go on for about `seconds` in all, at least two

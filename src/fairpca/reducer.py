@@ -165,6 +165,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 ensure_min_samples=1,
                 ensure_all_finite=check_finite,
                 accept_sparse=self._accept_sparse,
+                # Where there is nothing to convert, looking for it takes longer than most checks.
+                skip_check_array=not check_finite and _needs_no_check(X),
             )
         weights = check_weights(sample_weight, X.shape[0])
         if labels is None:
@@ -187,3 +189,9 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = bool(self._accept_sparse)
         return tags
+
+
+def _needs_no_check(X: Any) -> bool:
+    """Whether `X` is an array that scikit-learn's check would return as it is."""
+    floating = type(X) is np.ndarray and X.dtype in (np.float64, np.float32)
+    return floating and X.ndim == 2 and X.size > 0

@@ -60,80 +60,81 @@ class SimplexQuadratic:
 
     def __init__(self, linear: FloatArray, quadratic: FloatArray, sums: FloatArray) -> None:
         k = len(sums)
+        # As lists: for so few numbers NumPy's calls take longer than Python's.
+        diagonal = quadratic.diagonal().tolist()
         # Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
-        flat = 1e-6 * float(np.abs(linear).max()) * float(sums.max())
-        size = max(float(quadratic.trace()), flat, _TINY)
+        flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
+        ridge = _RIDGE * max(sum(diagonal), flat, _TINY)
+        # The border is scaled to the block so that elimination pivots sensibly; the largest entry
+        # of a semidefinite matrix is on its diagonal.
+        self._unit = max(diagonal) + ridge
         self.sums = sums
         self._system = np.zeros((k + 1, k + 1))
         self._hessian = self._system[:k, :k]
         self._hessian[...] = quadratic
-        self._hessian.flat[:: k + 1] += _RIDGE * size
-        # The border is scaled to the block so that elimination pivots sensibly; the largest entry
-        # of a semidefinite matrix is on its diagonal.
-        self._unit = float(self._hessian.max())
         if self._unit <= _SMALLEST:
             # Nothing to gain anywhere; an even spread is as good as any other point.
-            self._hessian.flat[:: k + 1] = self._unit = 1.0
+            ridge = self._unit = 1.0
+        self._system.flat[: -1 : k + 2] += ridge
         self._system[:k, k] = self._system[k, :k] = self._unit * sums
 
     def maximise(self, linear: FloatArray, start: FloatArray) -> FloatArray:
         """Return the maximiser for a linear term, from a feasible point."""
         k = len(linear)
-        right = np.empty(k + 1)
+        # The last entry stands for the sum, which every face keeps, and its multiplier.
+        right, x, free = np.empty(k + 1), np.empty(k + 1), np.empty(k + 1, dtype=bool)
         right[:k], right[k] = linear, self._unit
-        x = np.maximum(start, 0.0)
-        # The last entry stands for the sum, which every face keeps.
-        free = np.ones(k + 1, dtype=bool)
-        free[:k] = x > 0
+        np.maximum(start, 0.0, out=x[:k])
+        x[k] = 1.0
+        np.greater(x, 0.0, out=free)
         blocked = -1
         # Finite by strict concavity; the cap guards against cycling at rounding level only.
         for _ in range(20 * k + 20):
             index = free.nonzero()[0]
-            face = index[:-1]
-            target, level = self._on_face(right, index)
-            if target.min() >= 0:
-                if len(face) == k:
-                    x = target
+            target = self._on_face(right, index)
+            if min(target[:-1].tolist()) >= 0:
+                x = np.zeros(k + 1)
+                x[index] = target
+                if len(index) > k:
                     break
-                x = np.zeros(k)
-                x[face] = target
-                slope = self._hessian @ x
-                rise = linear - slope - level * self.sums
-                rise[face] = -np.inf
+                slope = self._system @ x
+                rise = right - slope
+                rise[index] = -np.inf
                 if blocked >= 0:
                     # Leaving and re-entering at once would cycle.
                     rise[blocked], blocked = -np.inf, -1
-                entering = int((rise / self.sums).argmax())
-                if rise[entering] <= 0:
+                if max(rise.tolist()) <= 0:
                     break
+                entering = int((rise[:k] / self.sums).argmax())
                 noise = 1e-13 * float(np.abs(linear).max() + np.abs(slope).max())
                 if rise[entering] <= noise:
                     break
                 free[entering] = True
                 continue
-            here = x[face]
+            here = x[index]
             step = target - here
-            falling = (target < 0).nonzero()[0]
+            falling = (target[:-1] < 0).nonzero()[0]
             ratios = here[falling] / -step[falling]
             first = int(ratios.argmin())
-            blocked = int(face[falling[first]])
-            x[face] = np.maximum(here + min(float(ratios[first]), 1.0) * step, 0.0)
+            blocked = int(index[falling[first]])
+            x[index] = np.maximum(here + min(float(ratios[first]), 1.0) * step, 0.0)
             x[blocked] = 0.0
             free[blocked] = False
-        return np.asarray(x / float(self.sums @ x))
+        found = x[:k]
+        return np.asarray(found / float(self.sums @ found))
 
-    def _on_face(self, right: FloatArray, index: IntArray) -> tuple[FloatArray, float]:
-        """Return the maximiser on a face, signs ignored, and its multiplier."""
+    def _on_face(self, right: FloatArray, index: IntArray) -> FloatArray:
+        """Return the maximiser on a face, signs ignored, followed by its multiplier."""
         if len(index) == 2:
             # A corner; elimination with a vanishing quadratic would miss even that.
             i, share = int(index[0]), float(self.sums[index[0]])
             level = float(right[i] - self._hessian[i, i] / share) / share
-            return np.array([1.0 / share]), level
+            return np.array([1.0 / share, level / self._unit])
         system = self._system
         if len(index) < len(right):
             system, right = system[index[:, None], index], right[index]
         # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
         _, _, solved, failed = dgesv(system, right)
-        if failed or not math.isfinite(solved.sum()):
+        if failed or not math.isfinite(sum(solved.tolist())):
             solved = np.linalg.lstsq(system, right, rcond=None)[0]
-        return solved[:-1], float(self._unit * solved[-1])
+        return np.asarray(solved)
