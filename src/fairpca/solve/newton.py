@@ -104,7 +104,7 @@ def ascend(dual: Dual, point: DualPoint) -> None:
         smooth = trial is not None
         if trial is None:
             trial = step_by_model(dual, point)
-        if dual.good and not smooth:
+        if not smooth and dual.good:
             return
         tried = [trial]
         if trial.phi < point.phi and not dual.closed:
