@@ -54,7 +54,9 @@ def test_two_groups_end_equal_in_loss(case):
     X, labels, weight, r, _ = case
     model = fit(X, labels, weight, r, "loss")
     size = model.group_errors_.max() + model.group_losses_.max()
-    assert abs(model.group_losses_[0] - model.group_losses_[1]) <= 1e-10 * size + 1e-13
+    # Three rows lose nothing in a plane; what is left is rounding of their variance.
+    rounding = model.certificate_.resolution
+    assert abs(model.group_losses_[0] - model.group_losses_[1]) <= 1e-10 * size + rounding
 
 
 @given(fits(), st.integers(0, 2**31))
