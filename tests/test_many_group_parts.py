@@ -293,7 +293,7 @@ def test_turned_eigenvectors_are_those_of_the_moved_weights():
     step = np.array([1.0, -2.0, 0.5, 0.5])
     errors = []
     for h in (1e-2, 1e-3):
-        vectors = point.turned(h * step)
+        vectors = point.vectors_after(h * step)
         there = dual.evaluate(point.weights + h * step).pairs.vectors
         np.testing.assert_allclose(vectors.T @ vectors, np.eye(9), atol=h**3)
         errors.append(subspace_distance(vectors[:, :3], there[:, :3]))

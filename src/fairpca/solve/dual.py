@@ -130,7 +130,7 @@ class Dual:
         step = weights - point.weights
         if self.extra is not None or 0.5 * float(point.losses @ step) > self._allowed:
             return False
-        pairs = EigenPairs(point.pairs.values, point.turned(step))
+        pairs = EigenPairs(point.pairs.values, point.vectors_after(step))
         images, losses = self.problem.images_and_losses(pairs.vectors[:, : self.r])
         if float(losses.max()) - self.bound > self._allowed:
             return False

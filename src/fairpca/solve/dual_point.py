@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
+from fairpca.arrays import FloatArray, turned
 from fairpca.solve.oracle import EigenPairs
 
 
@@ -82,24 +82,21 @@ class DualPoint:
     def bend(self, step: FloatArray) -> FloatArray:
         """Return the second-order change of `losses` when the weights move by `step`."""
         k, _, r = self.images.shape
-        X, Y = self._turned(step)
-        turned = self.pairs.vectors[:, r:] @ X
-        kept = self.covariances.reshape(k, -1) @ (turned @ turned.T).ravel()
+        X, Y = self._turns_by(step)
+        moved = self.pairs.vectors[:, r:] @ X
+        kept = self.covariances.reshape(k, -1) @ (moved @ moved.T).ravel()
         kept -= self._inner @ (X.T @ X).ravel()
         return np.asarray(-kept - 2.0 * (self.couplings @ Y.ravel()))
 
-    def turned(self, step: FloatArray) -> FloatArray:
+    def vectors_after(self, step: FloatArray) -> FloatArray:
         """Return eigenvectors for weights moved by `step`, their leading span to second order."""
         r = self.images.shape[2]
         leading, others = self.pairs.vectors[:, :r], self.pairs.vectors[:, r:]
-        first, second = self._turned(step)
-        Z = first + second
-        # Orthonormal to third order.
-        inside = leading + others @ Z - leading @ (0.5 * (Z.T @ Z))
-        outside = others - leading @ Z.T - others @ (0.5 * (Z @ Z.T))
-        return np.hstack([inside, outside])
+        first, second = self._turns_by(step)
+        turn = first + second
+        return np.hstack([turned(leading, others, turn), turned(others, leading, -turn.T)])
 
-    def _turned(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _turns_by(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return how far `step` turns the leading eigenvectors U towards the others V.
 
         They become U + V Z with Z solving a Riccati equation; these are its first two terms.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, symmetric
+from fairpca.arrays import FloatArray, symmetric, turned
 from fairpca.solve.eigen import DenseOracle, full_pairs
 from fairpca.solve.oracle import EigenPairs
 from fairpca.solve.problem import Problem
@@ -160,9 +160,7 @@ class NewtonSearch:
         turn = step * point.turns
         if abs(point.slope) * float(np.abs(turn).max(initial=0.0)) > self.resolution:
             return False
-        # Orthonormal to third order.
-        others = point.pairs.vectors[:, self.r :]
-        basis = point.basis + others @ turn - point.basis @ (0.5 * (turn.T @ turn))
+        basis = turned(point.basis, point.pairs.vectors[:, self.r :], turn)
         self._consider(basis, t, *self.problem.losses(basis).tolist())
         if self._closed():
             self.proof = t
