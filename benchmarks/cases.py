@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from fairpca import datasets
-from fairpca.groups import Groups
+from fairpca.moments.groups import Groups
 
 
 @dataclass(frozen=True)

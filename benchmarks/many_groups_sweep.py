@@ -16,9 +16,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fairpca.criteria import pose
-from fairpca.solve.attain import attain
-from fairpca.solve.dual import Dual
-from fairpca.solve.many_groups import maximise_dual
+from fairpca.solvers.descent import attain
+from fairpca.solvers.dual import Dual
+from fairpca.solvers.many_groups import maximise_dual
 
 from many_group_problems import instances
 

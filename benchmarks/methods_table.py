@@ -15,8 +15,7 @@ import numpy as np
 from benchmarks.cases import bank, credit, faces
 from benchmarks.race import say
 from benchmarks.ratios import header, show
-from fairpca.compare import compare, default_estimators
-from fairpca.comparison import Comparison
+from fairpca.comparison import Comparison, compare, default_estimators
 
 RANK = 5
 # Above this many features the matrix inequalities of the covariance constraint are out of reach:

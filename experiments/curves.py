@@ -9,7 +9,7 @@ import numpy as np
 import fairpca
 from experiments.baselines import sdr_on_gram, smallest
 from experiments.tables import FloatArray, PaperTable
-from fairpca.solve.eigen import DenseOracle
+from fairpca.covariances.dense import DenseOracle
 
 
 class Curves:
@@ -80,7 +80,7 @@ class Curves:
         On large matrices the solver stops when value and bound agree; both are flat in t there,
         so t is known to half their digits. One secant step on the loss difference is enough.
         """
-        if DenseOracle(covariances).decomposes_in_full(r):
+        if DenseOracle(covariances).in_full(r):
             return t
         own = np.array([-smallest(-matrix, r, tol=0)[0].sum() for matrix in covariances])
 

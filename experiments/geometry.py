@@ -10,7 +10,7 @@ import fairpca
 from experiments.tables import FloatArray
 from fairpca.criteria import pose
 from fairpca.datasets import make_illustration, make_three_lines
-from fairpca.solve.equal_losses import NewtonSearch
+from fairpca.solvers.two_groups import NewtonSearch
 
 
 def illustration() -> dict[str, Any]:
@@ -93,7 +93,7 @@ def phi_curve() -> dict[str, Any]:
     # The root finder itself: a pair of this size is solved in a subspace, which shows less.
     problem = pose(covariances, r)
     search = NewtonSearch(problem)
-    ours, _ = search.run(problem.own, max_iter=50)
+    ours, _ = search.run(max_iter=50)
     return {
         "t": t.tolist(),
         "phi": values.tolist(),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import fairpca
-from fairpca.files import atomic_write
+from fairpca.moments.storage import atomic_write
 
 # Drawing and wording may change without the numbers changing.
 _NOT_NUMBERS = {"__main__.py", "figures.py", "report.py", "claims.py", "progress.py", "run.py"}

@@ -14,8 +14,16 @@ HEAVY = (
 ).split()
 
 
+def module_name(path):
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
 def imports(path, *, top_level_only=False):
-    """Return the modules a file imports."""
+    """Return the modules a file imports; of a package the submodules it names."""
     tree = ast.parse(path.read_text())
     nodes = tree.body if top_level_only else ast.walk(tree)
     found = set()
@@ -24,7 +32,9 @@ def imports(path, *, top_level_only=False):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found.add(node.module)
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in MODULES else node.module)
     return found
 
 
@@ -32,47 +42,100 @@ def internal(path):
     return {name for name in imports(path) if name.split(".")[0] == "fairpca"}
 
 
-def files(*parts):
-    room = SOURCE.joinpath(*parts)
-    return [room] if room.suffix else sorted(room.rglob("*.py"))
+def room(*names):
+    """Return the files of packages and modules."""
+    wanted = tuple(f"fairpca.{name}" for name in names)
+    return [
+        p
+        for m, p in MODULES.items()
+        if m in wanted or m.startswith(tuple(f"{w}." for w in wanted))
+    ]
 
 
-def test_solve_knows_only_itself_arrays_and_threads():
-    for path in files("solve"):
+def assert_never(files, *forbidden):
+    assert files
+    wrong = tuple(f"fairpca.{name}" for name in forbidden)
+    for path in files:
         for name in internal(path):
-            leaf = name in ("fairpca.arrays", "fairpca.threads")
-            assert leaf or name.startswith("fairpca.solve"), (path.name, name)
-    for name in ("arrays.py", "threads.py"):
-        assert not internal(SOURCE / name)
+            assert not any(name == w or name.startswith(f"{w}.") for w in wrong), (path, name)
+
+
+def test_nobody_imports_in_a_circle():
+    graph = {name: internal(path) - {name} for name, path in MODULES.items()}
+    # The package's own lazy table of names is followed by nobody.
+    graph["fairpca"] = set()
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, " -> ".join([*path[path.index(name) :], name])
+        if name in done or name not in graph:
+            return
+        path.append(name)
+        for other in sorted(graph[name]):
+            visit(other)
+        path.pop()
+        done.add(name)
+
+    for name in sorted(graph):
+        visit(name)
+
+
+def test_covariances_know_no_solver_and_no_file():
+    assert_never(room("covariances"), "solvers", "io", "distributed", "estimator", "fitting")
+
+
+def test_solvers_know_no_rows():
+    assert_never(room("solvers"), "moments", "io", "distributed", "base", "estimator", "fitting")
+    assert_never(room("_linalg", "_threads"), "moments", "covariances", "solvers", "criteria")
 
 
 def test_moments_know_no_engine():
-    names = "moments moments_file windows scatter blocks column_scatter groups labels threads"
-    for name in (f"{stem}.py" for stem in names.split()):
-        assert not imports(SOURCE / name) & {"dask", "pyspark", "pyarrow", "pandas", "polars"}
-        assert not any(i.startswith("fairpca.solve") for i in internal(SOURCE / name))
+    for path in room("moments"):
+        assert not imports(path) & {"dask", "pyspark", "pyarrow", "pandas", "polars"}
+    assert_never(room("moments"), "covariances", "solvers", "io", "distributed", "estimator")
 
 
 def test_readers_do_not_solve():
-    assert files("io")
-    for room in ("io", "distributed"):
-        for path in files(room):
-            assert not any(i.startswith("fairpca.solve") for i in internal(path)), path.name
+    assert_never(room("io", "distributed"), "solvers", "estimator", "fitting")
 
 
 def test_computing_does_not_render():
+    computing = [p for p in MODULES.values() if p not in room("plots", "report", "cli")]
     renderers = ("fairpca.plots", "fairpca.report", "fairpca.cli")
-    for path in SOURCE.rglob("*.py"):
-        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if room in ("plots", "report", "cli"):
-            continue
+    for path in computing:
         for name in imports(path, top_level_only=True):
             assert not str(name).startswith(renderers), (path.name, name)
 
 
+def sets_attributes(path):
+    """Return the assignments to fitted attributes (``self.x_ = ...``) of a file."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        found += [
+            t.attr
+            for target in targets
+            for t in ast.walk(target)
+            if isinstance(t, ast.Attribute) and t.attr.endswith("_") and not t.attr.endswith("__")
+        ]
+    return found
+
+
+def test_only_estimators_set_fitted_attributes():
+    for path in room(
+        "moments", "covariances", "solvers", "io", "distributed", "fitting", "criteria"
+    ):
+        assert not sets_attributes(path), path
+
+
+def test_nobody_asks_which_kind_of_oracle_it_has():
+    for path in MODULES.values():
+        assert "isinstance(oracle" not in path.read_text(), path
+
+
 def test_heavy_libraries_are_imported_where_they_are_needed():
-    for path in SOURCE.rglob("*.py"):
-        if path.relative_to(SOURCE).parts[0].startswith("cli"):
+    for path in MODULES.values():
+        if path in room("cli"):
             continue
         top = {str(name).split(".")[0] for name in imports(path, top_level_only=True)}
         assert not top & set(HEAVY), (path.name, top & set(HEAVY))
@@ -92,5 +155,21 @@ def test_importing_the_package_is_light():
     assert set(ast.literal_eval(loaded)) <= set(ast.literal_eval(theirs))
 
 
-def test_no_utils():
+def test_the_public_face_is_reachable_and_nothing_else_shows():
+    code = (
+        "import fairpca\n"
+        "names = 'plots datasets methods io metrics report solvers distributed'.split()\n"
+        "assert all(getattr(fairpca, name).__name__ == f'fairpca.{name}' for name in names)\n"
+        "assert dir(fairpca) == sorted(fairpca.__all__)\n"
+        "import fairpca.solvers.newton as newton\n"
+        "import fairpca.auditing, fairpca.comparison, fairpca.all_ranks\n"
+        "assert callable(fairpca.solve) and callable(fairpca.audit) and callable(fairpca.compare)\n"
+        "assert callable(fairpca.component_path) and newton.__name__ == 'fairpca.solvers.newton'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_root_is_small_and_every_module_has_its_room():
+    root = [path for path in MODULES.values() if path.parent == SOURCE]
+    assert len(root) <= 16, sorted(path.name for path in root)
     assert not list(SOURCE.rglob("utils.py"))

@@ -20,7 +20,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fairpca import FairPCA, GroupMoments
-from fairpca.arrays import subspace_distance
+from fairpca._linalg import subspace_distance
 
 
 @pytest.fixture

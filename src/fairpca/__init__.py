@@ -1,85 +1,76 @@
 """Group-fair dimensionality reduction with a proof of how good the answer is.
 
-Names are loaded when they are first used, so that the command line answers ``--help`` without
-importing scikit-learn.
+Names are imported when they are first used, so that the command line answers ``--help`` without
+importing scikit-learn. Functions and the packages beside them have different names (`audit` and
+`fairpca.auditing`, `solve` and `fairpca.solvers`), so that importing a submodule never hides a
+function.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
-if TYPE_CHECKING:
-    from fairpca.audit import Audit, audit
-    from fairpca.compare import compare
-    from fairpca.estimator import FairPCA
-    from fairpca.functional import solve
-    from fairpca.groups import Groups
-    from fairpca.moments import GroupMoments
-    from fairpca.numerical_range import joint_numerical_range, phi
-    from fairpca.path import ComponentPath, component_path
-    from fairpca.solve.solution import Certificate, Solution
+if _typing.TYPE_CHECKING:
+    from fairpca import datasets as datasets
+    from fairpca import io as io
+    from fairpca import methods as methods
+    from fairpca import metrics as metrics
+    from fairpca import plots as plots
+    from fairpca import report as report
+    from fairpca import solvers as solvers
+    from fairpca.all_ranks import ComponentPath as ComponentPath
+    from fairpca.all_ranks import component_path as component_path
+    from fairpca.auditing import Audit as Audit
+    from fairpca.auditing import audit as audit
+    from fairpca.comparison import compare as compare
+    from fairpca.estimator import FairPCA as FairPCA
+    from fairpca.fitting import solve as solve
+    from fairpca.moments import GroupMoments as GroupMoments
+    from fairpca.moments import Groups as Groups
+    from fairpca.numerical_range import joint_numerical_range as joint_numerical_range
+    from fairpca.numerical_range import phi as phi
+    from fairpca.solvers import Certificate as Certificate
+    from fairpca.solvers import Solution as Solution
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Audit",
-    "Certificate",
-    "ComponentPath",
-    "FairPCA",
-    "GroupMoments",
-    "Groups",
-    "Solution",
-    "__version__",
-    "audit",
-    "compare",
-    "component_path",
-    "joint_numerical_range",
-    "phi",
-    "solve",
-]
-
+# Where each public name lives; an empty string marks a submodule.
 _HOMES = {
-    "Audit": "audit",
-    "Certificate": "solve.solution",
-    "ComponentPath": "path",
+    "Audit": "auditing",
+    "Certificate": "solvers",
+    "ComponentPath": "all_ranks",
     "FairPCA": "estimator",
     "GroupMoments": "moments",
-    "Groups": "groups",
-    "Solution": "solve.solution",
-    "component_path": "path",
+    "Groups": "moments",
+    "Solution": "solvers",
+    "audit": "auditing",
+    "compare": "comparison",
+    "component_path": "all_ranks",
+    "datasets": "",
+    "distributed": "",
+    "io": "",
     "joint_numerical_range": "numerical_range",
+    "methods": "",
+    "metrics": "",
+    "persistence": "",
     "phi": "numerical_range",
+    "plots": "",
+    "report": "",
+    "solve": "fitting",
+    "solvers": "",
 }
-# Functions that share their name with the room they live in.
-_SHARED = {"audit": "audit", "compare": "compare", "solve": "functional"}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
-def _load(home: str, name: str) -> Any:
-    return getattr(importlib.import_module(f"fairpca.{home}"), name)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return _load(_HOMES[name], name)
-    raise AttributeError(f"module 'fairpca' has no attribute {name!r}")
+def __getattr__(name: str) -> _typing.Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fairpca' has no attribute {name!r}")
+    home = _HOMES[name]
+    module = _importlib.import_module(f"fairpca.{home or name}")
+    return getattr(module, name) if home else module
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def _shared(name: str, home: str) -> property:
-    # The import system sets a submodule as attribute of its package; the function keeps the name.
-    return property(lambda _: _load(home, name), lambda _, __: None)
-
-
-class _Package(ModuleType):
-    """A package whose functions win over rooms of the same name."""
-
-
-for _name, _home in _SHARED.items():
-    setattr(_Package, _name, _shared(_name, _home))
-sys.modules[__name__].__class__ = _Package
+    return sorted(__all__)

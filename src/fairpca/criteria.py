@@ -1,7 +1,7 @@
-"""The five criteria: which number per group is made as small as possible for the worst group.
+"""The criteria: which number per group is made as small as possible for the worst group.
 
 Every criterion is ``f_i(U) = c_i - Tr(U.T S_i U)`` for an offset c_i, after an optional division
-of S_i by its trace.
+of S_i by its trace. To add one, add a record to `CRITERIA`; everything else reads it from there.
 
 ==========  =====================================  ==============================================
 criterion   c_i                                    f_i is
@@ -17,55 +17,91 @@ share       as error, all divided by Tr S_i        one minus the share of varian
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice
-from fairpca.solve.eigen import DenseOracle
-from fairpca.solve.oracle import Oracle
-from fairpca.solve.problem import Problem, own_pairs
-
-CRITERIA = ("loss", "error", "variance", "relative", "share")
-
-
-def check_criterion(criterion: str) -> None:
-    """Raise ValueError unless `criterion` is one of the five."""
-    check_choice("criterion", criterion, CRITERIA)
+from fairpca._checks import check_choice
+from fairpca._linalg import FloatArray
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.oracle import Oracle
+from fairpca.solvers.problem import Problem
 
 
-def group_scales(traces: FloatArray, criterion: str) -> FloatArray:
-    """Return the factor each S_i is multiplied by; one, unless the criterion is a share.
+@dataclass(frozen=True)
+class Criterion:
+    """What is minimised for the worst group.
 
-    A group without variance loses nothing by any projection; its factor stays one.
+    Attributes
+    ----------
+    offsets : callable
+        Maps two arrays of shape (k,) to the offsets c_i: the sums of each group's r largest
+        eigenvalues (zeros unless `against_own_pca`) and the traces.
+    against_own_pca : bool
+        Whether the offsets need those eigenvalues.
+    as_share : bool
+        Whether every S_i is divided by its trace first.
     """
-    if criterion not in ("relative", "share"):
-        return np.ones_like(traces)
-    return np.divide(1.0, traces, out=np.ones_like(traces), where=traces > 0)
+
+    offsets: Callable[[FloatArray, FloatArray], FloatArray]
+    against_own_pca: bool = False
+    as_share: bool = False
+
+    def scales(self, traces: FloatArray) -> FloatArray:
+        """Return the factor each S_i is multiplied by.
+
+        A group without variance loses nothing by any projection; its factor stays one.
+        """
+        if not self.as_share:
+            return np.ones_like(traces)
+        return np.divide(1.0, traces, out=np.ones_like(traces), where=traces > 0)
+
+    def unit(self, traces: FloatArray) -> float:
+        """Return the factor that brings very large or very small matrices into the middle range.
+
+        Solvers square eigenvalues and take products of them; past 1e150 that is infinity, below
+        1e-150 it is nothing. A power of two changes no digit, and ordinary data get one.
+        """
+        largest = float(np.max(np.abs(traces), initial=0.0))
+        if self.as_share or largest == 0 or 1e-60 < largest < 1e60:
+            return 1.0
+        # Clipped, because 2**1074, the reciprocal of the smallest number, is infinity.
+        return float(2.0 ** -np.clip(np.frexp(largest)[1], -1000, 1000))
 
 
-def common_unit(traces: FloatArray, criterion: str) -> float:
-    """Return the factor that brings very large or very small matrices into the middle range.
+def _own_sums(own: FloatArray, traces: FloatArray) -> FloatArray:
+    return own
 
-    Solvers square eigenvalues and take products of them; past 1e150 that is infinity, below
-    1e-150 it is nothing. A power of two changes no digit, and ordinary data get one: themselves.
-    """
-    largest = float(np.max(np.abs(traces), initial=0.0))
-    if criterion in ("relative", "share") or largest == 0 or 1e-60 < largest < 1e60:
-        return 1.0
-    # Clipped, because 2**1074, the reciprocal of the smallest number, is infinity.
-    return float(2.0 ** -np.clip(np.frexp(largest)[1], -1000, 1000))
+
+def _traces(own: FloatArray, traces: FloatArray) -> FloatArray:
+    return np.array(traces, dtype=float)
+
+
+def _nothing(own: FloatArray, traces: FloatArray) -> FloatArray:
+    return np.zeros(len(traces))
+
+
+#: Every criterion by its name.
+CRITERIA: dict[str, Criterion] = {
+    "loss": Criterion(_own_sums, against_own_pca=True),
+    "error": Criterion(_traces),
+    "variance": Criterion(_nothing),
+    "relative": Criterion(_own_sums, against_own_pca=True, as_share=True),
+    "share": Criterion(_traces, as_share=True),
+}
+
+
+def find_criterion(name: str) -> Criterion:
+    """Return the criterion of that name, or raise ValueError with the names there are."""
+    check_choice("criterion", name, tuple(CRITERIA))
+    return CRITERIA[name]
 
 
 def pose(
-    covariances: FloatArray,
-    n_components: int,
-    criterion: str = "loss",
-    *,
-    method: str = "auto",
-    make_oracle: Callable[[FloatArray, str], Oracle] = DenseOracle,
+    covariances: FloatArray, n_components: int, criterion: str = "loss", *, method: str = "auto"
 ) -> Problem:
-    """Return the problem of `criterion` for explicit group covariances.
+    """Return the problem of a criterion for explicit group covariances.
 
     Parameters
     ----------
@@ -74,28 +110,36 @@ def pose(
     criterion : str
     method : {"auto", "dense", "krylov"}
         How leading eigenpairs are computed.
-    make_oracle : callable
-        Builds the oracle from the (scaled) covariances.
     """
-    check_criterion(criterion)
+    chosen = find_criterion(criterion)
     traces = np.trace(covariances, axis1=1, axis2=2)
-    scales = group_scales(traces, criterion)
+    scales = chosen.scales(traces)
     if np.any(scales != 1):
         covariances = covariances * scales[:, None, None]
-    return pose_on(make_oracle(covariances, method), traces * scales, n_components, criterion)
+    return pose_on(DenseOracle(covariances, method), traces * scales, n_components, chosen)
 
 
-def pose_on(oracle: Oracle, traces: FloatArray, n_components: int, criterion: str) -> Problem:
-    """Return the problem of `criterion` for matrices already scaled and known by an oracle."""
-    if criterion not in ("loss", "relative"):
-        return Problem(oracle, rank_offsets(criterion, traces), n_components)
-    own = own_pairs(oracle, n_components)
-    sums = np.array([pairs.values.sum() for pairs in own])
-    return Problem(oracle, sums, n_components, own)
+def pose_on(
+    oracle: Oracle,
+    traces: FloatArray,
+    n_components: int,
+    criterion: Criterion,
+    own: tuple[EigenPairs, ...] | None = None,
+) -> Problem:
+    """Return the problem of a criterion for matrices already scaled and known by an oracle.
 
-
-def rank_offsets(criterion: str, traces: FloatArray) -> FloatArray:
-    """Return the offsets of a criterion that needs no eigenvalues: the same for every rank."""
-    if criterion == "variance":
-        return np.zeros(len(traces))
-    return np.array(traces, dtype=float)
+    Parameters
+    ----------
+    oracle : Oracle
+    traces : ndarray of shape (k,)
+        Of the scaled matrices.
+    n_components : int
+    criterion : Criterion
+    own : tuple of EigenPairs, optional
+        Each group's own leading pairs, where somebody has them; computed if they are needed.
+    """
+    if not criterion.against_own_pca:
+        return Problem(oracle, criterion.offsets(np.zeros_like(traces), traces), n_components)
+    own = own or oracle.own_pairs(n_components)
+    sums = np.array([pairs.values[:n_components].sum() for pairs in own])
+    return Problem(oracle, criterion.offsets(sums, traces), n_components, own)

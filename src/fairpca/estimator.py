@@ -11,22 +11,28 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairpca.arrays import FloatArray, is_dask
-from fairpca.checks import check_choice, check_groups, check_limits, check_rank, check_rows
-from fairpca.criteria import check_criterion
-from fairpca.fitting import Settings, describe, fit_population
-from fairpca.moments import GroupMoments
-from fairpca.nested import fit_nested
-from fairpca.population import (
-    FromMoments,
-    FromOperators,
-    Population,
-    choose_population,
+from fairpca._checks import check_choice, check_groups, check_limits, check_rank, check_rows
+from fairpca._linalg import FloatArray, is_dask
+from fairpca.all_ranks import fit_nested
+from fairpca.base import (
+    LIKE_PCA,
+    LinearReducer,
+    Rows,
+    projection_attributes,
+    warn_one_group,
+)
+from fairpca.covariances.sources import (
+    CovarianceSource,
+    MomentCovariances,
+    OperatorCovariances,
+    choose_source,
     count_rows,
 )
-from fairpca.reducer import LIKE_PCA, LinearReducer, Rows, warn_one_group
-from fairpca.solve.dispatch import SOLVERS
-from fairpca.streamed import StreamedCells
+from fairpca.covariances.streamed import StreamedCells
+from fairpca.criteria import find_criterion
+from fairpca.fitting import Settings, fit_source
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.solvers import SOLVERS
 
 _FITTED = frozenset(
     (
@@ -210,11 +216,11 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        with self._or_as_before():
+        with self._restore_on_error():
             if is_dask(X):
-                return self._adopt(self._far_away(X, sensitive_features, sample_weight))
+                return self._solve_and_set(self._dask_source(X, sensitive_features, sample_weight))
             rows = self._rows(X, sensitive_features, sample_weight, reset=True)
-            return self._adopt(self._population(rows))
+            return self._solve_and_set(self._source(rows))
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -242,12 +248,12 @@ class FairPCA(LinearReducer):
                 "partial_fit cannot go on after this fit: the rows were too wide to keep their "
                 "moments. Count all rows with partial_fit on a new estimator."
             )
-        with self._or_as_before():
+        with self._restore_on_error():
             rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
             moments = count_rows(rows.X, rows.groups, rows.weight, type(self).__name__)
             if "group_weights_" in self.__dict__:
                 self._last_weights = (self.groups_, self.group_weights_)
-            self._forget()
+            self._clear_fitted()
             self._moments = moments if seen is None else seen.merge(moments)
         return self
 
@@ -268,10 +274,10 @@ class FairPCA(LinearReducer):
                 f"moments is a {type(moments).__name__}; pass GroupMoments, for example those of "
                 "GroupMoments.from_array(X, labels), or rows to fit."
             )
-        with self._or_as_before():
+        with self._restore_on_error():
             self.n_features_in_ = moments.n_features
             self.__dict__.pop("feature_names_in_", None)
-            return self._adopt(FromMoments(moments, self.group_by))
+            return self._solve_and_set(MomentCovariances(moments, self.group_by))
 
     def fit_operators(self, cells: StreamedCells) -> FairPCA:
         """Fit from products with covariances that are never formed.
@@ -287,15 +293,15 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        with self._or_as_before():
+        with self._restore_on_error():
             self.n_features_in_ = cells.n_features
             self.__dict__.pop("feature_names_in_", None)
-            return self._adopt(FromOperators(cells, self.group_by))
+            return self._solve_and_set(OperatorCovariances(cells, self.group_by))
 
     # What follows fills the attributes; nothing below is called by users.
 
     def _check_params(self) -> None:
-        check_criterion(self.criterion)
+        find_criterion(self.criterion)
         check_choice("solver", self.solver, SOLVERS)
         check_choice("group_by", self.group_by, ("intersection", "marginal"))
         check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
@@ -314,21 +320,22 @@ class FairPCA(LinearReducer):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
 
-    def _population(self, rows: Rows) -> Population:
-        return choose_population(
+    def _source(self, rows: Rows) -> CovarianceSource:
+        return choose_source(
             rows.X,
             rows.groups,
             rows.weight,
             self.n_components,
             self.group_by,
+            "group",
             type(self).__name__,
         )
 
-    def _far_away(self, X: Any, labels: Any, sample_weight: Any) -> Population:
-        """Know a Dask collection by whatever of it fits here."""
+    def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
+        """Return the matrices of a Dask collection: moments, or products where they do not fit."""
         from fairpca.distributed import dask
-        from fairpca.distributed.dask_table import open_table
-        from fairpca.distributed.partial import Rules
+        from fairpca.distributed.dask import open_table
+        from fairpca.distributed.pieces import Rules
 
         if labels is None:
             warn_one_group(stacklevel=4)
@@ -342,19 +349,19 @@ class FairPCA(LinearReducer):
             self.feature_names_in_ = np.array(table.features, dtype=object)
         found = dask.know(table, rules)
         if isinstance(found, GroupMoments):
-            return FromMoments(found, self.group_by)
-        return FromOperators(found, self.group_by)
+            return MomentCovariances(found, self.group_by)
+        return OperatorCovariances(found, self.group_by)
 
-    def _adopt(self, population: Population) -> FairPCA:
+    def _solve_and_set(self, source: CovarianceSource) -> FairPCA:
         self._last_weights = None
-        fitted = self._solved(population)
-        self._forget()
-        self._moments = getattr(population, "moments", None)
-        self.__dict__.update(fitted)
+        fitted = self._solved(source)
+        self._clear_fitted()
+        self._moments = source.moments
+        self._set_fitted(fitted)
         return self
 
     @contextlib.contextmanager
-    def _or_as_before(self) -> Iterator[None]:
+    def _restore_on_error(self) -> Iterator[None]:
         """Keep everything that was fitted where an error or an interrupt ends a fit."""
         before = dict(self.__dict__)
         try:
@@ -364,7 +371,7 @@ class FairPCA(LinearReducer):
             self.__dict__.update(before)
             raise
 
-    def _forget(self) -> None:
+    def _clear_fitted(self) -> None:
         for name in _FITTED:
             self.__dict__.pop(name, None)
 
@@ -372,7 +379,7 @@ class FairPCA(LinearReducer):
         # partial_fit only counts; the first look at a result solves.
         moments = self.__dict__.get("_moments") if name in _FITTED else None
         if moments is not None and "components_" not in self.__dict__:
-            self.__dict__.update(self._solved(FromMoments(moments, self.group_by)))
+            self._set_fitted(self._solved(MomentCovariances(moments, self.group_by)))
             if name in self.__dict__:
                 return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -380,9 +387,9 @@ class FairPCA(LinearReducer):
     def __sklearn_is_fitted__(self) -> bool:
         return "_moments" in self.__dict__
 
-    def _solved(self, population: Population) -> dict[str, Any]:
+    def _solved(self, source: CovarianceSource) -> dict[str, Any]:
         """Return every fitted attribute for these data."""
-        groups, total = population.groups, population.total
+        groups, total = source.groups, source.total
         check_rows(total.count, type(self).__name__)
         check_groups(groups.labels, groups.weight)
         nested = "forward" if self.nested is True else self.nested
@@ -396,13 +403,13 @@ class FairPCA(LinearReducer):
         )
         extra: dict[str, Any] = {}
         if nested:
-            sequence = fit_nested(population, self.n_components, settings, nested)
+            sequence = fit_nested(source, self.n_components, settings, nested)
             fit = sequence.fit
             extra = {"nested_values_": sequence.values, "nested_bounds_": sequence.bounds}
         else:
             known, weights = self.__dict__.get("_last_weights") or (None, None)
             start = weights if known == list(groups.labels) else None
-            fit = fit_population(population, self.n_components, settings, start)
+            fit = fit_source(source, self.n_components, settings, start)
         solution = fit.solution
         if not solution.certificate.optimal and self.solver != "paper" and not nested:
             warnings.warn(
@@ -412,7 +419,19 @@ class FairPCA(LinearReducer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return {**describe(population, fit, keep_order=bool(nested)), **extra}
+        return {
+            **projection_attributes(
+                source, fit.basis, fit.losses, fit.retained, keep_order=bool(nested)
+            ),
+            "group_values_": solution.losses,
+            "group_weights_": solution.weights,
+            "certificate_": solution.certificate,
+            "solver_": solution.solver,
+            # The rotation to principal order is a decomposition too when it is the only one.
+            "n_iter_": max(solution.n_eigen, 1),
+            "stop_reason_": solution.stop_reason,
+            **extra,
+        }
 
 
 def _seed(random_state: Any) -> int:

@@ -1,6 +1,7 @@
-"""From a population and a number of components to a certified basis.
+"""From matrices and a number of components to a certified basis.
 
 The estimator asks here; nothing here knows about attributes, and nothing below knows about rows.
+`solve` is the same for people who already have covariances.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, diagonalise, fix_signs, orthonormal
-from fairpca.checks import check_rank
-from fairpca.criteria import common_unit, group_scales, rank_offsets
-from fairpca.population import Population
-from fairpca.solve.dispatch import solve_problem
-from fairpca.solve.eigen import DenseOracle
-from fairpca.solve.oracle import EigenPairs, Oracle
-from fairpca.solve.problem import Problem, own_pairs
-from fairpca.solve.rank_path import RankPath
-from fairpca.solve.solution import Solution
-from fairpca.threads import blas_for
+from fairpca._checks import check_choice, check_covariances, check_limits, check_rank
+from fairpca._linalg import FloatArray
+from fairpca._threads import blas_for
+from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.sources import CovarianceSource
+from fairpca.criteria import find_criterion, pose, pose_on
+from fairpca.solvers import SOLVERS, solve_problem
+from fairpca.solvers.problem import Problem
+from fairpca.solvers.rank_path import RankPath
+from fairpca.solvers.solution import Solution
 
 
 @dataclass(frozen=True)
@@ -43,68 +43,69 @@ class Fit:
     Attributes
     ----------
     basis : ndarray of shape (p, r)
-        Orthonormal columns in the population's coordinates.
+        Orthonormal columns in the source's coordinates.
     solution : Solution
-    kept : ndarray of shape (k,)
-        Variance of each group that the basis keeps.
+    retained : ndarray of shape (k,)
+        What the basis keeps of every group's variance.
     losses : ndarray of shape (k,)
         What each group loses against its own PCA of the rank asked for.
     """
 
     basis: FloatArray
     solution: Solution
-    kept: FloatArray
+    retained: FloatArray
     losses: FloatArray
 
 
 class Ranks:
-    """One population solved for one rank after another; what ranks share is computed once."""
+    """One table solved for one rank after another; what ranks share is computed once.
+
+    Parameters
+    ----------
+    source : CovarianceSource
+    settings : Settings
+    max_components : int, optional
+        Largest rank that will be asked for, where all of them will be.
+    """
 
     def __init__(
-        self, population: Population, settings: Settings, max_components: int | None = None
+        self, source: CovarianceSource, settings: Settings, max_components: int | None = None
     ) -> None:
-        self.population, self.settings = population, settings
-        self.traces = population.groups.traces
-        self.unit = common_unit(self.traces, settings.criterion)
-        self.scales = group_scales(self.traces, settings.criterion) * self.unit
-        method = "auto" if settings.solver == "paper" else settings.solver
-        self.oracle: Oracle = population.oracle(self.scales, method)
+        self.source, self.settings = source, settings
+        self.criterion = find_criterion(settings.criterion)
+        self.traces = source.groups.traces
+        self.unit = self.criterion.unit(self.traces)
+        self.scales = self.criterion.scales(self.traces) * self.unit
+        self.oracle = source.oracle(self.scales, _method(settings.solver))
         self._own: tuple[EigenPairs, ...] = ()
-        self._own_sums: dict[int, FloatArray] = {}
         self._ask_for = max_components or 0
         self._path: RankPath | None = None
 
     @property
     def n_features(self) -> int:
-        """Dimension of the population's coordinates."""
+        """Dimension of the source's coordinates."""
         return self.oracle.n_features
 
-    def own(self, r: int) -> tuple[EigenPairs, ...]:
+    def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return each group's own `r` leading pairs (of the scaled matrices)."""
         if not self._own or len(self._own[0].values) < r:
             wanted = min(max(r, self._ask_for), self.n_features)
-            self._own = own_pairs(self.oracle, wanted)
-        if len(self._own[0].values) == r:
-            return self._own
+            self._own = self.oracle.own_pairs(wanted)
         return tuple(pairs.head(r) for pairs in self._own)
 
     def own_sums(self, r: int) -> FloatArray:
-        """Return the variance each group's own PCA of rank `r` keeps (scaled)."""
-        if r not in self._own_sums:
-            self._own_sums[r] = np.array([pairs.values.sum() for pairs in self.own(r)])
-        return self._own_sums[r]
+        """Return the variance each group's own PCA of rank `r` keeps."""
+        return np.array([pairs.values.sum() for pairs in self.own_pairs(r)]) / self.scales
 
     def problem(self, r: int) -> Problem:
         """Return the problem of rank `r`."""
-        if self.settings.criterion in ("loss", "relative"):
-            return Problem(self.oracle, self.own_sums(r), r, self.own(r))
-        offsets = rank_offsets(self.settings.criterion, self.traces * self.scales)
-        return Problem(self.oracle, offsets, r)
+        own = self.own_pairs(r) if self.criterion.against_own_pca else None
+        return pose_on(self.oracle, self.traces * self.scales, r, self.criterion, own)
 
     def solve(self, r: int, start: FloatArray | None = None) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one."""
         with blas_for(self.n_features, r):
-            return self.wrap(self._solution(r, start), r)
+            return self.described(self._solution(r, start), r)
 
     def _solution(self, r: int, start: FloatArray | None) -> Solution:
         problem, settings = self.problem(r), self.settings
@@ -125,44 +126,52 @@ class Ranks:
     def _shared(self) -> RankPath | None:
         """Return what solves all ranks of two large groups; None where each is solved alone."""
         oracle = self.oracle
-        if not self._ask_for or not isinstance(oracle, DenseOracle) or oracle.n_groups != 2:
+        if not self._ask_for or not oracle.cheap_products or oracle.n_groups != 2:
             return None
-        if self.settings.solver == "paper" or oracle.decomposes_in_full(self._ask_for):
+        if self.settings.solver == "paper" or oracle.in_full(self._ask_for):
             return None
         if self._path is None:
-            self._path = RankPath(oracle, self.own(self._ask_for))
+            self._path = RankPath(oracle, self.own_pairs(self._ask_for))
         return self._path
 
-    def wrap(self, solution: Solution, r: int) -> Fit:
+    def described(self, solution: Solution, r: int) -> Fit:
         """Add what every group keeps and loses, in unscaled variance."""
         basis = solution.components.T
-        if self.settings.criterion in ("loss", "relative"):
+        own = self.own_sums(r)
+        if self.criterion.against_own_pca:
+            # The solver's own numbers: equal losses stay equal to the last digit.
             losses = solution.losses / self.scales
-            kept = self.own_sums(r) / self.scales - losses
+            retained = own - losses
         else:
-            kept = self.oracle.kept(basis) / self.scales
-            losses = self.own_sums(r) / self.scales - kept
+            retained = self.oracle.retained_variance(basis) / self.scales
+            losses = own - retained
         if basis.shape[1] == r:
             # Rounding only; with extra components a group may truly beat its own PCA of rank r.
             losses = np.maximum(losses, 0.0)
-        return Fit(basis, solution.times(1 / self.unit), kept, losses)
+        return Fit(basis, solution.times(1 / self.unit), retained, losses)
 
     def shares(self, fit: Fit) -> FloatArray:
         """Return the share of its variance that each group keeps; one if it has none."""
-        return np.divide(fit.kept, self.traces, out=np.ones_like(fit.kept), where=self.traces > 0)
+        ones = np.ones_like(fit.retained)
+        return np.divide(fit.retained, self.traces, out=ones, where=self.traces > 0)
 
 
-def fit_population(
-    population: Population,
+def _method(solver: str) -> str:
+    """Return how eigenpairs are computed for a solver; the paper's leaves that open."""
+    return "auto" if solver == "paper" else solver
+
+
+def fit_source(
+    source: CovarianceSource,
     n_components: Any,
     settings: Settings,
     start: FloatArray | None = None,
 ) -> Fit:
     """Solve for a number of components, None for all, or a share every group must keep.
 
-    `start` are weights of a neighbouring population with the same groups.
+    `start` are weights of a neighbouring problem with the same groups.
     """
-    ranks = Ranks(population, settings)
+    ranks = Ranks(source, settings)
     if isinstance(n_components, float):
         return _fit_share(ranks, n_components)
     r = ranks.n_features if n_components is None else int(n_components)
@@ -183,70 +192,71 @@ def _ranks_upwards(ranks: Ranks, needed: float) -> Iterator[Fit]:
     start = None
     for r in range(1, ranks.n_features + 1):
         # No projection serves a group better than its own PCA does: skip where even that fails.
-        own = ranks.own_sums(r) / ranks.scales
-        if np.any(own < needed * ranks.traces) and r < ranks.n_features:
+        if np.any(ranks.own_sums(r) < needed * ranks.traces) and r < ranks.n_features:
             continue
         fit = ranks.solve(r, start)
         start = fit.solution.weights
         yield fit
 
 
-def describe(population: Population, fit: Fit, *, keep_order: bool = False) -> dict[str, Any]:
-    """Return the fitted attributes of an estimator: components, variances, groups, certificate.
+def solve(
+    covariances: Any,
+    n_components: int,
+    *,
+    criterion: str = "loss",
+    solver: str = "auto",
+    tol: float = 1e-10,
+    max_iter: int = 200,
+    random_state: int = 0,
+    max_extra_components: int = 0,
+) -> Solution:
+    """Find the rank-`n_components` projection whose worst group fares best.
 
     Parameters
     ----------
-    population : Population
-    fit : Fit
-    keep_order : bool
-        Leave the columns as they are (nested components) instead of rotating them to principal
-        order.
+    covariances : array-like of shape (k, n, n)
+        One symmetric matrix per group.
+    n_components : int
+        Rank r of the projection, 1 <= r <= n.
+    criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
+        As in `FairPCA`.
+    solver : {"auto", "dense", "krylov", "paper"}, default="auto"
+        As in `FairPCA`.
+    tol : float, default=1e-10
+        Relative gap between value and lower bound at which to stop.
+    max_iter : int, default=200
+        Most full-size eigen-decompositions.
+    random_state : int, default=0
+        Seed of the random starts where three or more groups tie.
+    max_extra_components : int, default=0
+        Take up to this many components more where that closes an open gap.
+
+    Returns
+    -------
+    Solution
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fairpca
+    >>> result = fairpca.solve([np.diag([1.0, 0.0]), np.diag([0.0, 1.0])], 1)
+    >>> result.losses.round(6).tolist(), result.certificate.optimal
+    ([0.5, 0.5], True)
     """
-    groups, total, solution = population.groups, population.total, fit.solution
-    # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
-    freedom = total.weight - 1 if total.weight > 1 else total.weight
-    inflate = total.weight / freedom
-    with blas_for(*fit.basis.shape):
-        components, variances = _oriented(population, fit.basis, keep_order)
-    variances = variances * inflate
-    r, n = components.shape
-    all_variance = total.trace * inflate
-    left = max(all_variance - float(variances.sum()), 0.0)
-    return {
-        "components_": components,
-        "mean_": total.mean,
-        "explained_variance_": variances,
-        "explained_variance_ratio_": variances / (all_variance or 1.0),
-        "singular_values_": np.sqrt(variances * freedom),
-        "noise_variance_": left / max(min(n, total.count) - r, 1),
-        "n_components_": r,
-        "n_samples_": total.count,
-        "groups_": list(groups.labels),
-        "group_names_": list(groups.names),
-        "group_counts_": groups.count,
-        "group_means_": groups.mean,
-        "group_losses_": fit.losses,
-        "group_errors_": np.maximum(groups.traces - fit.kept, 0.0),
-        "group_values_": solution.losses,
-        "group_weights_": solution.weights,
-        "certificate_": solution.certificate,
-        "solver_": solution.solver,
-        # The rotation to principal order is a decomposition too when it is the only one.
-        "n_iter_": max(solution.n_eigen, 1),
-        "stop_reason_": solution.stop_reason,
-    }
-
-
-def _oriented(
-    population: Population, basis: FloatArray, keep_order: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return component rows in their final order and signs, and the variance along each."""
-    compressed = population.total_compression(basis)
-    if keep_order:
-        rows = population.lift(basis).T
-        return fix_signs(np.ascontiguousarray(rows)), np.diag(compressed).copy()
-    rotated, variances = diagonalise(basis, compressed)
-    lifted = population.lift(rotated)
-    if lifted is not rotated:
-        lifted = orthonormal(lifted)
-    return fix_signs(np.ascontiguousarray(lifted.T)), variances
+    check_choice("solver", solver, SOLVERS)
+    check_limits(tol, max_iter, max_extra_components)
+    matrices = check_covariances(covariances)
+    check_rank(n_components, matrices.shape[-1])
+    unit = find_criterion(criterion).unit(np.trace(matrices, axis1=1, axis2=2))
+    if unit != 1:
+        matrices = matrices * unit
+    problem = pose(matrices, int(n_components), criterion, method=_method(solver))
+    solution = solve_problem(
+        problem,
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        random_state=random_state,
+        max_extra_components=max_extra_components,
+    )
+    return solution.times(1 / unit)

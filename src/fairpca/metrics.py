@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fairpca.arrays import AnyArray, FloatArray, IntArray, span
-from fairpca.groups import Groups
-from fairpca.moments import GroupMoments
+from fairpca._linalg import AnyArray, FloatArray, IntArray, span
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import Groups
 
 # Rows per block of a Gaussian kernel: the block stays in cache.
 _KERNEL_ROWS = 128

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_covariances, check_rank
+from fairpca._checks import check_covariances, check_rank
+from fairpca._linalg import FloatArray
+from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.criteria import pose
-from fairpca.solve.eigen import leading_pairs
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,30 @@ for anything else is refused before any of it is built.
 
 from __future__ import annotations
 
+import io
+import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairpca.audit.provenance import versions
-from fairpca.extras import require
-from fairpca.files import atomic_write
-from fairpca.tables.preparation import Preparation
+from fairpca._checks import require
+from fairpca.auditing.provenance import versions
+from fairpca.io.preparation import Preparation
+from fairpca.moments.storage import atomic_write, damage_named
 
 #: Types of this package a model file may contain.
 TRUSTED_TYPES = (
     "fairpca.estimator.FairPCA",
-    "fairpca.moments.GroupMoments",
-    "fairpca.solve.solution.Certificate",
+    "fairpca.moments.group_moments.GroupMoments",
+    "fairpca.solvers.solution.Certificate",
 )
 
+# Where version 0.1 kept them; its model files name these homes.
+_MOVED = {
+    "fairpca.moments": "fairpca.moments.group_moments",
+    "fairpca.solve.solution": "fairpca.solvers.solution",
+}
 FORMAT = 1
 _KIND = "fairpca model"
 _PURPOSE = "saving and reading model files"
@@ -109,7 +116,7 @@ def load_model(path: str | Path) -> SavedModel:
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a directory; pass a model file written by `fairpca fit`.")
-    data = path.read_bytes()
+    data = _moved(path.read_bytes(), path)
     foreign = _foreign_types(skops, data, path)
     if foreign:
         raise ValueError(
@@ -140,9 +147,38 @@ def load_model(path: str | Path) -> SavedModel:
         raise ValueError(f"{path} is damaged: {_first_line(error)}") from None
 
 
-def _foreign_types(skops: Any, data: bytes, path: Path) -> set[str]:
+def _moved(data: bytes, path: Path) -> bytes:
+    """Return a model file whose types have the homes they have today."""
     if not data.startswith(b"PK"):
         raise ValueError(f"{path} is not a model file: models are written by `fairpca fit`.")
+    with damage_named(f"{path} is not a readable model file", "fit the model again."):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        schema = json.loads(members["schema.json"])
+        if not _rename(schema):
+            return data
+        members["schema.json"] = json.dumps(schema).encode()
+        renamed = io.BytesIO()
+        with zipfile.ZipFile(renamed, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return renamed.getvalue()
+
+
+def _rename(schema: Any) -> bool:
+    """Change the homes of moved types in place; return whether there were any."""
+    if isinstance(schema, list):
+        return any([_rename(entry) for entry in schema])
+    if not isinstance(schema, dict):
+        return False
+    found = any([_rename(entry) for entry in schema.values()])
+    home = _MOVED.get(str(schema.get("__module__")))
+    if home is not None:
+        schema["__module__"] = home
+    return found or home is not None
+
+
+def _foreign_types(skops: Any, data: bytes, path: Path) -> set[str]:
     try:
         found = set(skops.get_untrusted_types(data=data))
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, OSError) as error:

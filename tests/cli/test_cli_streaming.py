@@ -249,7 +249,7 @@ class TestFaults:
         assert load_model(output).model.n_samples_ == 160
 
     def test_memory_is_refused_with_a_remedy(self, capsys, parts, tmp_path, monkeypatch):
-        monkeypatch.setattr("fairpca.budget.default_limit", lambda: 100)
+        monkeypatch.setattr("fairpca.moments.memory.default_limit", lambda: 100)
         arguments = ["fit", *parts, "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops"]
         code = run([*map(str, arguments), "--engine", "local"])
         assert code == 2

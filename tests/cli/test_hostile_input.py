@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairpca.audit.findings import Audit
+from fairpca.auditing.findings import Audit
 from fairpca.cli.terminal import plain
 
 AUDIT = ("--group", "g", "-r", 1)

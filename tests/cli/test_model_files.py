@@ -11,8 +11,8 @@ import skops.io
 from sklearn.decomposition import PCA
 
 from fairpca import FairPCA
+from fairpca.io.preparation import prepare
 from fairpca.persistence import TRUSTED_TYPES, load_model, save_model
-from fairpca.tables.preparation import prepare
 
 
 @pytest.fixture

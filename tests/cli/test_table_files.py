@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairpca.tables import read_tables
-from fairpca.tables.delimited import Layout, detect
-from fairpca.tables.preparation import Preparation, choose_columns, matching, prepare
+from fairpca.io.delimited import Layout, detect
+from fairpca.io.preparation import Preparation, choose_columns, matching, prepare
+from fairpca.io.tables import read_tables
 
 
 def written(tmp_path, text, name="t.csv", encoding="utf-8"):

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from fairpca import FairPCA
-from fairpca.audit import audit
-from fairpca.audit.findings import Audit
+from fairpca.auditing import audit
+from fairpca.auditing.findings import Audit
 from fairpca.cli.auditing import parse_ranks
 from fairpca.cli.options import parse_components
 from fairpca.persistence import load_model

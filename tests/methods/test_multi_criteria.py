@@ -122,7 +122,7 @@ def test_nash_bound_holds_for_every_basis(seed):
     rng = np.random.default_rng(seed)
     for _ in range(50):
         basis = np.linalg.qr(rng.normal(size=(problem.oracle.n_features, case.n_components)))[0]
-        mean = np.exp(np.log(problem.oracle.kept(basis)).mean())
+        mean = np.exp(np.log(problem.oracle.retained_variance(basis)).mean())
         assert -mean >= found.lower_bound
 
 

@@ -7,7 +7,7 @@ from credit_variants import by_education, olfat
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import rbf_kernel
 
-from fairpca.arrays import subspace_distance
+from fairpca._linalg import subspace_distance
 from fairpca.methods import NullSpaceFairPCA, StreamingFairPCA
 from fairpca.metrics import covariance_gap, mean_gap
 

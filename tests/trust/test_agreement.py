@@ -8,10 +8,10 @@ from sklearn.decomposition import PCA
 
 import fairpca
 from fairpca import FairPCA, GroupMoments, Groups
+from fairpca.covariances.implicit import GroupOperators
+from fairpca.covariances.sources import MomentCovariances, OperatorCovariances, RowSpaceCovariances
 from fairpca.criteria import CRITERIA
-from fairpca.fitting import Settings, fit_population
-from fairpca.operators import GroupOperators
-from fairpca.population import FromMoments, FromOperators, FromRowSpace
+from fairpca.fitting import Settings, fit_source
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The gap between:sklearn.exceptions.ConvergenceWarning"
@@ -24,7 +24,7 @@ def people(seed, k=2, n=9, m=60):
     labels = np.r_[np.arange(k), rng.integers(0, k, size=m - k)]
     X[labels == 0] *= rng.uniform(0.3, 3, size=n)
     weight = rng.uniform(0.5, 2, size=m) if seed % 2 else None
-    return X, labels, weight, 1 + seed % (n - 2), CRITERIA[seed % 5]
+    return X, labels, weight, 1 + seed % (n - 2), tuple(CRITERIA)[seed % 5]
 
 
 def roads(X, labels, weight, r, criterion):
@@ -39,19 +39,19 @@ def roads(X, labels, weight, r, criterion):
         for h in halves
     ]
     populations = {
-        "moments": FromMoments(moments),
-        "operators": FromOperators(GroupOperators.from_rows(X, groups, weight)),
-        "sparse operators": FromOperators(
+        "moments": MomentCovariances(moments),
+        "operators": OperatorCovariances(GroupOperators.from_rows(X, groups, weight)),
+        "sparse operators": OperatorCovariances(
             GroupOperators.from_rows(scipy.sparse.csr_array(X), groups, weight)
         ),
-        "linear operator": FromOperators(
+        "linear operator": OperatorCovariances(
             GroupOperators.from_rows(aslinearoperator(X), groups, weight)
         ),
-        "row space": FromRowSpace(X, groups, weight, "intersection"),
+        "row space": RowSpaceCovariances(X, groups, weight, "intersection"),
     }
     solvers = ["auto", "dense", "krylov"] + (["paper"] if len(groups.labels) == 2 else [])
     for name, population in populations.items():
-        fit = fit_population(population, r, Settings(criterion, "auto"))
+        fit = fit_source(population, r, Settings(criterion, "auto"))
         yield name, fit.solution.losses, fit.solution.certificate
     for solver in solvers:
         solution = fairpca.solve(moments.covariances, r, criterion=criterion, solver=solver)
@@ -91,7 +91,7 @@ def test_the_bound_is_the_semidefinite_program(seed):
 
     rng = np.random.default_rng(seed)
     k, n = 2 + seed % 3, 2 + seed % 4
-    r, criterion = 1 + seed % (n - 1) if n > 2 else 1, CRITERIA[seed % 5]
+    r, criterion = 1 + seed % (n - 1) if n > 2 else 1, tuple(CRITERIA)[seed % 5]
     S = np.array([a @ a.T / n for a in rng.normal(size=(k, n, n))])
     solution = fairpca.solve(S, r, criterion=criterion)
     if criterion in ("relative", "share"):

@@ -1,7 +1,5 @@
 """Ways out that ordinary data never take: budgets spent, failed iterations, nobody labelled."""
 
-import importlib
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -9,6 +7,9 @@ from scipy.sparse.linalg import ArpackNoConvergence
 
 import fairpca
 from fairpca import FairPCA, GroupMoments
+from fairpca.covariances import eigenpairs
+from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.solvers.dual import Cluster
 
 
 def pair(n=8, seed=0):
@@ -28,14 +29,12 @@ def test_a_spent_budget_leaves_an_enclosure(solver, max_iter):
 
 
 def test_an_iteration_that_fails_is_replaced_by_the_dense_driver(monkeypatch):
-    # By name: the attribute fairpca.solve is the function, not the package.
-    eigen = importlib.import_module("fairpca.solve.eigen")
 
     def failing(*args, **kwargs):
         raise ArpackNoConvergence("no convergence", np.empty(0), np.empty((0, 0)))
 
     want = fairpca.solve(pair(), 3).certificate.value
-    monkeypatch.setattr(eigen, "krylov_pairs", failing)
+    monkeypatch.setattr(eigenpairs, "krylov_pairs", failing)
     found = fairpca.solve(pair(), 3, solver="krylov")
     assert found.certificate.value == pytest.approx(want, rel=1e-9)
     assert found.certificate.optimal
@@ -65,18 +64,17 @@ def test_nobody_labelled_is_said():
 
 def test_a_copy_that_krylov_missed_is_found(monkeypatch):
     """A Krylov space of one vector may hold one copy of a repeated eigenvalue only."""
-    room = importlib.import_module("fairpca.solve.eigen")
-    honest, calls = room._arpack, []
+    honest, calls = eigenpairs._arpack, []
 
     def forgetful(product, n, r, *args, **kwargs):
         calls.append(r)
         if len(calls) == 1:
-            return np.array([5.0, 3.0]), np.eye(n)[:, [0, 2]]
+            return EigenPairs(np.array([5.0, 3.0]), np.eye(n)[:, [0, 2]])
         return honest(product, n, r, *args, **kwargs)
 
-    monkeypatch.setattr(room, "_arpack", forgetful)
+    monkeypatch.setattr(eigenpairs, "_arpack", forgetful)
     matrix = np.diag(np.r_[5.0, 5.0, 3.0, np.linspace(1, 0, 37)])
-    pairs = room.krylov_pairs(matrix.__matmul__, 40, 2)
+    pairs = eigenpairs.krylov_pairs(matrix.__matmul__, 40, 2)
     assert pairs.values.sum() == pytest.approx(10.0, abs=1e-9)
     assert len(calls) == 3
 
@@ -93,6 +91,5 @@ def test_large_problems_stop_at_their_budget():
 
 
 def test_a_cluster_as_it_is():
-    room = importlib.import_module("fairpca.solve.dual_point")
-    cluster = room.Cluster(2, 4, np.array([0.7, 0.3]))
+    cluster = Cluster(2, 4, np.array([0.7, 0.3]))
     np.testing.assert_array_equal(cluster.matrix, np.diag([0.7, 0.3]))

@@ -97,7 +97,7 @@ def build(rng: np.random.Generator, shape: str, n: int, m: int, k: int) -> tuple
 
 @st.composite
 def cases(
-    draw: Any, kind: str, k: Any = 2, criteria: Any = CRITERIA, shapes: Any = SHAPES
+    draw: Any, kind: str, k: Any = 2, criteria: Any = tuple(CRITERIA), shapes: Any = SHAPES
 ) -> Case:
     """Draw one case and count it; hypothesis shrinks the sizes, the seed fills them."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

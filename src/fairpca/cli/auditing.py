@@ -24,7 +24,7 @@ from fairpca.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from fairpca.audit.findings import Audit
+    from fairpca.auditing.findings import Audit
 
 _REDUCERS = {"pca": "PCA", "fairpca": "FairPCA"}
 _ENDINGS = (".html", ".htm", ".json", ".csv")
@@ -89,7 +89,7 @@ def audit(
     force: Force = False,
 ) -> int:
     """Find out whom PCA serves: every group, PCA beside FairPCA, with intervals and a proof."""
-    from fairpca.audit import audit as run_audit
+    from fairpca.auditing import audit as run_audit
     from fairpca.cli.loading import load
     from fairpca.cli.output import check_output, print_lines, print_text
     from fairpca.cli.terminal import audit_lines, note
@@ -142,7 +142,7 @@ def report(
     force: Force = False,
 ) -> None:
     """Turn an audit into one HTML page that needs no network."""
-    from fairpca.audit.findings import Audit
+    from fairpca.auditing.findings import Audit
     from fairpca.cli.output import check_output, print_json, print_text, write_file
     from fairpca.report import render_page
 

@@ -12,7 +12,7 @@ from typer import Option
 from fairpca.cli.options import Force, Json
 
 if TYPE_CHECKING:
-    from fairpca.audit.findings import Audit
+    from fairpca.auditing.findings import Audit
 
 # One component: here PCA treats the two groups most differently.
 _RANK = 1
@@ -28,7 +28,7 @@ def demo(
 ) -> None:
     """Show PCA beside FairPCA on the diabetes data of scikit-learn, and draw the losses."""
     from fairpca.cli.output import check_output, print_json, print_lines
-    from fairpca.files import atomic_write
+    from fairpca.moments.storage import atomic_write
 
     if output != Path("fairpca-demo.png") or not output.is_file():
         # A second demo may replace the picture of the first, and no other file.
@@ -60,7 +60,7 @@ def _diabetes() -> tuple[Any, dict[str, Any]]:
 def _measure(X: Any, labels: dict[str, Any]) -> tuple[Audit, dict[str, float]]:
     from sklearn.decomposition import PCA
 
-    from fairpca.audit import audit
+    from fairpca.auditing import audit
     from fairpca.estimator import FairPCA
 
     found = audit(X, labels, _RANK, n_bootstrap=0)
@@ -82,7 +82,7 @@ def _best_time(action: Callable[[], Any]) -> float:
 
 
 def _picture(found: Audit) -> Any:
-    from fairpca.extras import require
+    from fairpca._checks import require
 
     # No window and no display needed: the figure only goes to a file.
     figures = require("matplotlib.figure", extra="app", purpose="the demo's picture")
@@ -100,7 +100,7 @@ def _picture(found: Audit) -> Any:
 def _lines(found: Audit, seconds: dict[str, float], output: Path) -> list[Any]:
     from rich.text import Text
 
-    from fairpca.audit.verdict import components, number, percent, proof
+    from fairpca.auditing.verdict import components, number, percent, proof
     from fairpca.cli.terminal import table
 
     rows = []

@@ -51,7 +51,7 @@ def compare(
     from fairpca.cli.loading import load
     from fairpca.cli.output import check_output, print_text, write_file
     from fairpca.cli.terminal import note, plain
-    from fairpca.compare import compare as run_compare
+    from fairpca.comparison import compare as run_compare
 
     wanted = parse_components(components)
     check_output(output, (".csv", ".json"), force)
@@ -79,7 +79,7 @@ def _rank(wanted: int | float, data: Any) -> int:
 
 
 def _methods(n_components: int, wanted: list[str]) -> dict[str, Any]:
-    from fairpca.compare import default_estimators
+    from fairpca.comparison import default_estimators
 
     known = default_estimators(n_components)
     unknown = [name for name in wanted if name not in known]

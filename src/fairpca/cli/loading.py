@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import AnyArray, FloatArray
+from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import ReadingOptions, TableOptions
 from fairpca.cli.terminal import note
-from fairpca.cuts import Cut
-from fairpca.tables import TableFile, read_tables
-from fairpca.tables.delimited import Layout
-from fairpca.tables.preparation import Preparation, choose_columns, listed, matching, prepare
+from fairpca.io.delimited import Layout
+from fairpca.io.preparation import Preparation, choose_columns, listed, matching, prepare
+from fairpca.io.tables import TableFile, read_tables
+from fairpca.moments.groups import Threshold
 
 # More distinct labels than this is a measurement, not a group.
 _MOST_LABELS = 1000
@@ -118,7 +118,7 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     labels: dict[str, AnyArray] = {}
     used = []
     for entry in wanted:
-        cut = Cut.parse(entry)
+        cut = Threshold.parse(entry)
         if cut and entry not in table.frame.columns:
             column = find_column(table, cut.column)
             labels[column if column not in labels else entry] = _cut(
@@ -132,7 +132,7 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     return labels, list(dict.fromkeys(used))
 
 
-def _cut(series: Any, entry: str, cut: Cut) -> AnyArray:
+def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
     """Return two labels: on one side of a number and on the other."""
     try:
         numbers = series.to_numpy(dtype=float, na_value=np.nan)

@@ -124,12 +124,12 @@ def transform(
     force: Force = False,
 ) -> None:
     """Project the rows of a table with a saved model; groups are not needed."""
+    from fairpca._checks import require
     from fairpca.cli.loading import find_column, layout_of
     from fairpca.cli.output import check_output, print_json, print_text
     from fairpca.cli.terminal import note
-    from fairpca.extras import require
+    from fairpca.io.tables import read_tables
     from fairpca.persistence import load_model
-    from fairpca.tables import read_tables
 
     check_output(output, _TABLES, force)
     saved = load_model(model)
@@ -188,7 +188,7 @@ def _plain_rows(frame: Any) -> list[list[Any]]:
 
 
 def _summary(model: Any, output: Path) -> dict[str, Any]:
-    from fairpca.audit.verdict import label_texts
+    from fairpca.auditing.verdict import label_texts
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)
     certificate = model.certificate_
@@ -214,7 +214,7 @@ def _summary(model: Any, output: Path) -> dict[str, Any]:
 def _model_lines(model: Any) -> list[Any]:
     from rich.text import Text
 
-    from fairpca.audit.verdict import components, label_texts, number
+    from fairpca.auditing.verdict import components, label_texts, number
     from fairpca.cli.terminal import table
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)

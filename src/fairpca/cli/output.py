@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairpca.cli.terminal import console, note, silence_stdout
-from fairpca.files import atomic_write
+from fairpca.moments.storage import atomic_write
 
 
 def check_output(path: Path | None, endings: tuple[str, ...], force: bool) -> None:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairpca.budget import check_moments_size
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
 from fairpca.cli.loading import layout_of
 from fairpca.cli.options import EngineOptions, TableOptions
 from fairpca.cli.terminal import note, plain
-from fairpca.cuts import Cut
-from fairpca.moments import GroupMoments
-from fairpca.tables import ARROW, PARQUET
-from fairpca.tables.preparation import Feature, Preparation, listed
+from fairpca.io.preparation import Feature, Preparation, listed
+from fairpca.io.tables import ARROW, PARQUET
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import Threshold
+from fairpca.moments.memory import check_moments_size
 
 if TYPE_CHECKING:
     from fairpca.io import Progress
@@ -100,7 +100,7 @@ def stream(
     weight: str | None,
 ) -> Streamed:
     """Count the rows of the tables with an engine and say on stderr what was done."""
-    from fairpca.io.plan import open_source
+    from fairpca.io.open_source import open_source
 
     if weight is not None and options.standardize:
         raise ValueError(
@@ -144,7 +144,7 @@ def _column(entry: str, paths: Sequence[str], layout: Any) -> str:
     """Return the name of a column; a number counts columns where there is no header."""
     from fairpca.io.files import find_files
 
-    cut = Cut.parse(entry)
+    cut = Threshold.parse(entry)
     if cut is not None and cut.column.isdigit():
         return f"{_column(cut.column, paths, layout)}{cut.sign}{cut.value}"
     if not entry.isdigit():
@@ -162,8 +162,8 @@ def _without_row_numbers(
     source: Source, paths: Sequence[str], options: TableOptions, local: dict[str, Any]
 ) -> tuple[Source, list[str]]:
     """Leave out columns that only number the rows, unless they were named."""
-    from fairpca.io.counters import row_number_columns
-    from fairpca.io.plan import open_source
+    from fairpca.io.open_source import open_source
+    from fairpca.io.row_numbers import row_number_columns
 
     found = row_number_columns(lambda names: open_source(paths, features=names, **local), source)
     counters = [name for name in found if name not in options.features]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairpca.audit.findings import Audit
+    from fairpca.auditing.findings import Audit
 
 # Overrides and embeddings that reorder the text around them.
 _BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
@@ -92,7 +92,7 @@ def audit_lines(audit: Audit) -> list[Any]:
     """Return what an audit says, as things to print."""
     from rich.text import Text
 
-    from fairpca.audit.verdict import components, group_title, number, percent, proof
+    from fairpca.auditing.verdict import components, group_title, number, percent, proof
 
     shown = [name for name in audit.reducers if audit.has(name)]
     pca = audit.at("PCA")

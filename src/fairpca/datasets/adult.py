@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import AnyArray
+from fairpca._linalg import AnyArray
 from fairpca.datasets.bunch import Table, expect
 from fairpca.datasets.cache import Remote, need, obtain
 

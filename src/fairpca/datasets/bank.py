@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairpca.arrays import IntArray
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
+from fairpca._linalg import IntArray
 from fairpca.datasets.bunch import Table, check_digest, expect, make_bunch, standardise
 from fairpca.datasets.cache import Remote, need, obtain
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from fairpca.arrays import AnyArray, FloatArray
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
+from fairpca._linalg import AnyArray, FloatArray
 from fairpca.datasets.cache import need
-from fairpca.labels import factorize
+from fairpca.moments.label_codes import factorize
 
 
 @dataclass(frozen=True)

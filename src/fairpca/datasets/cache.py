@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairpca.extras import require
+from fairpca._checks import require
 
 #: Environment variable that names the directory of data files.
 ENVIRONMENT = "FAIRPCA_DATA"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import AnyArray, FloatArray
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
+from fairpca._linalg import AnyArray, FloatArray
 from fairpca.datasets.bunch import Table, check_digest, expect, make_bunch
 from fairpca.datasets.cache import Remote, need, obtain, resolve_home
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import AnyArray, IntArray
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
+from fairpca._linalg import AnyArray, IntArray
 from fairpca.datasets.bunch import Table, check_digest, expect, make_bunch, standardise
 from fairpca.datasets.cache import Remote, obtain
 

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
+from fairpca._linalg import FloatArray
 from fairpca.datasets.bunch import expect, make_bunch, standardise
 from fairpca.datasets.cache import Remote, need, obtain
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import AnyArray
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
+from fairpca._linalg import AnyArray
 from fairpca.datasets.bunch import check_digest, expect, make_bunch
 from fairpca.datasets.cache import Remote, obtain, resolve_home
-from fairpca.files import atomic_write
+from fairpca.moments.storage import atomic_write
 
 _DESCR = """\
 Labeled Faces in the Wild, 1764 grey pixels

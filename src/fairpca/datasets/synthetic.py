@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.utils import Bunch, check_random_state
 
-from fairpca.arrays import FloatArray, symmetric
+from fairpca._linalg import FloatArray, symmetric
 
 _KNOWN = """
 `optimum` is the smallest worst-group loss over all projections of rank `n_components`,

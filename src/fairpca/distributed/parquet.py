@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.distributed.partial import Rules, feature_columns, named
-from fairpca.distributed.passes import CellSums, PassOperators, piece_products, piece_sums
-from fairpca.extras import require
+from fairpca._checks import require
+from fairpca._linalg import FloatArray
+from fairpca.distributed.pieces import Rules, feature_columns, named
+from fairpca.distributed.products import CellSums, PassOperators, piece_products, piece_sums
 
 _PURPOSE = "reading Parquet files"
 # Uncompressed bytes of a piece: enough to keep BLAS busy, little beside a worker's memory.
@@ -53,7 +53,7 @@ def find_pieces(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
 ) -> tuple[list[Piece], Columns]:
-    """Cut files into pieces, reading only their footers.
+    """Threshold files into pieces, reading only their footers.
 
     Parameters
     ----------

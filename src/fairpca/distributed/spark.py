@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairpca.budget import check_moments_size, moments_bytes
+from fairpca._checks import require
 from fairpca.distributed.parquet import Columns, find_pieces, split_table
-from fairpca.distributed.partial import (
+from fairpca.distributed.pieces import (
     Rules,
     check_counted,
     feature_columns,
@@ -26,8 +26,8 @@ from fairpca.distributed.partial import (
     named,
     project,
 )
-from fairpca.extras import require
-from fairpca.moments import GroupMoments
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.memory import check_moments_size, moments_bytes
 
 _PURPOSE = "computing on a Spark cluster"
 _SCHEMA = "part long, error string, moments binary"

@@ -1,6 +1,5 @@
 """Tables larger than memory: files -> pieces -> batches -> GroupMoments."""
 
-from fairpca.io.progress import Progress
-from fairpca.io.reduce import read_moments
+from fairpca.io.read_moments import Progress, read_moments
 
 __all__ = ["Progress", "read_moments"]

@@ -8,17 +8,15 @@ repaired or added since.
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairpca.files import atomic_write
 from fairpca.io.sources import Source
-from fairpca.moments import GroupMoments
-from fairpca.moments_file import pack, unpack
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.storage import ARRAYS, atomic_write, damage_named, read_archive, unpack
 
 _FORMAT = 1
 
@@ -68,9 +66,9 @@ def write_checkpoint(path: Path, source: Source, counted: Counted) -> None:
         "pieces": counted.pieces,
         "share": counted.share,
     }
-    arrays = {"state": np.array(json.dumps(state)), **pack(counted.moments)}
+    arrays = {"state": np.array(json.dumps(state)), **counted.moments.packed()}
     with atomic_write(path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **arrays)
 
 
 def read_checkpoint(path: Path, source: Source) -> Counted:
@@ -103,17 +101,26 @@ def read_checkpoint(path: Path, source: Source) -> Counted:
 
 
 def _load(path: Path) -> tuple[dict[str, Any], GroupMoments]:
-    try:
-        # Opened here: numpy leaves a file open that is no archive after all.
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            state = json.loads(str(file["state"]))
-            if state["format"] != _FORMAT:
-                raise ValueError(f"format {state['format']} is not known")
-            return state, GroupMoments(**unpack(file, path))
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise ValueError(
-            f"checkpoint={path} is not a checkpoint of this version ({error}); name another file, "
-            "or delete it."
-        ) from None
+    """Return the state and the moments of a checkpoint, or raise ValueError naming it."""
+    with (
+        damage_named(
+            f"checkpoint={path} is not a checkpoint of this version",
+            "name another file, or delete it.",
+        ),
+        path.open("rb") as file,
+    ):
+        parts = read_archive(file, ("state", "header", *ARRAYS))
+        state = json.loads(str(parts["state"]))
+        if state["format"] != _FORMAT:
+            raise ValueError(f"format {state['format']} is not known")
+        return _checked(state), GroupMoments(**unpack(parts))
+
+
+def _checked(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a checkpoint with every field of the type it must have."""
+    return {
+        "options": dict(state["options"]),
+        "files": [[str(path), int(size), int(changed)] for path, size, changed in state["files"]],
+        "pieces": int(state["pieces"]),
+        "share": float(state["share"]),
+    }

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import AnyArray
-from fairpca.checks import check_weights
-from fairpca.cuts import Cut
-from fairpca.extras import require
-from fairpca.groups import Groups
+from fairpca._checks import check_weights, require
+from fairpca._linalg import AnyArray
 from fairpca.io.files import DataFile
 from fairpca.io.sources import Batch, Piece, Source, Wanted
+from fairpca.moments.groups import Groups, Threshold
 
 # Record batches of an Arrow file are taken together up to about this many bytes on disk.
 _PIECE_BYTES = 32 << 20
@@ -290,7 +288,7 @@ def joined(parts: Iterable[Any], rows: int) -> Iterator[Any]:
         yield join()
 
 
-def coded(column: Any, cut: Cut | None = None) -> tuple[AnyArray, Sequence[Any]]:
+def coded(column: Any, cut: Threshold | None = None) -> tuple[AnyArray, Sequence[Any]]:
     """Return the labels of a column as codes into a list of values; -1 where null."""
     types = arrow("pyarrow.types")
     if cut is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairpca.tables import file_kind
+from fairpca.io.tables import file_kind
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import AnyArray, FloatArray
-from fairpca.cuts import Cut
-from fairpca.groups import Groups
+from fairpca._linalg import AnyArray, FloatArray
 from fairpca.io.files import DataFile
-from fairpca.tables.preparation import choose_columns, listed, matching
+from fairpca.io.preparation import choose_columns, listed, matching
+from fairpca.moments.groups import Groups, Threshold
 
 # Entries in a batch: 64 MB as float64, enough to feed BLAS.
 _BATCH_ENTRIES = 8_000_000
@@ -36,12 +35,12 @@ class LabelColumn:
         Of the labels.
     column : str
         Where they come from.
-    cut : Cut or None
+    cut : Threshold or None
     """
 
     name: str
     column: str
-    cut: Cut | None = None
+    cut: Threshold | None = None
 
 
 @dataclass(frozen=True)
@@ -229,7 +228,7 @@ def _label_columns(labels: Sequence[str], names: Sequence[str], path: str) -> li
     """Find label columns; what is no column may be a cut of one."""
     found: list[LabelColumn] = []
     for entry in labels:
-        cut = None if entry in names else Cut.parse(entry)
+        cut = None if entry in names else Threshold.parse(entry)
         column = entry if cut is None else cut.column
         if column not in names:
             raise ValueError(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fairpca.io.columnar import ArrowSource, arrow, readable
+from fairpca.io.delimited import Layout, detect, open_text
 from fairpca.io.files import DataFile
 from fairpca.io.sources import Piece
-from fairpca.tables import header_names, records_above
-from fairpca.tables.delimited import Layout, detect, open_text
+from fairpca.io.tables import header_names, records_above
 
 # Fixed, so that a block is the same block in every run.
 _BLOCK_BYTES = 8 << 20

@@ -7,17 +7,16 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from fairpca.arrays import AnyArray, FloatArray, IntArray, fix_signs, principal_rotation
-from fairpca.checks import check_choice, check_groups, check_rank, check_rows
-from fairpca.criteria import check_criterion, pose
-from fairpca.extras import require
-from fairpca.groups import Groups
+from fairpca._checks import check_choice, check_groups, check_rank, check_rows, require
+from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca.base import LinearReducer, projection_attributes
+from fairpca.covariances.sources import MomentCovariances
+from fairpca.criteria import find_criterion, pose
 from fairpca.metrics import kept_variance, own_variance
-from fairpca.moments import GroupMoments
-from fairpca.reducer import LinearReducer
-from fairpca.solve.eigen import DenseOracle
-from fairpca.solve.problem import Problem
-from fairpca.solve.solution import Solution
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import Groups
+from fairpca.solvers.problem import Problem
+from fairpca.solvers.solution import Solution
 
 CENTERS = ("group", "global", "none")
 
@@ -47,6 +46,11 @@ class Sample:
     total: GroupMoments
 
     @property
+    def source(self) -> MomentCovariances:
+        """The groups' covariances about their own means, and all rows together."""
+        return MomentCovariances(self.moments)
+
+    @property
     def shares(self) -> FloatArray:
         """Weight of every group over the weight of all rows."""
         return np.asarray(self.moments.weight / self.total.weight[0])
@@ -55,17 +59,6 @@ class Sample:
     def covariance(self) -> FloatArray:
         """Covariance of all rows about the overall mean, divided by the weight."""
         return np.asarray(self.total.scatter[0] / self.total.weight[0])
-
-    @property
-    def spread(self) -> FloatArray:
-        """Covariance of all rows with the divisor of `sklearn.decomposition.PCA`."""
-        return np.asarray(self.total.scatter[0] / self.freedom)
-
-    @property
-    def freedom(self) -> float:
-        """Weight minus one; normalised weights (sum at most 1) have no "minus one" to take."""
-        weight = float(self.total.weight[0])
-        return weight - 1 if weight > 1 else weight
 
     def mapped(self, X: AnyArray) -> Sample:
         """Return the same rows after a map of their columns."""
@@ -142,33 +135,12 @@ class PublishedMethod(LinearReducer):
         self: AnyMethod, basis: FloatArray, sample: Sample, *, rotate: bool = True, **own: Any
     ) -> AnyMethod:
         """Set what every fitted method has, for an orthonormal basis (columns)."""
-        if rotate:
-            components, variances = principal_rotation(basis, sample.spread)
-        else:
-            components = fix_signs(np.ascontiguousarray(basis.T))
-            variances = np.maximum(np.sum(components @ sample.spread * components, axis=1), 0.0)
-        r, n = components.shape
-        everything = float(np.trace(sample.spread))
-        left = max(everything - float(variances.sum()), 0.0)
-        count = int(sample.total.count[0])
-        covariances = sample.moments.covariances
-        kept = kept_variance(components.T, covariances)
-        self.components_ = components
-        self.mean_ = sample.total.mean[0]
-        self.explained_variance_ = variances
-        self.explained_variance_ratio_ = variances / (everything or 1.0)
-        self.singular_values_ = np.sqrt(variances * sample.freedom)
-        self.noise_variance_ = left / max(min(n, count) - r, 1)
-        self.n_components_ = r
-        self.n_samples_ = count
-        self.groups_ = list(sample.moments.labels)
-        self.group_names_ = list(sample.moments.names)
-        self.group_counts_ = sample.moments.count
-        self.group_means_ = sample.moments.mean
-        self.group_losses_ = np.maximum(own_variance(covariances, r) - kept, 0.0)
-        self.group_errors_ = np.maximum(np.trace(covariances, axis1=1, axis2=2) - kept, 0.0)
-        for name, value in own.items():
-            setattr(self, name, value)
+        source = sample.source
+        covariances = source.covariances
+        retained = kept_variance(basis, covariances)
+        losses = np.maximum(own_variance(covariances, basis.shape[1]) - retained, 0.0)
+        common = projection_attributes(source, basis, losses, retained, keep_order=not rotate)
+        self._set_fitted({**common, **own})
         return self
 
 
@@ -261,7 +233,7 @@ class MinMaxMethod(PublishedMethod):
 
     def _check_params(self) -> None:
         check_choice("center", self.center, CENTERS)
-        check_criterion(self.criterion)
+        find_criterion(self.criterion)
 
     def _pose(self, covariances: FloatArray, r: int) -> Problem:
         return pose(covariances, r, self.criterion)
@@ -287,8 +259,7 @@ def import_cvxpy() -> Any:
 
 def matrices(problem: Problem) -> FloatArray:
     """Return the (k, n, n) matrices of a problem posed on explicit covariances."""
-    assert isinstance(problem.oracle, DenseOracle)
-    return problem.oracle.covariances
+    return problem.oracle.matrices
 
 
 def phi_at(problem: Problem, weights: FloatArray) -> float:

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, symmetric
-from fairpca.checks import check_choice
+from fairpca._checks import check_choice
+from fairpca._linalg import FloatArray, symmetric
+from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.methods.base import PublishedMethod, import_cvxpy
 from fairpca.methods.null_space import allowed_directions, mean_directions
 from fairpca.methods.rounding import spectrum
-from fairpca.solve.eigen import full_pairs
 
 
 @dataclass(frozen=True)

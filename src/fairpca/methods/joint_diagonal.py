@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.optimize
 
-from fairpca.arrays import FloatArray, IntArray
-from fairpca.checks import check_choice, check_limits
+from fairpca._checks import check_choice, check_limits
+from fairpca._linalg import FloatArray, IntArray
 from fairpca.methods.base import CENTERS, PublishedMethod
 from fairpca.metrics import own_variance
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_limits
+from fairpca._checks import check_limits
+from fairpca._linalg import FloatArray
 from fairpca.methods.base import Found, MinMaxMethod, found_from, phi_at
 from fairpca.methods.riemannian import random_bases
-from fairpca.solve.dispatch import solve_problem
-from fairpca.solve.problem import Problem
+from fairpca.solvers import solve_problem
+from fairpca.solvers.problem import Problem
 
 
 def project_to_simplex(point: FloatArray) -> FloatArray:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
+from fairpca._linalg import FloatArray
 from fairpca.methods.base import matrices
 from fairpca.methods.local_search import Descent, LocalSearch
-from fairpca.solve.problem import Problem
-from fairpca.solve.quadratic import maximise_on_simplex
+from fairpca.solvers.problem import Problem
+from fairpca.solvers.simplex_qp import maximise_on_simplex
 
 
 class MinorizationFairPCA(LocalSearch):

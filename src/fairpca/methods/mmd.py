@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice, check_limits
+from fairpca._checks import check_choice, check_limits
+from fairpca._linalg import FloatArray
+from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.methods.base import PublishedMethod, Sample, check_positive
 from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
 from fairpca.methods.riemannian import minimise, random_bases
 from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
-from fairpca.solve.eigen import leading_pairs
 
 # The authors' schedule: gradient tolerance, penalty growth, and where both end.
 _FIRST_TOL, _LAST_TOL, _TOL_FACTOR = 1e-1, 1e-6, 0.1

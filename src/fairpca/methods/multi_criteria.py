@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice, check_limits
+from fairpca._checks import check_choice, check_limits
+from fairpca._linalg import FloatArray
 from fairpca.criteria import CRITERIA, pose
 from fairpca.methods.base import CENTERS, Found, MinMaxMethod, check_positive
 from fairpca.methods.nash import frank_wolfe, geometric_mean, nash_columns
@@ -18,7 +18,7 @@ from fairpca.methods.relaxation import (
     semidefinite_program,
 )
 from fairpca.methods.rounding import extreme_point, rank_bound, rounded
-from fairpca.solve.problem import Problem
+from fairpca.solvers.problem import Problem
 
 _SOLVERS = ("columns", "frank-wolfe", "mw", "sdp")
 
@@ -145,7 +145,7 @@ class MultiCriteriaPCA(MinMaxMethod):
         found = rounded(problem, relaxed, projector)
         own = {
             "rank_bound_": rank_bound(problem.n_components, problem.oracle.n_groups),
-            "welfare_": geometric_mean(problem.oracle.kept(found.basis)),
+            "welfare_": geometric_mean(problem.oracle.retained_variance(found.basis)),
         }
         return replace(found, own={**found.own, **own})
 
@@ -161,5 +161,5 @@ class MultiCriteriaPCA(MinMaxMethod):
 
     def _value(self, problem: Problem, basis: FloatArray) -> float:
         if self.criterion == "nash":
-            return -geometric_mean(problem.oracle.kept(basis))
+            return -geometric_mean(problem.oracle.retained_variance(basis))
         return super()._value(problem, basis)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
-from fairpca.arrays import FloatArray, symmetric
+from fairpca._linalg import FloatArray, symmetric
 from fairpca.methods.base import matrices
 from fairpca.methods.relaxation import Relaxed
-from fairpca.solve.problem import Problem
+from fairpca.solvers.problem import Problem
 
 
 def geometric_mean(kept: FloatArray) -> float:
@@ -40,7 +40,7 @@ def nash_columns(problem: Problem, *, tol: float, max_iter: int) -> Relaxed:
     """
     k, r = problem.oracle.n_groups, problem.n_components
     first = problem.oracle.leading(np.full(k, 1 / k), r).vectors[:, :r]
-    bases, kept = [first], [problem.oracle.kept(first)]
+    bases, kept = [first], [problem.oracle.retained_variance(first)]
     shares, reason, steps = np.ones(1), "max_iter reached", 0
     while steps < max_iter:
         steps += 1
@@ -86,7 +86,7 @@ def _best_response(problem: Problem, current: FloatArray) -> tuple[FloatArray, F
     """Return the weighted PCA at the current variances, what it keeps, and the gap it leaves."""
     r, weights = problem.n_components, 1 / current
     basis = problem.oracle.leading(weights, r).vectors[:, :r]
-    found = problem.oracle.kept(basis)
+    found = problem.oracle.retained_variance(basis)
     return basis, found, float(weights @ found) - len(current)
 
 

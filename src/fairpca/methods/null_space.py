@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.decomposition import KernelPCA
 
-from fairpca.arrays import FloatArray, complement, span, symmetric
+from fairpca._linalg import FloatArray, complement, span, symmetric
+from fairpca.covariances.eigenpairs import full_pairs, leading_pairs
 from fairpca.methods.base import PublishedMethod, Sample
-from fairpca.solve.eigen import full_pairs, leading_pairs
 
 # Differences of means below this share of the data's spread are rounding, not directions.
 _NO_GAP = 1e-12

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice, check_limits
+from fairpca._checks import check_choice, check_limits
+from fairpca._linalg import FloatArray
+from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.methods.base import CENTERS, PublishedMethod
 from fairpca.methods.riemannian import random_bases, retract, tangent
 from fairpca.metrics import own_variance
-from fairpca.solve.eigen import leading_pairs
-from fairpca.solve.quadratic import maximise_on_simplex
+from fairpca.solvers.simplex_qp import maximise_on_simplex
 
 # Smoothing of |z|: starts here and falls with the step number, never below the second value.
 _FIRST_SMOOTHING = 0.1

@@ -9,8 +9,8 @@ from math import comb
 import numpy as np
 import scipy.optimize
 
-from fairpca.arrays import FloatArray, IntArray
-from fairpca.solve.eigen import full_pairs
+from fairpca._linalg import FloatArray, IntArray
+from fairpca.covariances.eigenpairs import full_pairs
 
 # Up to this many subsets are listed outright.
 _LIST_BELOW = 200_000

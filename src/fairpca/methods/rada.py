@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
+from fairpca._linalg import FloatArray
 from fairpca.methods.base import check_positive, matrices
 from fairpca.methods.local_search import Descent, LocalSearch, project_to_simplex
 from fairpca.methods.riemannian import retract, tangent
-from fairpca.solve.problem import Problem
+from fairpca.solvers.problem import Problem
 
 # The line search of the authors' code: trials per step, shrinking, first step, slack constant.
 _TRIALS = 5

@@ -13,9 +13,9 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from fairpca.arrays import FloatArray, symmetric
+from fairpca._linalg import FloatArray, symmetric
 from fairpca.methods.base import import_cvxpy, matrices, phi_at
-from fairpca.solve.problem import Problem
+from fairpca.solvers.problem import Problem
 
 # The linear program's own accuracy, in units of the largest variance; asking for more stalls.
 _LP_ACCURACY = 1e-9

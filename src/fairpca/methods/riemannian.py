@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fairpca.arrays import FloatArray, orthonormal, symmetric
+from fairpca._linalg import FloatArray, orthonormal, symmetric
 
 _MEMORY = 10
 _ARMIJO = 1e-4

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
-from fairpca.arrays import FloatArray, symmetric
+from fairpca._linalg import FloatArray, symmetric
+from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.methods.base import Found, matrices
 from fairpca.methods.relaxation import Relaxed, relaxed_losses
-from fairpca.solve.eigen import full_pairs
-from fairpca.solve.oracle import EigenPairs
-from fairpca.solve.problem import Problem
+from fairpca.solvers.problem import Problem
 
 # Eigenvalues of a projector nearer than this to 0 or 1 count as 0 or 1.
 _SNAP = 1e-9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairpca.checks import check_choice, check_limits
+from fairpca._checks import check_choice, check_limits
 from fairpca.methods.base import Found, MinMaxMethod, check_positive
 from fairpca.methods.relaxation import (
     Relaxed,
@@ -13,7 +13,7 @@ from fairpca.methods.relaxation import (
     semidefinite_program,
 )
 from fairpca.methods.rounding import rounded, square_root_map, vertex_of_spectrum
-from fairpca.solve.problem import Problem
+from fairpca.solvers.problem import Problem
 
 _SOLVERS = ("mw", "columns", "sdp")
 

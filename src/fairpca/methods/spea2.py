@@ -9,8 +9,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
-from fairpca.arrays import FloatArray, IntArray
-from fairpca.checks import check_choice, check_limits
+from fairpca._checks import check_choice, check_limits
+from fairpca._linalg import FloatArray, IntArray
 from fairpca.methods.base import CENTERS, PublishedMethod
 from fairpca.methods.pca_axes import PCAAxes, efficient, exact_front
 

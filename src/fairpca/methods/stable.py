@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fairpca.checks import check_limits
+from fairpca._checks import check_limits
 from fairpca.methods.base import Found, MinMaxMethod, found_from
-from fairpca.solve.dispatch import solve_problem
-from fairpca.solve.problem import Problem
+from fairpca.solvers import solve_problem
+from fairpca.solvers.problem import Problem
 
 
 class StablePCA(MinMaxMethod):

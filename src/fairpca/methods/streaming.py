@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fairpca.arrays import FloatArray, expand, fix_signs, orthonormal
-from fairpca.checks import check_rank
-from fairpca.labels import Label, sort_labels
+from fairpca._checks import check_rank
+from fairpca._linalg import FloatArray, expand, fix_signs, orthonormal
+from fairpca.base import Rows
+from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.methods.base import PublishedMethod, check_positive
 from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
-from fairpca.reducer import Rows
-from fairpca.solve.eigen import full_pairs
+from fairpca.moments.label_codes import Label, sort_labels
 
 
 class StreamingFairPCA(PublishedMethod):

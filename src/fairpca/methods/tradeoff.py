@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.checks import check_choice, check_limits
+from fairpca._checks import check_choice, check_limits
+from fairpca._linalg import FloatArray
+from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.methods.base import CENTERS, PublishedMethod
 from fairpca.metrics import kept_variance
-from fairpca.solve.eigen import leading_pairs
 
 _GOLDEN = (1 + 5**0.5) / 2
 # Slack of the constraint in the authors' code.

@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from fairpca.audit import audit
-from fairpca.audit.findings import Audit
+from fairpca.auditing import audit
+from fairpca.auditing.findings import Audit
 
 
 def audit_beside_pca(

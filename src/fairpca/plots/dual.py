@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.audit.findings import Audit
-from fairpca.audit.verdict import label_texts
-from fairpca.functional import solve
+from fairpca._linalg import FloatArray
+from fairpca.auditing.findings import Audit
+from fairpca.auditing.verdict import label_texts
+from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.fitting import solve
 from fairpca.metrics import as_moments, kept_variance, own_variance
-from fairpca.moments import GroupMoments
+from fairpca.moments.group_moments import GroupMoments
 from fairpca.numerical_range import JointNumericalRange, joint_numerical_range, phi
 from fairpca.plots.style import FAIR_COLOUR, PCA_COLOUR, axes, drawable, drawing
-from fairpca.solve.eigen import leading_pairs
 
 
 def _two_groups(moments: GroupMoments) -> tuple[GroupMoments, list[str]]:

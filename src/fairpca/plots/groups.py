@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.audit.findings import MEASURES, Audit
-from fairpca.audit.verdict import components, group_title
+from fairpca._linalg import FloatArray
+from fairpca.auditing.findings import MEASURES, Audit
+from fairpca.auditing.verdict import components, group_title
 from fairpca.plots.beside_pca import audit_beside_pca, shown_name
 from fairpca.plots.style import AXIS, axes, drawable, drawable_all, drawing, reducer_colour
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, principal_rotation
-from fairpca.audit.findings import Audit
+from fairpca._linalg import FloatArray, principal_rotation
+from fairpca.auditing.findings import Audit
 from fairpca.plots.style import axes, drawable, drawable_all, drawing
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray
-from fairpca.audit.findings import Audit
-from fairpca.audit.verdict import group_title
-from fairpca.extras import require
+from fairpca._checks import require
+from fairpca._linalg import FloatArray
+from fairpca.auditing.findings import Audit
+from fairpca.auditing.verdict import group_title
 from fairpca.plots.beside_pca import audit_beside_pca, shown_name
 from fairpca.plots.style import AXIS, FAIR_COLOUR, axes, drawable, drawing, line_style
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.arrays import FloatArray, IntArray, principal_rotation
-from fairpca.audit.findings import Audit
-from fairpca.audit.verdict import label_texts
-from fairpca.groups import Groups
+from fairpca._linalg import FloatArray, IntArray, principal_rotation
+from fairpca.auditing.findings import Audit
+from fairpca.auditing.verdict import label_texts
+from fairpca.moments.groups import Groups
 from fairpca.plots.style import PALETTE, axes, drawable, drawing
 
 _MARKERS = "os^DvPX*<>"

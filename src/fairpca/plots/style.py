@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fairpca.extras import require
+from fairpca._checks import require
 
 #: Okabe and Ito's palette without yellow, which a white page swallows.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from fairpca.audit.findings import Audit
-from fairpca.audit.verdict import components, group_title, number, percent
+from fairpca.auditing.findings import Audit
+from fairpca.auditing.verdict import components, group_title, number, percent
 
 _MOST_ROWS = 30
 

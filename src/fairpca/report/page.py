@@ -14,8 +14,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fairpca.audit.findings import Audit
-from fairpca.audit.verdict import (
+from fairpca._checks import require
+from fairpca.auditing.findings import Audit
+from fairpca.auditing.verdict import (
     components,
     group_title,
     isolated,
@@ -25,8 +26,7 @@ from fairpca.audit.verdict import (
     proof,
     sentences,
 )
-from fairpca.extras import require
-from fairpca.files import atomic_write
+from fairpca.moments.storage import atomic_write
 
 # Left-out groups shown before the rest is folded away.
 _MOST_LEFT_OUT = 12

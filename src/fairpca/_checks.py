@@ -1,0 +1,189 @@
+"""Errors about arguments: each names the argument, its value and the remedy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from fairpca._linalg import FloatArray, is_sparse, symmetric
+
+# MERGED: """Optional libraries: imported where they are needed, with the line that installs them."""
+
+
+def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Raise ValueError naming the argument, its value and what is allowed."""
+    if value not in allowed:
+        raise ValueError(
+            f"{argument}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}."
+        )
+
+
+def check_covariances(covariances: Any) -> FloatArray:
+    """Return a (k, n, n) float64 array of symmetric matrices, or raise ValueError."""
+    try:
+        matrices = np.asarray(covariances, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"covariances is no array of numbers ({error}); pass one square matrix per group, "
+            "all of the same size."
+        ) from None
+    if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.shape[0] == 0:
+        raise ValueError(
+            f"covariances has shape {matrices.shape}; pass one square matrix per group, "
+            "shape (n_groups, n_features, n_features)."
+        )
+    if not np.all(np.isfinite(matrices)):
+        raise ValueError("covariances contains NaN or infinity; remove or impute them first.")
+    asymmetry = np.abs(matrices - np.swapaxes(matrices, 1, 2)).max()
+    if asymmetry > 1e-8 * max(np.abs(matrices).max(), np.finfo(float).tiny):
+        raise ValueError(
+            f"covariances is not symmetric (largest difference {asymmetry:.3g}); "
+            "pass (S + S.T) / 2 if that is what you mean."
+        )
+    # What is smaller than the smallest normal number has lost its digits, and no reciprocal.
+    gone = np.abs(np.trace(matrices, axis1=1, axis2=2)) < np.finfo(float).tiny
+    gone &= np.abs(matrices).max(axis=(1, 2)) < np.finfo(float).tiny
+    return symmetric(np.where(gone[:, None, None], 0.0, matrices))
+
+
+def check_rank(n_components: Any, n_features: int) -> None:
+    """Raise ValueError unless 1 <= n_components <= n_features and it is an integer."""
+    if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
+        raise ValueError(f"n_components={n_components!r} must be an integer here.")
+    if not 1 <= n_components <= n_features:
+        raise ValueError(
+            f"n_components={n_components} must be between 1 and the number of features, "
+            f"{n_features}."
+        )
+
+
+def check_limits(tol: Any, max_iter: Any, max_extra_components: Any = 0) -> None:
+    """Raise ValueError unless the stopping rule makes sense."""
+    if not isinstance(tol, Real) or not 0 < float(tol) < 1:
+        raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
+    if not isinstance(max_iter, Integral) or max_iter < 1:
+        raise ValueError(f"max_iter={max_iter!r} must be at least 1, and an integer.")
+    if not isinstance(max_extra_components, Integral) or max_extra_components < 0:
+        raise ValueError(
+            f"max_extra_components={max_extra_components!r} must be zero or more, and an integer."
+        )
+
+
+def as_numpy(X: Any) -> Any:
+    """Return arrays of the array API standard as NumPy arrays; refuse hidden values.
+
+    The computation is NumPy's; a tensor on another device says itself how to bring it here.
+    """
+    if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
+        hidden = int(np.ma.getmaskarray(X).sum())
+        raise ValueError(
+            f"X is a masked array with {hidden} masked value(s), which would be read as if they "
+            "were there; fill or drop them first."
+        )
+    foreign = hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray)
+    return np.asarray(X) if foreign else X
+
+
+def check_table(X: Any) -> Any:
+    """Return rows as something that slices like NumPy, or raise ValueError.
+
+    Arrays of other libraries become NumPy arrays; sparse rows, memory maps and whatever else has
+    a shape, a dtype and slices (HDF5, Zarr) stay as they are and are read in blocks.
+    """
+    X = as_numpy(X)
+    if not all(hasattr(X, name) for name in ("dtype", "shape", "__getitem__")):
+        X = np.asarray(X)
+    if not is_sparse(X) and len(X.shape) != 2:
+        raise ValueError(f"X has {len(X.shape)} dimension(s); pass rows and columns, (m, n).")
+    kind = getattr(X.dtype, "kind", "f")
+    if kind not in "biufO":
+        raise ValueError(f"X has dtype {X.dtype}; pass real numbers.")
+    return X
+
+
+def check_square(*sums: Any) -> None:
+    """Raise ValueError unless sums of squares of X are numbers."""
+    if not all(np.all(np.isfinite(part)) for part in sums):
+        raise ValueError(
+            "X contains NaN or infinity, or values too large to square; impute, drop or rescale "
+            "them first."
+        )
+
+
+def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) -> FloatArray | None:
+    """Return float64 weights, or raise ValueError naming what is wrong with them.
+
+    All of them may be zero only in a part of the rows (`all_zero`).
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=float)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} but X has {n_rows} rows; pass one weight "
+            "per row."
+        )
+    if not np.all(np.isfinite(weights)):
+        raise ValueError("sample_weight contains NaN or infinity; replace or drop those rows.")
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight has a negative value, {weights.min():g}; weights count rows and must "
+            "be zero or more."
+        )
+    if n_rows and not all_zero and not weights.any():
+        raise ValueError("sample_weight is zero for every row; give some row a positive weight.")
+    return weights
+
+
+def check_rows(n_rows: int, estimator: str) -> None:
+    """Raise ValueError unless there are two rows."""
+    if n_rows < 2:
+        raise ValueError(
+            f"X has {n_rows} sample(s) and {estimator} needs at least 2: a single row has no "
+            "variance. Pass more rows."
+        )
+
+
+def check_groups(labels: Sequence[Any], weight: FloatArray) -> None:
+    """Raise ValueError where there is no group, or one without weight."""
+    empty = [label for label, w in zip(labels, weight, strict=True) if w <= 0]
+    if empty:
+        raise ValueError(
+            f"sensitive_features: group(s) {', '.join(map(repr, empty))} have no row with "
+            "positive sample_weight; drop those rows or give them weight."
+        )
+    if not labels:
+        raise ValueError(
+            "sensitive_features has no labelled row; label at least one row, or pass None for "
+            "ordinary PCA."
+        )
+
+
+def require(module: str, *, extra: str, purpose: str) -> Any:
+    """Import an optional module, or say what to install.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name.
+    extra : str
+        The extra of fairpca that brings it.
+    purpose : str
+        What needs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        root = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != root:
+            raise
+        raise ImportError(
+            f'{purpose} needs {root}, which is not installed: pip install "fairpca[{extra}]"',
+            name=root,
+        ) from None

@@ -1,0 +1,165 @@
+"""Small operations on bases and symmetric matrices that every room shares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+AnyArray: TypeAlias = NDArray[Any]
+
+
+_EPS = float(np.finfo(float).eps)
+_SMALLEST = float(np.finfo(float).smallest_subnormal)
+
+# Inner products this close to those of an orthonormal basis leave nothing to remove.
+_ORTHONORMAL = 16 * _EPS
+
+
+def is_sparse(rows: Any) -> bool:
+    """Whether rows are a SciPy sparse matrix or array."""
+    return bool(scipy.sparse.issparse(rows))
+
+
+def is_dask(rows: Any) -> bool:
+    """Whether rows are a Dask collection; told by its module, so that Dask is not imported."""
+    return type(rows).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def rounding_level(scale: float, n_features: int) -> float:
+    """Accuracy to which a sum of eigenvalues of magnitude `scale` is known.
+
+    Eight units: the worst of 170,000 random matrices of 2 to 200 columns, one of three, took 4.6.
+    """
+    return 8 * math.sqrt(n_features) * (_EPS * scale + _SMALLEST)
+
+
+def symmetric(matrix: FloatArray) -> FloatArray:
+    """Return the symmetric part, so that rounding never leaks into an eigensolver."""
+    return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
+
+
+def orthonormal(columns: FloatArray) -> FloatArray:
+    """Return an orthonormal basis with the same span as nearly orthonormal `columns`.
+
+    One QR is enough: the inputs are products of orthonormal factors, so their columns are
+    independent and only rounding has to be removed. Where there is none, they are returned.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = columns.T @ columns
+    off.flat[:: len(off) + 1] -= 1.0
+    if np.abs(off).max(initial=0.0) <= _ORTHONORMAL:
+        return columns
+    q, r = np.linalg.qr(columns)
+    signs = np.where(np.diag(r) < 0, -1.0, 1.0)
+    return np.asarray(q * signs)
+
+
+def span(columns: FloatArray, *, rtol: float = 1e-10) -> FloatArray:
+    """Return an orthonormal basis of the span of `columns`, dependent directions dropped."""
+    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+    if s.size == 0 or s[0] == 0:
+        return np.asarray(u[:, :0])
+    return np.asarray(u[:, s > rtol * s[0]])
+
+
+def expand(basis: FloatArray, columns: FloatArray, *, rtol: float = 1e-9) -> FloatArray:
+    """Return `basis` followed by an orthonormal basis of what `columns` adds to it.
+
+    Columns are of unit length; what is left of one below `rtol` adds nothing. Directions come from
+    inner products (Stathopoulos and Wu's SVQB), which is several times faster than a pivoted QR;
+    a second round restores the digits that squaring loses.
+    """
+    room = basis.shape[0] - basis.shape[1]
+    fresh = columns
+    # The second round sees unit lengths again, so it drops nothing.
+    for smallest in (rtol, 0.0):
+        for _ in range(2 if basis.shape[1] else 0):
+            # Twice is enough (Kahan): the second pass removes what rounding left behind.
+            fresh = fresh - basis @ (basis.T @ fresh)
+        lengths = np.sqrt(np.einsum("ij,ij->j", fresh, fresh))
+        kept = lengths > smallest
+        if not kept.any() or not room:
+            return basis
+        fresh = fresh[:, kept] / lengths[kept]
+        values, rotation = np.linalg.eigh(fresh.T @ fresh)
+        # Below this, a direction is rounding of the inner products.
+        strong = values > max(1e-13, smallest**2) * values[-1]
+        strong[: max(len(values) - room, 0)] = False
+        fresh = fresh @ (rotation[:, strong] / np.sqrt(values[strong]))
+    return np.hstack([basis, orthonormal(fresh)])
+
+
+def complement(basis: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the orthogonal complement of orthonormal `basis`."""
+    n, r = basis.shape
+    if r == 0:
+        return np.eye(n)
+    q, _ = np.linalg.qr(basis, mode="complete")
+    return np.asarray(q[:, r:])
+
+
+def fix_signs(components: FloatArray) -> FloatArray:
+    """Flip rows so that each row's entry of largest magnitude is positive.
+
+    Entries within 1e-9 of the largest count as tied and the first of them decides, so that
+    rounding cannot flip a component such as ``(1, -1) / sqrt(2)``.
+    """
+    magnitude = np.abs(components)
+    tied = magnitude >= magnitude.max(axis=1, keepdims=True) * (1 - 1e-9)
+    first = np.argmax(tied, axis=1)
+    signs = np.sign(components[np.arange(len(components)), first])
+    return np.asarray(components * np.where(signs == 0, 1.0, signs)[:, None])
+
+
+def principal_rotation(basis: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rotate orthonormal columns so that `covariance` is diagonal and decreasing in them.
+
+    Returns
+    -------
+    components : ndarray of shape (r, n)
+        The rotated basis as rows, signs fixed.
+    variances : ndarray of shape (r,)
+    """
+    rotated, variances = diagonalise(basis, basis.T @ covariance @ basis)
+    return fix_signs(np.ascontiguousarray(rotated.T)), variances
+
+
+def diagonalise(basis: FloatArray, compressed: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rotate orthonormal columns by the eigenvectors of a covariance compressed to them.
+
+    Returns
+    -------
+    rotated : ndarray of shape (n, r)
+    variances : ndarray of shape (r,)
+        Decreasing.
+    """
+    values, rotation = np.linalg.eigh(symmetric(compressed))
+    variances = np.maximum(values[::-1], 0.0)
+    rotated = orthonormal(basis @ rotation[:, ::-1])
+    empty = variances <= len(basis) * np.finfo(float).eps * variances[0]
+    if empty.any():
+        rotated[:, empty] = canonical(rotated[:, empty])
+    return rotated, variances
+
+
+def canonical(basis: FloatArray) -> FloatArray:
+    """Return the one basis of a subspace that does not depend on the basis it came in.
+
+    Directions without variance have no natural order; an eigensolver returns any rotation of
+    them. Pivots come from row norms, which no rotation changes.
+    """
+    q, r, _ = scipy.linalg.qr(basis.T, mode="economic", pivoting=True)
+    return np.asarray(basis @ (q * np.where(np.diag(r) < 0, -1.0, 1.0)))
+
+
+def subspace_distance(first: FloatArray, second: FloatArray) -> float:
+    """Spectral norm of the difference of two projectors, from orthonormal columns."""
+    outside = second - first @ (first.T @ second)
+    return float(np.linalg.norm(outside, 2)) if outside.size else 0.0

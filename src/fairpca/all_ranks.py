@@ -1,0 +1,198 @@
+"""Every number of components at once: to choose one, or as a sequence that can be cut anywhere.
+
+`component_path` solves every rank by itself. A nested sequence has components whose leading j are
+the answer of rank j. Forward follows M. Matakos, M. Ciaperoni and H. Mannila (2025), who add one
+fair component after the other; the offsets carry the debts of earlier steps. Backward drops one
+after the other. Neither reaches the free optimum of every rank; the price is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairpca._checks import check_choice, check_rank
+from fairpca._linalg import FloatArray, IntArray, complement, orthonormal, symmetric
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.sources import CovarianceSource, MomentCovariances
+from fairpca.criteria import find_criterion
+from fairpca.fitting import Fit, Ranks, Settings, fit_source
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.label_codes import Label
+from fairpca.solvers import SOLVERS, solve_problem
+from fairpca.solvers.problem import Problem
+from fairpca.solvers.solution import Certificate, Solution
+
+
+@dataclass(frozen=True)
+class ComponentPath:
+    """What every rank from 1 to R offers every group.
+
+    Attributes
+    ----------
+    n_components : ndarray of shape (R,)
+    losses, errors, shares, weights : ndarray of shape (R, k)
+        Loss against the group's own PCA, mean squared error, share of variance kept, dual weight.
+    certificates : tuple of Certificate
+    groups : tuple
+        Labels, in the order of the columns.
+    """
+
+    n_components: IntArray
+    losses: FloatArray
+    errors: FloatArray
+    shares: FloatArray
+    weights: FloatArray
+    certificates: tuple[Certificate, ...]
+    groups: tuple[Label, ...]
+
+
+def component_path(
+    moments: GroupMoments,
+    max_components: int | None = None,
+    *,
+    criterion: str = "loss",
+    group_by: str = "intersection",
+    solver: str = "auto",
+    tol: float = 1e-10,
+    max_iter: int = 200,
+    random_state: int = 0,
+) -> ComponentPath:
+    """Solve every rank from 1 to `max_components`, each starting from its neighbour.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    max_components : int, optional
+        Largest rank; all columns by default.
+    criterion, group_by, solver, tol, max_iter, random_state
+        As in `FairPCA`.
+
+    Returns
+    -------
+    ComponentPath
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import GroupMoments, component_path
+    >>> rng = np.random.default_rng(0)
+    >>> moments = GroupMoments.from_array(rng.normal(size=(50, 4)), ["a", "b"] * 25)
+    >>> path = component_path(moments, 3)
+    >>> path.losses.shape, all(c.optimal for c in path.certificates)
+    ((3, 2), True)
+    """
+    find_criterion(criterion)
+    check_choice("solver", solver, SOLVERS)
+    source = MomentCovariances(moments, group_by)
+    settings = Settings(criterion, solver, tol, max_iter, random_state)
+    largest = moments.n_features if max_components is None else max_components
+    check_rank(largest, moments.n_features)
+    ranks = Ranks(source, settings, largest)
+    fits: list[Any] = []
+    start = None
+    for r in range(1, largest + 1):
+        fits.append(ranks.solve(r, start))
+        start = fits[-1].solution.weights
+    return ComponentPath(
+        np.arange(1, largest + 1),
+        np.array([fit.losses for fit in fits]),
+        np.array([source.errors(fit.basis, fit.retained) for fit in fits]),
+        np.array([ranks.shares(fit) for fit in fits]),
+        np.array([fit.solution.weights for fit in fits]),
+        tuple(fit.solution.certificate for fit in fits),
+        source.groups.labels,
+    )
+
+
+@dataclass(frozen=True)
+class NestedFit:
+    """Components whose leading j columns are the answer for every j up to r.
+
+    Attributes
+    ----------
+    fit : Fit
+        The last rank; its certificate compares with the free optimum of that rank.
+    values, bounds : ndarray of shape (r,)
+        Worst value at every rank, and the lower bound of the free problem of that rank.
+    """
+
+    fit: Fit
+    values: FloatArray
+    bounds: FloatArray
+
+
+def fit_nested(
+    source: CovarianceSource, n_components: Any, settings: Settings, direction: str
+) -> NestedFit:
+    """Solve for a nested sequence of components.
+
+    Forward: each component is the best next one given those before (carrying the debts of earlier
+    steps; after Matakos, Ciaperoni and Mannila 2025). Backward: the best subspace of the last
+    rank, then the best one of rank r - 1 inside it, and so on.
+    """
+    free = replace(settings, max_extra_components=0)
+    last = fit_source(source, n_components, free)
+    r = last.basis.shape[1]
+    ranks = Ranks(source, free, r)
+    fits = [ranks.solve(j) for j in range(1, r)] + [last]
+    bounds = np.array([fit.solution.certificate.lower_bound for fit in fits])
+    columns = _forward(ranks, r) if direction == "forward" else _backward(ranks, last.basis)
+    offsets = [ranks.problem(j).offsets for j in range(1, r + 1)]
+    retained = np.cumsum(
+        [ranks.oracle.retained_variance(columns[:, [j]]) for j in range(r)], axis=0
+    )
+    values = np.max(np.array(offsets) - retained, axis=1) / ranks.unit
+    losses = offsets[-1] - retained[-1]
+    certificate = Certificate.of(
+        bounds[-1] * ranks.unit,
+        float(losses.max()),
+        scale=ranks.oracle.scale,
+        n_features=ranks.n_features,
+    )
+    solution = Solution(
+        components=np.ascontiguousarray(columns.T),
+        weights=last.solution.weights,
+        losses=losses,
+        certificate=certificate,
+        n_eigen=ranks.oracle.n_eigen + last.solution.n_eigen,
+        stop_reason=f"nested {direction}",
+        solver=last.solution.solver,
+    )
+    return NestedFit(ranks.described(solution, r), values, bounds)
+
+
+def _forward(ranks: Ranks, r: int) -> FloatArray:
+    columns = np.empty((ranks.n_features, 0))
+    for j in range(1, r + 1):
+        free = complement(columns)
+        offsets = ranks.problem(j).offsets - ranks.oracle.retained_variance(columns)
+        best = _inside(ranks, free, offsets, 1)
+        columns = np.hstack([columns, free @ best])
+    return orthonormal(columns)
+
+
+def _backward(ranks: Ranks, basis: FloatArray) -> FloatArray:
+    r = basis.shape[1]
+    columns = np.empty((len(basis), 0))
+    for j in range(r - 1, 0, -1):
+        best = _inside(ranks, basis, ranks.problem(j).offsets, j)
+        # What rank j drops from rank j + 1 is component j + 1.
+        columns = np.hstack([basis @ complement(best), columns])
+        basis = basis @ best
+    return orthonormal(np.hstack([basis, columns]))
+
+
+def _inside(ranks: Ranks, basis: FloatArray, offsets: FloatArray, r: int) -> FloatArray:
+    """Return the best rank-`r` basis inside a subspace, in that subspace's coordinates."""
+    oracle = DenseOracle(symmetric(ranks.oracle.project(basis)))
+    settings = ranks.settings
+    solution = solve_problem(
+        Problem(oracle, offsets, r),
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+        random_state=settings.random_state,
+    )
+    return solution.components.T

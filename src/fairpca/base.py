@@ -1,0 +1,267 @@
+"""What every linear reducer of the package shares: reading rows, projecting, fitted attributes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.decomposition import PCA
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairpca._checks import as_numpy, check_weights
+from fairpca._linalg import (
+    AnyArray,
+    FloatArray,
+    diagonalise,
+    fix_signs,
+    is_dask,
+    is_sparse,
+    orthonormal,
+)
+from fairpca._threads import blas_for
+from fairpca.covariances.sources import CovarianceSource
+from fairpca.moments.groups import Groups
+
+# What a fitted sklearn PCA has too, under the same names.
+LIKE_PCA = (
+    "components_",
+    "mean_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "singular_values_",
+    "noise_variance_",
+    "n_components_",
+    "n_samples_",
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Validated input of a fit; `groups` is None when no labels were given."""
+
+    X: AnyArray
+    groups: Groups | None
+    weight: FloatArray | None
+
+
+def warn_one_group(*, stacklevel: int) -> None:
+    """Warn that without labels there is nobody to be fair to."""
+    warnings.warn(
+        "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
+        "Pass one label per row to serve the worst group.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def projection_attributes(
+    source: CovarianceSource,
+    basis: FloatArray,
+    losses: FloatArray,
+    retained: FloatArray,
+    *,
+    keep_order: bool = False,
+) -> dict[str, Any]:
+    """Return what every fitted reducer has: components, variances, groups and their losses.
+
+    Parameters
+    ----------
+    source : CovarianceSource
+    basis : ndarray of shape (p, r)
+        Orthonormal columns in the source's coordinates.
+    losses, retained : ndarray of shape (k,)
+        What every group loses against its own PCA, and what the basis keeps of its variance.
+    keep_order : bool
+        Leave the columns as they are (nested components) instead of rotating them to principal
+        order.
+    """
+    groups, total = source.groups, source.total
+    # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
+    freedom = total.weight - 1 if total.weight > 1 else total.weight
+    with blas_for(*basis.shape):
+        components, variances = _oriented(source, basis, keep_order)
+    variances = variances * (total.weight / freedom)
+    r, n = components.shape
+    all_variance = total.trace * total.weight / freedom
+    left = max(all_variance - float(variances.sum()), 0.0)
+    return {
+        "components_": components,
+        "mean_": total.mean,
+        "explained_variance_": variances,
+        "explained_variance_ratio_": variances / (all_variance or 1.0),
+        "singular_values_": np.sqrt(variances * freedom),
+        "noise_variance_": left / max(min(n, total.count) - r, 1),
+        "n_components_": r,
+        "n_samples_": total.count,
+        "groups_": list(groups.labels),
+        "group_names_": list(groups.names),
+        "group_counts_": groups.count,
+        "group_means_": groups.mean,
+        "group_losses_": losses,
+        "group_errors_": source.errors(basis, retained),
+    }
+
+
+def _oriented(
+    source: CovarianceSource, basis: FloatArray, keep_order: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return component rows in their final order and signs, and the variance along each."""
+    compressed = source.total_compression(basis)
+    if keep_order:
+        rows = source.to_features(basis).T
+        return fix_signs(np.ascontiguousarray(rows)), np.maximum(np.diag(compressed), 0.0)
+    rotated, variances = diagonalise(basis, compressed)
+    columns = source.to_features(rotated)
+    if columns is not rotated:
+        columns = orthonormal(columns)
+    return fix_signs(np.ascontiguousarray(columns.T)), variances
+
+
+class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of estimators with orthonormal `components_` (rows) and one `mean_` for everybody.
+
+    A subclass writes `fit` with the signature below and sets the fitted attributes; groups are
+    never needed after it.
+    """
+
+    components_: FloatArray
+    mean_: FloatArray
+    n_components_: int
+    # Formats of sparse rows that `fit` takes; False for methods that need dense rows.
+    _accept_sparse: tuple[str, ...] | bool = False
+
+    def fit(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> LinearReducer:
+        """Fit the projection; see the subclass."""
+        raise NotImplementedError
+
+    def fit_transform(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Fit, then project the same rows; arguments as in `fit`."""
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.transform(X)
+
+    def transform(self, X: Any) -> Any:
+        """Project rows: subtract the overall mean, multiply by the components.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Of a Dask collection the projection is lazy, see `fairpca.distributed.dask`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_)
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            from fairpca.distributed import dask
+
+            return dask.transform(self, X)
+        X = validate_data(
+            self,
+            as_numpy(X),
+            dtype=[np.float64, np.float32],
+            reset=False,
+            accept_sparse=self._accept_sparse,
+        )
+        if is_sparse(X):
+            projected = X @ self.components_.T - self.mean_ @ self.components_.T
+        else:
+            # Centred before the product: afterwards, a large mean would have eaten the digits.
+            projected = (X - self.mean_) @ self.components_.T
+        return projected.astype(X.dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Map projected rows back to the original columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components_)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_in_)
+        """
+        check_is_fitted(self)
+        Z = np.asarray(X)
+        if Z.ndim != 2 or Z.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
+                "those that transform returns."
+            )
+        return Z @ self.components_ + self.mean_
+
+    def to_sklearn(self) -> PCA:
+        """Return a fitted `sklearn.decomposition.PCA` with the same transform.
+
+        For tools that know PCA but not this class (exporters, explainers).
+        """
+        check_is_fitted(self)
+        pca = PCA(n_components=self.n_components_)
+        for name in LIKE_PCA:
+            setattr(pca, name, getattr(self, name))
+        pca.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            pca.feature_names_in_ = self.feature_names_in_
+        pca._fit_svd_solver = "full"
+        return pca
+
+    def _read(
+        self,
+        X: Any,
+        labels: Any,
+        sample_weight: Any,
+        *,
+        reset: bool = True,
+        check_finite: bool = True,
+    ) -> Rows:
+        """Validate rows, labels and weights; the same errors for every estimator.
+
+        Without `check_finite` the caller has to find NaN and infinity by itself, for instance in
+        sums that it computes anyway.
+        """
+        if isinstance(X, LinearOperator):
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            X = validate_data(
+                self,
+                as_numpy(X),
+                dtype=[np.float64, np.float32],
+                reset=reset,
+                ensure_min_samples=1,
+                ensure_all_finite=check_finite,
+                accept_sparse=self._accept_sparse,
+            )
+        weights = check_weights(sample_weight, X.shape[0])
+        if labels is None:
+            warn_one_group(stacklevel=5)
+            return Rows(X, None, weights)
+        groups = Groups.from_labels(
+            labels,
+            n_rows=X.shape[0],
+            group_by=getattr(self, "group_by", "intersection"),
+            unlabelled=getattr(self, "unlabelled", "error"),
+        )
+        return Rows(X, groups, weights)
+
+    def _set_fitted(self, attributes: dict[str, Any]) -> None:
+        """Set fitted attributes; the one place where reducers do."""
+        self.__dict__.update(attributes)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = bool(self._accept_sparse)
+        return tags

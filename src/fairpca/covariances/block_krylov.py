@@ -1,0 +1,205 @@
+"""Leading eigenpairs of every mixture of matrices that are known by expensive products only.
+
+One pass over the rows multiplies all matrices with a block of columns. Every block is kept,
+orthonormal, with its images; whatever mixture is asked about next, Rayleigh-Ritz in the span of
+all blocks costs no pass. A pass is made only to add the residuals of the pairs that are not yet
+good enough, which is the next step of a block Krylov method, for several mixtures at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpca._linalg import FloatArray, expand, orthonormal, symmetric
+from fairpca.covariances.eigenpairs import EigenPairs
+
+
+class ProjectedBasis:
+    """An orthonormal basis Q that is widened, with all matrices compressed to it.
+
+    Products with the matrices are the expensive part, so each direction meets them once: widening
+    Q costs products with the new columns only.
+
+    `basis` has shape (n, q), `compressed` has shape (k, q, q).
+
+    Parameters
+    ----------
+    products : callable
+        Maps columns (n, q) to ``S_i @ columns`` for every matrix, shape (k, n, q).
+    n_matrices, n_features : int
+    keep_images : bool
+    """
+
+    def __init__(
+        self,
+        products: Callable[[FloatArray], FloatArray],
+        n_matrices: int,
+        n_features: int,
+        *,
+        keep_images: bool,
+    ) -> None:
+        self._products = products
+        self._keep_images = keep_images
+        self.n_features = n_features
+        self.basis: FloatArray = np.empty((n_features, 0))
+        self._images: FloatArray = np.empty((n_matrices, n_features, 0))
+        self.compressed: FloatArray = np.empty((n_matrices, 0, 0))
+
+    @property
+    def width(self) -> int:
+        """Dimension of the span."""
+        return int(self.basis.shape[1])
+
+    def widen(self, columns: FloatArray) -> bool:
+        """Add the span of unit columns; return whether it added a direction."""
+        wider = expand(self.basis, columns)
+        fresh = wider[:, self.width :]
+        if not fresh.shape[1]:
+            return False
+        images = self._products(fresh)
+        corner = symmetric(fresh.T @ images)
+        side = self.basis.T @ images
+        self.compressed = np.block([[self.compressed, side], [np.swapaxes(side, 1, 2), corner]])
+        if self._keep_images:
+            self._images = np.concatenate([self._images, images], axis=2)
+        self.basis = wider
+        return True
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """``sum_c weights[c] S_c + between.T @ between``."""
+
+    weights: FloatArray
+    between: FloatArray
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """Approximate leading pairs, and the residual of each as a column."""
+
+    values: FloatArray
+    vectors: FloatArray
+    residuals: FloatArray
+    # Whether the space is everything: then the pairs are exact and nothing is left outside.
+    complete: bool
+
+    def raised(self, r: int) -> FloatArray:
+        """Return `r` values whose leading sums are not below those of the true eigenvalues.
+
+        For pairs split from the rest at j >= r, with residuals R and nothing outside above b,
+        the matrix is at most ``diag(values + R.T R / s)`` on the pairs and ``b + s`` outside, for
+        any s > 0. With ``s = values[j] - b`` the outside does not reach the pairs, so the error is
+        quadratic in the residual. What is outside is estimated by the next Ritz value, raised by
+        its own residual: good once the iteration has converged, since the space was started with
+        a random block, but no bound after the first steps. Where no split is wide enough each
+        value is raised by the norm of its residual.
+        """
+        norms = np.linalg.norm(self.residuals, axis=0)
+        if self.complete:
+            return self.values[:r]
+        best = self.values[:r] + norms[:r]
+        for j in range(r, len(self.values)):
+            room = self.values[j - 1] - (self.values[j] + norms[j])
+            if room <= 0:
+                continue
+            part = self.residuals[:, :j]
+            lifted = np.diag(self.values[:j]) + part.T @ part / room
+            candidate = np.linalg.eigvalsh(symmetric(lifted))[::-1][:r]
+            if candidate.sum() < best.sum():
+                best = candidate
+        return np.asarray(best)
+
+    def pairs(self, r: int) -> EigenPairs:
+        """Return the `r` leading pairs with raised values."""
+        return EigenPairs(self.raised(r), self.vectors[:, :r])
+
+    def slack(self, r: int) -> float:
+        """Return how much the sum of the raised values exceeds that of the values."""
+        return float(self.raised(r).sum() - self.values[:r].sum())
+
+
+class SharedSpace(ProjectedBasis):
+    """A basis with its images, shared by all mixtures; widening it is a pass over the rows.
+
+    Parameters
+    ----------
+    products, n_matrices, n_features
+        As in `ProjectedBasis`.
+    max_columns : int
+        The basis is cut back to the directions in use when it grows past this; a working
+        memory of ``(c + 1) n max_columns`` numbers.
+    """
+
+    def __init__(
+        self,
+        products: Callable[[FloatArray], FloatArray],
+        n_matrices: int,
+        n_features: int,
+        max_columns: int = 512,
+    ) -> None:
+        super().__init__(products, n_matrices, n_features, keep_images=True)
+        self.max_columns = max_columns
+
+    def start(self, width: int) -> None:
+        """Begin with a random block: with probability one no direction is orthogonal to it."""
+        if not self.width:
+            rng = np.random.default_rng(0)
+            block = rng.standard_normal((self.n_features, min(width, self.n_features)))
+            self.widen(orthonormal(block))
+
+    def images(self, columns: FloatArray) -> FloatArray:
+        """Return ``S_c @ columns`` for every matrix; a pass only for what is not in the space."""
+        inside = self.basis.T @ columns
+        outside = columns - self.basis @ inside
+        norms = np.linalg.norm(outside, axis=0)
+        # Less than this is rounding of directions that were built from the space itself.
+        new = norms > 1e-9 * np.linalg.norm(columns, axis=0)
+        if new.any():
+            self.widen(outside[:, new] / norms[new])
+            inside = self.basis.T @ columns
+        return np.asarray(self._images @ inside)
+
+    def ritz(self, mixture: Mixture, r: int) -> Ritz:
+        """Return up to `r` Ritz pairs of a mixture, without a pass."""
+        shifted = mixture.between @ self.basis
+        matrix = np.einsum("c,cpq->pq", mixture.weights, self.compressed) + shifted.T @ shifted
+        values, rotation = np.linalg.eigh(symmetric(matrix))
+        values, rotation = values[::-1][:r], rotation[:, ::-1][:, :r]
+        image = mixture.between.T @ (shifted @ rotation)
+        for cell in np.flatnonzero(mixture.weights):
+            image += mixture.weights[cell] * (self._images[cell] @ rotation)
+        vectors = self.basis @ rotation
+        complete = self.width >= self.n_features
+        return Ritz(values, vectors, image - vectors * values, complete)
+
+    def refine(self, mixtures: list[Mixture], r: int, spare: int, slack: float) -> bool:
+        """Make one pass for the mixtures whose sum of `r` values is not known to `slack`.
+
+        Returns whether there was anything left to improve.
+        """
+        found = [self.ritz(mixture, r + spare) for mixture in mixtures]
+        blocks = []
+        for ritz in found:
+            if ritz.complete or (len(ritz.values) > r and ritz.slack(r) <= slack):
+                continue
+            norms = np.linalg.norm(ritz.residuals, axis=0)
+            useful = norms > 1e-14 * max(float(ritz.values[0]), np.finfo(float).tiny)
+            blocks.append(ritz.residuals[:, useful] / norms[useful])
+        if not blocks:
+            return False
+        fresh = sum(block.shape[1] for block in blocks)
+        # Never below what a restart keeps and two blocks: a Krylov space of one step goes nowhere.
+        if self.width + fresh > max(self.max_columns, 3 * len(found) * (r + spare)):
+            self._cut_back(np.hstack([ritz.vectors for ritz in found]))
+        return self.widen(np.hstack(blocks))
+
+    def _cut_back(self, keep: FloatArray) -> None:
+        """Restart from some directions; their images are known."""
+        turn = expand(np.empty((self.width, 0)), self.basis.T @ keep)
+        self.basis = orthonormal(self.basis @ turn)
+        self._images = self._images @ turn
+        self.compressed = symmetric(turn.T @ self.compressed @ turn)

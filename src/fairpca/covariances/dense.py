@@ -1,0 +1,151 @@
+"""The oracle of explicit matrices, and when it decomposes them in full."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from fairpca._linalg import FloatArray, IntArray
+from fairpca._threads import available_threads, in_threads
+from fairpca.covariances.eigenpairs import (
+    FULL_SHARE,
+    LOW_RANK_SHARE,
+    EigenPairs,
+    by_krylov,
+    by_lapack,
+    pairs_of_factor,
+    prefers_krylov,
+    thin_factor,
+)
+from fairpca.covariances.oracle import Oracle
+
+# The crossovers between solving with full decompositions, which give second derivatives for
+# nothing, and solving in a subspace of partial ones. All were measured on two cores with OpenBLAS
+# on four kinds of spectra; a wrong one costs time and changes no result.
+
+# Two groups take few decompositions: up to this many columns they are in full, because there
+# every call shows.
+_PAIR_FULL_TO = 80
+# Two groups, larger matrices: in full with more than this share of the components, because the
+# subspace would be wide against the matrix (the worst spectrum counts; on average it is 1 / 9.5),
+_PAIR_SHARE = 1 / 8
+# but only up to this many columns, past which the vectors nobody asked for cost too much.
+_PAIR_SHARE_TO = 800
+# Three or more groups take many evaluations where eigenvalues tie, cheap only inside a subspace:
+# in full where r exceeds n^2 over this.
+_MANY_FULL_SQUARE = 2000
+# Own decompositions of small matrices: those with so many entries in all go in one call, and up
+# to this many operations (about a millisecond) on one thread.
+_TOGETHER = 200_000
+_ALONE = 200_000
+# Past this many columns BLAS uses more cores than there are groups, if there are so many.
+_SPREAD_TO = 200
+
+
+class DenseOracle(Oracle):
+    """The oracle of explicit symmetric matrices.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (k, n, n)
+    method : {"auto", "dense", "krylov"}
+        What leading pairs come from; "auto" chooses by size.
+    ranks : ndarray of shape (k,), optional
+        What the rank of each matrix cannot exceed, where that is known.
+    scale : float, optional
+        Magnitude that rounding is relative to. By default the largest trace, which bounds every
+        eigenvalue and costs nothing; a compression has the scale of what it was compressed from.
+    """
+
+    cheap_products = True
+
+    def __init__(
+        self,
+        matrices: FloatArray,
+        method: str = "auto",
+        ranks: IntArray | None = None,
+        scale: float | None = None,
+    ) -> None:
+        self._matrices = matrices
+        self._ranks = ranks
+        self.n_groups, self.n_features, _ = matrices.shape
+        self.method = method
+        self.driver = "krylov" if method == "krylov" else "dense"
+        self._failures = 0
+        if scale is None:
+            scale = float(np.abs(np.trace(matrices, axis1=1, axis2=2)).max(initial=0.0))
+        self.scale = scale
+
+    @property
+    def matrices(self) -> FloatArray:
+        """The matrices themselves."""
+        return self._matrices
+
+    def apply(self, columns: FloatArray) -> FloatArray:
+        """Return ``S_i @ columns`` for every group."""
+        return np.asarray(self._matrices @ columns)
+
+    def combine(self, weights: FloatArray) -> FloatArray:
+        """Return ``sum_i weights[i] S_i``."""
+        if np.count_nonzero(weights) == 1 and weights.max() == 1.0:
+            return np.asarray(self._matrices[int(weights.argmax())])
+        flat = self._matrices.reshape(self.n_groups, -1)
+        return np.asarray((weights @ flat).reshape(self.n_features, self.n_features))
+
+    def in_full(self, r: int) -> bool:
+        """Whether a problem of rank `r` is best solved with all pairs of every matrix."""
+        n: int = self.n_features
+        if self.method == "krylov":
+            return False
+        if self.n_groups > 2:
+            return r * _MANY_FULL_SQUARE > n * n or r > FULL_SHARE * n
+        return n <= _PAIR_FULL_TO or r > n * (_PAIR_SHARE if n <= _PAIR_SHARE_TO else FULL_SHARE)
+
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
+        """Return the `r` leading eigenpairs of the weighted sum."""
+        self.n_eigen += 1
+        matrix, n = self.combine(weights), self.n_features
+        asked = self.method == "krylov" and r < n - 1
+        # One matrix of low rank says nothing about the others; two failures do.
+        if asked or (self.method == "auto" and self._failures < 2 and prefers_krylov(n, r)):
+            found = by_krylov(matrix, r, start, patient=asked, rough=rough)
+            if found is not None:
+                return found
+            self._failures += 1
+        return by_lapack(matrix, r, rough)
+
+    def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
+        """Return the `r` leading eigenpairs of every matrix by itself."""
+        if not self.in_full(r):
+            return tuple(self._own(i, r) for i in range(self.n_groups))
+        self.n_eigen += self.n_groups
+        k, n, threads = self.n_groups, self.n_features, available_threads()
+        if k * n**3 <= _ALONE or (n > _SPREAD_TO and k < threads):
+            threads = 1
+        # As few calls as there are threads, unless that much should not be in memory at once.
+        each = -(-k // threads) if k * n * n <= _TOGETHER else 1
+        parts = [
+            functools.partial(_heads, self._matrices[i : i + each], r) for i in range(0, k, each)
+        ]
+        return tuple(pairs for part in in_threads(parts, threads) for pairs in part)
+
+    def _own(self, i: int, r: int) -> EigenPairs:
+        """Return the `r` leading eigenpairs of one matrix, from a thin factor if it has one."""
+        rank = self.n_features if self._ranks is None else int(self._ranks[i])
+        if rank <= LOW_RANK_SHARE * self.n_features and self.method == "auto":
+            thin = thin_factor(self._matrices[i], rank)
+            if thin is not None:
+                self.n_eigen += 1
+                return pairs_of_factor(thin, r)
+        return self.leading(np.eye(self.n_groups)[i], r)
+
+
+def _heads(matrices: FloatArray, r: int) -> list[EigenPairs]:
+    """Return the `r` leading eigenpairs of every matrix, from full decompositions."""
+    values, vectors = np.linalg.eigh(matrices)
+    # A copy, so that only what is asked for stays in memory.
+    heads = np.ascontiguousarray(vectors[:, :, : -r - 1 : -1])
+    return [EigenPairs(v[: -r - 1 : -1], u) for v, u in zip(values, heads, strict=True)]

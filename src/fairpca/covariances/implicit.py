@@ -1,0 +1,403 @@
+"""Products with group covariances that are never formed, for sparse and very wide rows.
+
+A covariance of n columns needs n^2 numbers; a product with it needs only the rows. Rows are kept
+apart by cell, a cell being a combination of labels that occurs. Every group's matrix is a sum of
+cells' covariances and of outer products of distances between means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import ArpackError, LinearOperator
+
+from fairpca._checks import check_square
+from fairpca._linalg import FloatArray, IntArray, is_sparse, symmetric
+from fairpca.covariances.eigenpairs import EigenPairs, full_pairs, krylov_pairs
+from fairpca.covariances.oracle import Oracle
+from fairpca.moments.groups import Groups
+from fairpca.moments.label_codes import Label
+
+_TINY = float(np.finfo(float).tiny)
+# Sparse rows of more columns than this, and with fewer entries than this share, are multiplied
+# with; explicit covariances of the others are faster (measured at 200,000 rows, r = 20).
+_SPARSE_FROM, _SPARSE_SHARE = 512, 0.1
+# Explicit covariances of dense rows may take this much memory.
+_MOST_BYTES = 8 << 30
+# Mean over standard deviation past which a column of sparse rows is stored dense and centred.
+# Products with the rows as they are lose about the square of this number of units in the last
+# place: nine hundred here. Such a column has fewer than one zero in a thousand entries, so storing
+# it dense costs nothing.
+_FAR = 30.0
+
+
+class Cells(Protocol):
+    """What is known of cells before any product."""
+
+    @property
+    def count(self) -> IntArray:
+        """Rows of every cell, shape (c,)."""
+
+    @property
+    def weight(self) -> FloatArray:
+        """Total weight of every cell."""
+
+    @property
+    def traces(self) -> FloatArray:
+        """Total variance of every cell."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of every cell, shape (c, n)."""
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """Label of every cell; None for unlabelled rows."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the label columns."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+
+@dataclass(frozen=True)
+class GroupOperators:
+    """The rows of every cell, kept apart, with the cells' weights and means.
+
+    Attributes
+    ----------
+    parts : tuple
+        Per cell: its rows (anything that multiplies dense columns from both sides), relative to
+        `origin`.
+    row_weights : tuple of ndarray
+        Per cell: the weight of every row, relative to the largest one.
+    count, weight, traces : ndarray of shape (c,)
+        Rows, total weight and total variance of every cell.
+    mean : ndarray of shape (c, n)
+    origin : ndarray of shape (n,)
+        What was subtracted from every row when the parts were made: zero but for columns that
+        are far from zero.
+    labels, names : tuple
+    """
+
+    parts: tuple[Any, ...]
+    row_weights: tuple[FloatArray, ...]
+    count: IntArray
+    weight: FloatArray
+    traces: FloatArray
+    mean: FloatArray
+    origin: FloatArray
+    labels: tuple[Label, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def from_rows(
+        cls, X: Any, groups: Groups | None = None, sample_weight: FloatArray | None = None
+    ) -> GroupOperators:
+        """Prepare products with the covariances of sparse rows or of a LinearOperator.
+
+        Parameters
+        ----------
+        X : sparse matrix or array, ndarray, or LinearOperator of shape (m, n)
+        groups : Groups, optional
+        sample_weight : ndarray of shape (m,), optional
+        """
+        m, n = X.shape
+        origin = np.zeros(n)
+        if is_sparse(X):
+            X = scipy.sparse.csr_array(X, dtype=np.float64)
+            X.sum_duplicates()
+            X, origin = _centre_far_columns(X)
+        groups = Groups.one(m) if groups is None else groups
+        codes, labels, count = groups.cells()
+        weights = np.ones(m) if sample_weight is None else sample_weight
+        # Products of very small weights would vanish.
+        largest = float(weights.max(initial=0.0)) or 1.0
+        parts, row_weights = [], []
+        mean, traces = np.zeros((len(labels), n)), np.zeros(len(labels))
+        for cell in range(len(labels)):
+            picks = np.flatnonzero(codes == cell)
+            part = _RowsOf(X, picks) if isinstance(X, LinearOperator) else X[picks]
+            w = weights[picks] / largest
+            total = max(float(w.sum()), _TINY)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean[cell] = part.T @ w / total
+                traces[cell] = _variance(part, w, mean[cell]) / total
+            check_square(mean[cell], traces[cell])
+            parts.append(part)
+            row_weights.append(w)
+        sums = np.array([w.sum() for w in row_weights]) * largest
+        return cls(
+            tuple(parts),
+            tuple(row_weights),
+            count,
+            sums,
+            traces,
+            mean + origin,
+            origin,
+            labels,
+            groups.names,
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.mean.shape[1])
+
+    def product(self, cell: int, columns: FloatArray) -> FloatArray:
+        """Return the covariance of one cell times `columns`.
+
+        Rows are centred implicitly: S v = X.T (w y) - mean (w . y) over the weight, with
+        y = X v - mean . v.
+        """
+        part, w, mean = self.parts[cell], self.row_weights[cell], self.mean[cell] - self.origin
+        centred = np.asarray(part @ columns) - mean @ columns
+        centred *= w[:, None] / max(float(w.sum()), _TINY)
+        return np.asarray(part.T @ centred - np.outer(mean, centred.sum(axis=0)))
+
+
+def wants_operators(X: Any, n_groups: int) -> bool:
+    """Whether products beat explicit covariances for these rows.
+
+    Explicit ones cost m n^2 operations and k n^2 numbers; products cost the stored entries times
+    some hundreds of iterations.
+    """
+    m, n = X.shape
+    if isinstance(X, LinearOperator):
+        return True
+    if is_sparse(X):
+        return bool(n > _SPARSE_FROM and X.nnz < _SPARSE_SHARE * m * n)
+    return bool(m >= n and n_groups * n * n * 8 > _MOST_BYTES)
+
+
+def _centre_far_columns(X: Any) -> tuple[Any, FloatArray]:
+    """Return sparse rows with columns far from zero stored dense and centred, and their means.
+
+    A column of timestamps has a mean 1e5 times its spread; squares of it leave no digit of the
+    spread.
+    """
+    n = X.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        far, mean = _far_columns(X)
+    origin = np.zeros(n)
+    if not len(far):
+        return X, origin
+    origin[far] = mean[far]
+    dense = X[:, far].toarray() - origin[far]
+    kept = np.ones(n)
+    kept[far] = 0.0
+    left = X @ scipy.sparse.diags_array(kept, format="csr")
+    left.eliminate_zeros()
+    return _PartlyDense(left, dense, far), origin
+
+
+def _far_columns(X: Any) -> tuple[IntArray, FloatArray]:
+    """Return the columns of sparse rows whose mean is large against their spread, and all means."""
+    m, n = X.shape
+    stored = np.bincount(X.indices, minlength=n)
+    mean = np.bincount(X.indices, X.data, minlength=n) / max(m, 1)
+    squares = np.bincount(X.indices, (X.data - mean[X.indices]) ** 2, minlength=n)
+    variance = (squares + (m - stored) * mean**2) / max(m, 1)
+    return np.flatnonzero(np.abs(mean) > _FAR * np.sqrt(variance)), mean
+
+
+class _PartlyDense:
+    """Sparse rows some of whose columns are dense."""
+
+    def __init__(self, left: Any, dense: FloatArray, columns: IntArray) -> None:
+        self.left, self.dense, self.columns = left, dense, columns
+        self.shape = left.shape
+
+    def __getitem__(self, picks: IntArray) -> _PartlyDense:
+        return _PartlyDense(self.left[picks], self.dense[picks], self.columns)
+
+    def __matmul__(self, columns: FloatArray) -> FloatArray:
+        return np.asarray(self.left @ columns + self.dense @ columns[self.columns])
+
+    @property
+    def T(self) -> _Transposed:
+        """What multiplies from the left."""
+        return _Transposed(self)
+
+    def transposed_product(self, values: FloatArray) -> FloatArray:
+        """Return ``self.T @ values``."""
+        out = np.asarray(self.left.T @ values)
+        out[self.columns] += self.dense.T @ values
+        return out
+
+
+class _RowsOf:
+    """Some rows of a LinearOperator."""
+
+    def __init__(self, operator: LinearOperator, picks: IntArray) -> None:
+        self.operator, self.picks = operator, picks
+        self.shape = (len(picks), operator.shape[1])
+
+    def __matmul__(self, columns: FloatArray) -> FloatArray:
+        return np.asarray(self.operator @ columns)[self.picks]
+
+    @property
+    def T(self) -> _Transposed:
+        """What multiplies from the left."""
+        return _Transposed(self)
+
+    def transposed_product(self, values: FloatArray) -> FloatArray:
+        """Return ``self.T @ values``."""
+        full = np.zeros((self.operator.shape[0], *values.shape[1:]))
+        full[self.picks] = values
+        return np.asarray(self.operator.T @ full)
+
+
+class _Transposed:
+    """The transpose of rows that know how to multiply from the left."""
+
+    def __init__(self, rows: _RowsOf | _PartlyDense) -> None:
+        self.rows = rows
+
+    def __matmul__(self, values: FloatArray) -> FloatArray:
+        return self.rows.transposed_product(values)
+
+
+def _variance(part: Any, weights: FloatArray, mean: FloatArray) -> float:
+    """Return the weighted sum of the rows' squared distances to their mean.
+
+    Entries are centred before they are squared, those that sparse rows do not store included.
+    What is left of rows that are all equal is rounding of the mean, and is returned as zero.
+    """
+    if isinstance(part, _PartlyDense):
+        rest = mean.copy()
+        rest[part.columns] = 0.0
+        dense = _variance(part.dense, weights, mean[part.columns])
+        return dense + _variance(part.left, weights, rest)
+    total = 0.0
+    if is_sparse(part):
+        own = np.repeat(weights, np.diff(part.indptr))
+        total = float(own @ (part.data - mean[part.indices]) ** 2)
+        rows = np.bincount(part.indices, minlength=len(mean))
+        left = weights.sum() - np.bincount(part.indices, own, minlength=len(mean))
+        total += float(np.where(rows < part.shape[0], np.maximum(left, 0.0), 0.0) @ mean**2)
+    else:
+        # A LinearOperator shows its entries only through products: take columns a few at a time.
+        n = part.shape[1]
+        for start in range(0, n, 256):
+            unit = np.eye(n, min(256, n - start), k=-start)
+            columns = slice(start, start + 256)
+            block = part[:, columns] if isinstance(part, np.ndarray) else part @ unit
+            total += float(weights @ np.sum((np.asarray(block) - mean[columns]) ** 2, axis=1))
+    dust = float(weights.sum()) * float(np.sum((16 * np.finfo(float).eps * mean) ** 2))
+    return total if total > dust else 0.0
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How groups' matrices are made of cells' covariances and of distances between means.
+
+    ``S_g = sum_c cells[g, c] C_c + sum_j outer[g, j] d_j d_j.T`` for the rows d_j of `directions`.
+
+    Attributes
+    ----------
+    cells : ndarray of shape (k, c)
+    directions : ndarray of shape (j, n)
+    outer : ndarray of shape (k, j)
+    """
+
+    cells: FloatArray
+    directions: FloatArray
+    outer: FloatArray
+
+    def mixed(self, matrix: FloatArray) -> Mixing:
+        """Return the mixing of new groups that are weighted sums of these."""
+        return Mixing(matrix @ self.cells, self.directions, matrix @ self.outer)
+
+    def traces(self, cell_traces: FloatArray) -> FloatArray:
+        """Return the trace of every group's matrix."""
+        return self.cells @ cell_traces + self.outer @ np.sum(self.directions**2, axis=1)
+
+
+class MixtureOracle(Oracle):
+    """The part of an oracle of mixtures of cells that needs no product.
+
+    Parameters
+    ----------
+    cells : Cells
+    mixing : Mixing
+    distance : float
+        Largest distance of a row's origin from its cell's mean. Products centre rows implicitly,
+        so their rounding is relative to its square too.
+    """
+
+    def __init__(self, cells: Cells, mixing: Mixing, distance: float = 0.0) -> None:
+        self.mixing = mixing
+        self.n_groups, self.n_features = len(mixing.cells), cells.n_features
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.traces = mixing.traces(cells.traces)
+            largest = float(mixing.cells.sum(axis=1).max(initial=0.0))
+            self.scale = float(self.traces.max(initial=0.0)) + largest * distance**2
+        check_square(self.traces, self.scale)
+
+    def between(self, weights: FloatArray) -> FloatArray:
+        """Return rows B with ``B.T @ B`` the part of the weighted sum made of distances."""
+        return np.asarray(self.mixing.directions * np.sqrt(weights @ self.mixing.outer)[:, None])
+
+    def sum_cells(self, images: FloatArray, columns: FloatArray) -> FloatArray:
+        """Return ``S_g @ columns`` for every group from ``C_c @ columns`` of every cell."""
+        mixing = self.mixing
+        out = np.tensordot(mixing.cells, images, axes=1)
+        inner = mixing.directions @ columns
+        return np.asarray(out + np.einsum("gj,jn,jq->gnq", mixing.outer, mixing.directions, inner))
+
+
+class OperatorOracle(MixtureOracle):
+    """The oracle of groups that are mixtures of cells whose rows are in memory.
+
+    Parameters
+    ----------
+    cells : GroupOperators
+    mixing : Mixing
+    """
+
+    driver = "krylov"
+
+    def __init__(self, cells: GroupOperators, mixing: Mixing) -> None:
+        with np.errstate(over="ignore"):
+            far = np.linalg.norm(cells.mean - cells.origin, axis=1).max(initial=0.0)
+        super().__init__(cells, mixing, float(far))
+        self.cells = cells
+
+    def apply(self, columns: FloatArray) -> FloatArray:
+        """Return ``S_i @ columns`` for every group."""
+        images = [self.cells.product(cell, columns) for cell in range(len(self.cells.parts))]
+        return self.sum_cells(np.array(images), columns)
+
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
+        """Return the `r` leading eigenpairs of the weighted sum."""
+        self.n_eigen += 1
+        n = self.n_features
+        cell_weights = weights @ self.mixing.cells
+        between = self.between(weights)
+
+        def product(columns: FloatArray) -> FloatArray:
+            if columns.ndim == 1:
+                return product(columns[:, None])[:, 0]
+            out = np.asarray(between.T @ (between @ columns))
+            for cell in np.flatnonzero(cell_weights):
+                out += cell_weights[cell] * self.cells.product(int(cell), columns)
+            return out
+
+        if r >= n - 1:
+            return full_pairs(symmetric(product(np.eye(n)))).head(r)
+        try:
+            return krylov_pairs(product, n, r, start, rough=rough)
+        except ArpackError as error:
+            raise RuntimeError(
+                f"the leading {r} eigenvectors did not converge; ask for fewer components, or "
+                "pass dense rows with fewer columns."
+            ) from error

@@ -1,0 +1,366 @@
+"""What a fit needs to know of the data, and the three ways to know it.
+
+`MomentCovariances` has explicit matrices; `RowSpaceCovariances` has them in the coordinates of the
+rows' span, for dense rows with more columns than rows; `OperatorCovariances` has only products,
+for sparse and very wide rows and for rows that are read anew for every product. The estimator does
+not ask which one it was given.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import assert_all_finite
+
+from fairpca._checks import check_square
+from fairpca._linalg import FloatArray, IntArray, symmetric
+from fairpca._threads import blas_for
+from fairpca.covariances.block_krylov import SharedSpace
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.implicit import (
+    GroupOperators,
+    Mixing,
+    MixtureOracle,
+    OperatorOracle,
+    wants_operators,
+)
+from fairpca.covariances.oracle import Oracle
+from fairpca.covariances.streamed import StreamedCells, StreamedOracle
+from fairpca.moments.group_moments import GroupMoments, memberships
+from fairpca.moments.groups import Groups
+from fairpca.moments.label_codes import Label
+from fairpca.moments.memory import default_limit
+
+# Rows are solved in the coordinates of their span with more columns than this, and more than this
+# many columns a row: below, explicit covariances cost no more than finding the coordinates.
+_WIDE_FROM, _WIDE_SHARE = 256, 1.5
+# Most columns of the shared space of a streamed table; beyond, a pass costs more in products with
+# the space than it saves in passes.
+_MOST_SHARED = 512
+
+
+@dataclass(frozen=True)
+class GroupFacts:
+    """The groups of the minimax.
+
+    Attributes
+    ----------
+    labels, names : tuple
+    count : ndarray of shape (k,)
+        Rows.
+    weight : ndarray of shape (k,)
+    mean : ndarray of shape (k, n)
+    traces : ndarray of shape (k,)
+        Of the groups' matrices.
+    shift : ndarray of shape (k, p)
+        Mean of the group minus mean of all rows, in the source's coordinates.
+    """
+
+    labels: tuple[Label, ...]
+    names: tuple[str, ...]
+    count: IntArray
+    weight: FloatArray
+    mean: FloatArray
+    traces: FloatArray
+    shift: FloatArray
+
+
+@dataclass(frozen=True)
+class TotalFacts:
+    """All rows together, unlabelled ones included; the trace is of the biased covariance."""
+
+    count: int
+    weight: float
+    mean: FloatArray
+    trace: float
+
+
+class CovarianceSource(ABC):
+    """The groups, all rows together, and the matrices.
+
+    Attributes
+    ----------
+    groups : GroupFacts
+    total : TotalFacts
+    center : {"group", "global", "none"}
+        What every group's second moments are about: its own mean, the mean of all rows, or zero.
+    moments : GroupMoments or None
+        What further rows can be merged with; None where nobody has them.
+    """
+
+    groups: GroupFacts
+    total: TotalFacts
+    center: str
+    moments: GroupMoments | None = None
+
+    @abstractmethod
+    def oracle(self, scales: FloatArray, method: str) -> Oracle:
+        """Return the oracle of every group's matrix times its scale."""
+
+    @abstractmethod
+    def total_compression(self, basis: FloatArray) -> FloatArray:
+        """Return ``basis.T C basis`` for the biased covariance C of all rows."""
+
+    def to_features(self, basis: FloatArray) -> FloatArray:
+        """Return the columns of `basis` in the original coordinates."""
+        return basis
+
+    def errors(self, basis: FloatArray, retained: FloatArray) -> FloatArray:
+        """Return each group's mean squared reconstruction error, about what its matrix is about.
+
+        Parameters
+        ----------
+        basis : ndarray of shape (p, r)
+            In the source's coordinates.
+        retained : ndarray of shape (k,)
+            What the basis keeps of every group's matrix.
+        """
+        return np.maximum(self.groups.traces - retained, 0.0)
+
+
+class MomentCovariances(CovarianceSource):
+    """Groups known by their moments, as explicit matrices.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    group_by : {"intersection", "marginal"}
+    center : {"group", "global", "none"}
+    """
+
+    def __init__(
+        self, moments: GroupMoments, group_by: str = "intersection", center: str = "group"
+    ) -> None:
+        self.moments, self.center = moments, center
+        with blas_for(moments.n_features, len(moments.labels)):
+            chosen, total = moments.grouped(group_by), moments.pooled()
+        self.covariances = chosen.covariances
+        weight = float(total.weight[0])
+        self._total = total.scatter[0]
+        self._total /= weight or 1.0
+        shift = chosen.distances_from(total)
+        if center != "group":
+            from_origin = shift if center == "global" else chosen.mean
+            self.covariances += from_origin[:, :, None] * from_origin[:, None, :]
+        self.groups = GroupFacts(
+            chosen.labels,
+            chosen.names,
+            chosen.count,
+            chosen.weight,
+            chosen.mean,
+            np.trace(self.covariances, axis1=1, axis2=2),
+            shift,
+        )
+        self.total = TotalFacts(
+            int(total.count[0]), weight, total.mean[0], float(np.trace(self._total))
+        )
+
+    def oracle(self, scales: FloatArray, method: str) -> Oracle:
+        """Return the oracle of the scaled matrices."""
+        scaled = self.covariances
+        if not np.all(scales == 1):
+            scaled = scaled * scales[:, None, None]
+        # About its own mean, a group's matrix has a rank of one less than it has rows.
+        ranks = self.groups.count - (self.center == "group")
+        return DenseOracle(scaled, method, np.maximum(ranks, 0))
+
+    def total_compression(self, basis: FloatArray) -> FloatArray:
+        """Return the covariance of all rows in `basis`."""
+        return symmetric(basis.T @ self._total @ basis)
+
+
+class RowSpaceCovariances(MomentCovariances):
+    """Dense rows with more columns than rows, in coordinates of their span.
+
+    Nothing outside the span of the m centred rows carries variance, so an m x m problem has the
+    same answer. The coordinates come from a QR decomposition of the rows, about 2 m^2 n operations;
+    unlike those from inner products of rows they are right to rounding for every row by itself,
+    however much smaller it is than the others.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        groups: Groups | None,
+        weight: FloatArray | None,
+        group_by: str = "intersection",
+        center: str = "group",
+    ) -> None:
+        # Rows without weight span nothing that counts.
+        used = np.ones(len(X), dtype=bool) if weight is None else weight > 0
+        mean = X[used].mean(axis=0, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = np.asfortranarray((X[used] - mean).T, dtype=np.float64)
+            check_square(np.einsum("ij,ij->", centred, centred))
+        (reflectors, self._tau), triangle = scipy.linalg.qr(
+            centred, mode="raw", overwrite_a=True, check_finite=False
+        )
+        self._reflectors = reflectors[:, : len(self._tau)]
+        coordinates = np.zeros((len(X), len(triangle)))
+        coordinates[used] = triangle.T
+        moments = GroupMoments.from_array(coordinates, groups, sample_weight=weight)
+        super().__init__(moments, group_by, center)
+        # Moments in these coordinates say nothing about further rows.
+        self.moments = None
+        self.groups = replace(self.groups, mean=self.to_features(self.groups.mean.T).T + mean)
+        self.total = replace(
+            self.total, mean=self.to_features(self.total.mean[:, None])[:, 0] + mean
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the rows' span."""
+        return int(self.covariances.shape[1])
+
+    def to_features(self, basis: FloatArray) -> FloatArray:
+        """Return the columns of `basis` in the original coordinates."""
+        padded = np.zeros((len(self._reflectors), basis.shape[1]), order="F")
+        padded[: len(basis)] = basis
+        multiply = scipy.linalg.lapack.dormqr
+        size = int(multiply("L", "N", self._reflectors, self._tau, padded, lwork=-1)[1][0])
+        return np.asarray(multiply("L", "N", self._reflectors, self._tau, padded, lwork=size)[0])
+
+
+class OperatorCovariances(CovarianceSource):
+    """Sparse, very wide or far-away rows, known by products only.
+
+    Parameters
+    ----------
+    cells : GroupOperators or StreamedCells
+    group_by : {"intersection", "marginal"}
+    center : {"group", "global", "none"}
+    """
+
+    def __init__(
+        self,
+        cells: GroupOperators | StreamedCells,
+        group_by: str = "intersection",
+        center: str = "group",
+    ) -> None:
+        self.cells, self.center = cells, center
+        self._space: SharedSpace | None = None
+        if not isinstance(cells, GroupOperators):
+            # As many columns as a share of the memory holds, images under every cell included.
+            numbers = default_limit() // (8 * (len(cells.labels) + 1) * cells.n_features)
+            self._space = SharedSpace(
+                cells.products, len(cells.labels), cells.n_features, min(numbers, _MOST_SHARED)
+            )
+        labels, member = memberships(cells.labels, cells.names, group_by)
+        shares = _shares(member, cells.weight)
+        everything = _shares(np.ones((1, len(cells.labels))), cells.weight)
+        mean, total_mean = shares @ cells.mean, (everything @ cells.mean)[0]
+        from_mean = Mixing(everything, cells.mean - total_mean, everything)
+        self._everything = self._oracle(from_mean)
+        if center == "group":
+            self._mixing = _about_own_means(shares, cells.mean, mean)
+        else:
+            origin = total_mean if center == "global" else np.zeros_like(total_mean)
+            self._mixing = Mixing(shares, cells.mean - origin, shares)
+        self.groups = GroupFacts(
+            labels,
+            cells.names,
+            member @ cells.count,
+            member @ cells.weight,
+            mean,
+            self._mixing.traces(cells.traces),
+            mean - total_mean,
+        )
+        self.total = TotalFacts(
+            int(cells.count.sum()),
+            float(cells.weight.sum()),
+            total_mean,
+            float(self._everything.traces[0]),
+        )
+
+    def oracle(self, scales: FloatArray, method: str) -> Oracle:
+        """Return the oracle of products with the scaled matrices."""
+        return self._oracle(self._mixing.mixed(np.diag(scales)))
+
+    def _oracle(self, mixing: Mixing) -> MixtureOracle:
+        if isinstance(self.cells, GroupOperators):
+            return OperatorOracle(self.cells, mixing)
+        assert self._space is not None
+        return StreamedOracle(self.cells, mixing, self._space)
+
+    def total_compression(self, basis: FloatArray) -> FloatArray:
+        """Return the covariance of all rows in `basis`."""
+        return np.asarray(self._everything.project(basis)[0])
+
+
+def _shares(member: FloatArray | IntArray, weight: FloatArray) -> FloatArray:
+    """Return the share of every cell in every group; rows sum to one where there is weight."""
+    found = member * weight
+    totals = found.sum(axis=1, keepdims=True)
+    return np.asarray(found / np.where(totals > 0, totals, 1.0))
+
+
+def _about_own_means(shares: FloatArray, cell_mean: FloatArray, mean: FloatArray) -> Mixing:
+    """Return the mixing of groups about their own means.
+
+    A group of several cells has, beside their covariances, one direction for each cell: from the
+    group's mean to the cell's.
+    """
+    pairs = [(g, c) for g, c in np.argwhere(shares > 0) if shares[g, c] < 1]
+    directions = np.array([cell_mean[c] - mean[g] for g, c in pairs])
+    outer = np.zeros((len(shares), len(pairs)))
+    for j, (g, c) in enumerate(pairs):
+        outer[g, j] = shares[g, c]
+    return Mixing(shares, directions.reshape(-1, cell_mean.shape[1]), outer)
+
+
+def choose_source(
+    X: Any,
+    groups: Groups | None,
+    weight: FloatArray | None,
+    n_components: Any,
+    group_by: str,
+    center: str,
+    estimator: str,
+) -> CovarianceSource:
+    """Choose how to know validated rows by their shape.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or LinearOperator of shape (m, n)
+    groups : Groups or None
+    weight : ndarray of shape (m,) or None
+    n_components : int, float or None
+        As in FairPCA.
+    group_by, center : str
+    estimator : str
+        Named in errors.
+    """
+    m, n = X.shape
+    # A share of variance never needs more directions than the rows span.
+    r = 1 if isinstance(n_components, float) else n_components or n
+    if wants_operators(X, len(groups.labels) if groups else 1):
+        _check_finite(X, estimator)
+        return OperatorCovariances(GroupOperators.from_rows(X, groups, weight), group_by, center)
+    if n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m and isinstance(X, np.ndarray):
+        _check_finite(X, estimator)
+        reduced = RowSpaceCovariances(X, groups, weight, group_by, center)
+        if reduced.n_features >= r:
+            return reduced
+    return MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
+
+
+def count_rows(
+    X: Any, groups: Groups | None, weight: FloatArray | None, estimator: str
+) -> GroupMoments:
+    """Return the moments of rows not yet checked for NaN; errors are worded as scikit-learn's."""
+    try:
+        return GroupMoments.from_array(X, groups, sample_weight=weight)
+    except ValueError:
+        # The moments notice NaN for nothing; only then is it worth a pass to name it.
+        _check_finite(X, estimator)
+        raise
+
+
+def _check_finite(X: Any, estimator: str) -> None:
+    if not isinstance(X, LinearOperator):
+        assert_all_finite(X, estimator_name=estimator, input_name="X")

@@ -1,0 +1,430 @@
+"""GroupMoments: all that Fair PCA needs of the data, and the only thing that crosses chunks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from fairpca._checks import check_square, check_table, check_weights
+from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca.moments.column_scatter import column_scatter
+from fairpca.moments.groups import Groups
+from fairpca.moments.label_codes import Label, sort_labels
+from fairpca.moments.row_scatter import Scatter, clear_dust, group_scatter, merge_means, moved
+from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
+
+# Rounding, relative to the sums it was taken from, that subtracting rows may leave behind. More
+# than that means that other rows are subtracted than were counted.
+_SUBTRACT_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class GroupMoments:
+    """Weight, mean and centred scatter of every group.
+
+    Moments of different rows merge into the moments of all of them, in any order and any
+    grouping of the merges, to rounding.
+
+    Attributes
+    ----------
+    count : ndarray of shape (k,)
+        Rows.
+    weight : ndarray of shape (k,)
+        Sum of sample weights; equal to `count` without weights.
+    mean : ndarray of shape (k, n)
+    scatter : ndarray of shape (k, n, n)
+        ``sum_j w_j (x_j - mean)(x_j - mean).T``.
+    labels : tuple
+        One label per group. The label None stands for unlabelled rows, which count in the total
+        but are no group.
+    names : tuple of str
+        Names of the label columns.
+    mean_rest : ndarray of shape (k, n)
+        What rounding left of `mean`. With columns far from zero the distance between two means is
+        smaller than the last digit of either, and merging would lose it.
+    """
+
+    count: IntArray
+    weight: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
+    labels: tuple[Label, ...]
+    names: tuple[str, ...] = ("sensitive_feature",)
+    mean_rest: FloatArray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.mean_rest is None:
+            object.__setattr__(self, "mean_rest", np.zeros_like(self.mean))
+
+    @classmethod
+    def from_array(
+        cls,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        sample_weight: Any = None,
+        group_by: str = "intersection",
+        unlabelled: str = "error",
+    ) -> GroupMoments:
+        """Compute the moments of rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, n)
+            Numeric rows without NaN. Read in blocks, so a memory map works.
+        sensitive_features : array-like or Groups, optional
+            Labels; None puts every row in one group.
+        sample_weight : array-like of shape (m,), optional
+            Non-negative, frequency-like: weight 2 is the row twice.
+        group_by, unlabelled : str
+            As in `Groups.from_labels`.
+        """
+        X = check_table(X)
+        m = X.shape[0]
+        if is_sparse(X):
+            X = scipy.sparse.csr_array(X)
+        groups = sensitive_features
+        if groups is None:
+            groups = Groups.one(m)
+        elif not isinstance(groups, Groups):
+            groups = Groups.from_labels(groups, n_rows=m, group_by=group_by, unlabelled=unlabelled)
+        weights = check_weights(sample_weight, m)
+        codes, labels, counts = groups.cells()
+        return cls._counted(group_scatter(X, codes, counts, weights), labels, groups.names)
+
+    @classmethod
+    def from_columns(
+        cls, columns: Sequence[AnyArray], groups: Groups, *, sample_weight: Any = None
+    ) -> GroupMoments:
+        """Compute the moments of rows that are stored column by column.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray of shape (m,)
+            One numeric array a feature.
+        groups : Groups
+            Of the m rows.
+        sample_weight : array-like of shape (m,), optional
+            As in `from_array`; in a part of a table all may be zero.
+        """
+        weights = check_weights(sample_weight, len(groups.codes), all_zero=True)
+        codes, labels, counts = groups.cells()
+        found = column_scatter(columns, codes, counts, weights)
+        return cls._counted(found, labels, groups.names)
+
+    @classmethod
+    def _counted(
+        cls, found: Scatter, labels: tuple[Label, ...], names: tuple[str, ...]
+    ) -> GroupMoments:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Not only each entry: what is summed over columns and groups must be a number too.
+            whole = np.trace(found.scatter, axis1=1, axis2=2).sum()
+        check_square(found.mean, whole)
+        mean, rest = found.mean[:, 0], found.mean[:, 1]
+        return cls(found.count, found.weight, mean, found.scatter, labels, names, rest)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.mean.shape[1])
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Scatter over weight, shape (k, n, n); zero for a group without weight."""
+        safe = np.where(self.weight > 0, self.weight, 1.0)
+        return self.scatter / safe[:, None, None]
+
+    def update(self, X: Any, sensitive_features: Any = None, **kwargs: Any) -> GroupMoments:
+        """Return the moments with further rows counted in; arguments as in `from_array`."""
+        return self.merge(type(self).from_array(X, sensitive_features, **kwargs))
+
+    def merge(self, other: GroupMoments) -> GroupMoments:
+        """Return the moments of the rows of both."""
+        mine, theirs = self._aligned(other, "merged")
+        weight, mean, between = merge_means(
+            mine.weight, mine._exact_mean, theirs.weight, theirs._exact_mean
+        )
+        scatter = mine.scatter + theirs.scatter
+        scatter += between[:, :, None] * between[:, None, :]
+        clear_dust(weight, mean[:, 0], scatter)
+        return replace(
+            mine,
+            count=mine.count + theirs.count,
+            weight=weight,
+            mean=mean[:, 0],
+            mean_rest=mean[:, 1],
+            scatter=scatter,
+        )
+
+    @property
+    def _exact_mean(self) -> FloatArray:
+        """The means with what rounding left of them, shape (k, 2, n)."""
+        return np.stack([self.mean, self.mean_rest], axis=1)
+
+    def _aligned(self, other: GroupMoments, verb: str) -> tuple[GroupMoments, GroupMoments]:
+        """Return both moments over all labels of both; ValueError where they do not fit."""
+        if other.n_features != self.n_features:
+            raise ValueError(
+                f"moments of {self.n_features} and of {other.n_features} features cannot be "
+                f"{verb}; both sides must have the same columns."
+            )
+        if other.names != self.names:
+            raise ValueError(
+                f"moments grouped by {self.names} and by {other.names} cannot be {verb}; group "
+                "both sides by the same columns."
+            )
+        if self.labels == other.labels:
+            return self, other
+        labels = all_labels(self.labels, other.labels)
+        return self._spread(labels), other._spread(labels)
+
+    def _spread(self, labels: tuple[Label, ...]) -> GroupMoments:
+        """Return the same moments over a longer tuple of labels, empty where it is new."""
+        position = {label: i for i, label in enumerate(labels)}
+        rows = [position[label] for label in self.labels]
+
+        def spread(part: AnyArray) -> AnyArray:
+            wider = np.zeros((len(labels), *part.shape[1:]), dtype=part.dtype)
+            wider[rows] = part
+            return wider
+
+        return self._mapped(spread, labels)
+
+    def _mapped(self, change: Callable[[AnyArray], AnyArray], labels: Any) -> GroupMoments:
+        """Return moments whose every array, one line a group, went through `change`."""
+        arrays = {name: change(getattr(self, name)) for name in ARRAYS}
+        return GroupMoments(**arrays, labels=tuple(labels), names=self.names)
+
+    def select(self, keep: list[int]) -> GroupMoments:
+        """Return the moments of some groups."""
+        return self._mapped(lambda part: part[keep], [self.labels[i] for i in keep])
+
+    def pooled(self, keep: list[int] | None = None, label: Label = "all") -> GroupMoments:
+        """Return the moments of all rows (or of some groups' rows) as one group."""
+        chosen = self if keep is None else self.select(keep)
+        weight = chosen.weight
+        total = float(weight.sum())
+        # Distances from one group's mean, not from zero: a large mean would eat their digits.
+        first = int(np.argmax(weight))
+        origin = chosen._exact_mean[first]
+        shifts = (chosen._exact_mean - origin).sum(axis=1)
+        mean = moved(origin, weight @ shifts / total) if total > 0 else np.zeros_like(origin)
+        between = (chosen._exact_mean - mean).sum(axis=1) * np.sqrt(weight)[:, None]
+        scatter = chosen.scatter.sum(axis=0)
+        scatter += between.T @ between
+        return GroupMoments(
+            chosen.count.sum(keepdims=True),
+            np.array([total]),
+            mean[:1],
+            scatter[None],
+            (label,),
+            self.names,
+            mean[1:],
+        )
+
+    def distances_from(self, other: GroupMoments) -> FloatArray:
+        """Return every group's mean minus the mean of moments of one group, shape (k, n)."""
+        return np.asarray((self._exact_mean - other._exact_mean).sum(axis=1))
+
+    def grouped(self, group_by: str = "intersection") -> GroupMoments:
+        """Return the groups of the minimax: without unlabelled rows, or each column's levels.
+
+        With ``group_by="marginal"`` the labels are pairs (column, level) and groups overlap.
+        """
+        if None not in self.labels and (group_by == "intersection" or len(self.names) == 1):
+            return self
+        labels, member = memberships(self.labels, self.names, group_by)
+        parts = [
+            self.pooled(np.flatnonzero(row).tolist(), label=label)
+            for label, row in zip(labels, member, strict=True)
+        ]
+        if not parts:
+            return self.select([])
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
+        return GroupMoments(**arrays, labels=labels, names=self.names)
+
+    def standardized(self) -> Standardized:
+        """Return the moments of the columns with overall mean 0 and standard deviation 1.
+
+        The scatter is scaled, not the rows, so one pass over the data is enough. All rows count,
+        unlabelled ones and weights included; the divisor is the sum of weights minus one. A
+        constant column is only centred.
+        """
+        total = self.pooled()
+        mean, weight = total.mean[0], float(total.weight[0])
+        freedom = weight - 1 if weight > 1 else max(weight, 1.0)
+        scale = np.sqrt(np.diag(total.scatter[0]) / freedom)
+        # Rounding leaves a constant column a tiny spread; dividing by it would blow noise up.
+        constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
+        scale[constant] = 1.0
+        scatter = self.scatter / np.outer(scale, scale)
+        scatter[:, constant] = 0.0
+        scatter[:, :, constant] = 0.0
+        shifts = self.distances_from(total)
+        means = np.where(self.weight[:, None] > 0, shifts / scale, 0.0)
+        moments = GroupMoments(self.count, self.weight, means, scatter, self.labels, self.names)
+        return Standardized(moments, mean, scale)
+
+    def decay(self, factor: float) -> GroupMoments:
+        """Return moments that remember less: every row counted so far weighs `factor` as much.
+
+        Decay, then merge the next batch, and old rows fade geometrically. Weights and scatter
+        shrink; means stay, and so does `count`, which says how many rows were ever counted.
+        """
+        if not 0 < factor <= 1:
+            raise ValueError(f"factor={factor!r} must be above 0 and at most 1, such as 0.99.")
+        return replace(self, weight=self.weight * factor, scatter=self.scatter * factor)
+
+    def subtract(self, other: GroupMoments) -> GroupMoments:
+        """Return the moments without some of their rows: a window that moves on.
+
+        Groups left without rows disappear. What remains carries the rounding of the larger
+        moments it was taken from; a window that runs for long is best counted anew at times.
+
+        Parameters
+        ----------
+        other : GroupMoments
+            Of rows that are all counted in these moments, with the same weights.
+        """
+        unknown = [label for label in other.labels if label not in self.labels]
+        if unknown:
+            raise ValueError(
+                f"group(s) {', '.join(map(repr, unknown))} are not in the moments to subtract "
+                "from; subtract only rows that were counted."
+            )
+        whole, part = self._aligned(other, "subtracted")
+        left, impossible = _difference(whole, part)
+        if impossible.any():
+            labels = [whole.labels[i] for i in np.flatnonzero(impossible)]
+            raise ValueError(
+                f"the rows to subtract from group(s) {', '.join(map(repr, labels))} are not among "
+                "those counted: more rows, weight or variance would go than there is. Subtract "
+                "only moments that were merged in before, decayed as often."
+            )
+        return left.select(np.flatnonzero(left.count > 0).tolist())
+
+    def save(self, path: str | Path) -> None:
+        """Write the moments as one npz file (no pickle), atomically."""
+        packed = self.packed()
+        with atomic_write(path) as file:
+            np.savez(file, **packed)
+
+    @classmethod
+    def load(cls, path: str | Path) -> GroupMoments:
+        """Read moments written by `save`; raises ValueError for any other file."""
+        with open(path, "rb") as file:
+            return cls(**read_parts(file, str(path)))
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes, for channels that carry bytes."""
+        file = io.BytesIO()
+        np.savez(file, **self.packed())
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GroupMoments:
+        """Read what `to_bytes` returned."""
+        return cls(**read_parts(io.BytesIO(data), "data"))
+
+    def packed(self) -> Any:
+        """Return the arrays of a moments file; ValueError for labels a file cannot hold."""
+        return pack({name: getattr(self, name) for name in ARRAYS}, self.labels, self.names)
+
+
+@dataclass(frozen=True)
+class Standardized:
+    """Moments of standardised columns, and what was done to the columns.
+
+    Attributes
+    ----------
+    moments : GroupMoments
+    mean, scale : ndarray of shape (n,)
+        Subtracted from and divided into each column.
+    """
+
+    moments: GroupMoments
+    mean: FloatArray
+    scale: FloatArray
+
+
+def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, AnyArray]:
+    """Return the moments of the rows of `whole` that are not in `part`.
+
+    The second result tells, for every group, whether `part` cannot have been a part of it.
+    """
+    count = whole.count - part.count
+    weight = np.where(count > 0, np.maximum(whole.weight - part.weight, 0.0), 0.0)
+    impossible = count < 0
+    missing = np.abs(whole.weight - part.weight - weight)
+    impossible |= missing > _SUBTRACT_SLACK * whole.weight
+    share = np.divide(part.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+    apart = (whole._exact_mean - part._exact_mean).sum(axis=1)
+    mean = moved(whole._exact_mean, apart * share[:, None])
+    mean[weight <= 0] = 0.0
+    _, _, between = merge_means(weight, mean, part.weight, part._exact_mean)
+    scatter = whole.scatter - part.scatter
+    scatter -= between[:, :, None] * between[:, None, :]
+    diagonal = np.einsum("kii->ki", scatter)
+    before = np.einsum("kii->ki", whole.scatter) + whole.weight[:, None] * whole.mean**2
+    impossible |= np.any(diagonal < -_SUBTRACT_SLACK * before, axis=1)
+    # One row has no spread, and where none is left what went must have been everything.
+    few = (count <= 1)[:, None]
+    impossible |= np.any(few & (diagonal > _SUBTRACT_SLACK * before), axis=1)
+    gone = whole.weight[:, None] * apart**2
+    impossible |= np.any((count == 0)[:, None] & (gone > _SUBTRACT_SLACK * before), axis=1)
+    scatter[count <= 1] = 0.0
+    # What is left of a column that is now constant is the rounding of what went.
+    dust = diagonal <= 64 * np.finfo(float).eps * before
+    scatter[dust[:, :, None] | dust[:, None, :]] = 0.0
+    # No covariance is larger than the two variances allow.
+    bound = np.sqrt(np.maximum(np.einsum("kii->ki", scatter), 0.0))
+    limit = bound[:, :, None] * bound[:, None, :]
+    np.clip(scatter, -limit, limit, out=scatter)
+    left = replace(
+        whole, count=count, weight=weight, mean=mean[:, 0], mean_rest=mean[:, 1], scatter=scatter
+    )
+    return left, impossible
+
+
+def all_labels(one: Iterable[Label], other: Iterable[Label]) -> tuple[Label, ...]:
+    """Return the labels of both, sorted; unlabelled rows (None) come first."""
+    union = {*one, *other}
+    return (*((None,) if None in union else ()), *sort_labels(union - {None}))
+
+
+def memberships(
+    cells: tuple[Label, ...], names: tuple[str, ...], group_by: str
+) -> tuple[tuple[Label, ...], IntArray]:
+    """Return the groups of the minimax and which cells belong to each.
+
+    Parameters
+    ----------
+    cells : tuple
+        Labels of the cells; None is the unlabelled one and belongs to no group.
+    names : tuple of str
+        Names of the label columns.
+    group_by : {"intersection", "marginal"}
+
+    Returns
+    -------
+    labels : tuple
+    member : ndarray of shape (k, c)
+        Ones and zeros.
+    """
+    labelled = [i for i, label in enumerate(cells) if label is not None]
+    if group_by == "intersection" or len(names) == 1:
+        return tuple(cells[i] for i in labelled), np.eye(len(cells), dtype=np.int64)[labelled]
+    labels: list[Label] = []
+    rows: list[list[int]] = []
+    for j, name in enumerate(names):
+        level = [None if cell is None else cell[j] for cell in cells]  # type: ignore[index]
+        for value in sort_labels({v for v in level if v is not None}):
+            labels.append((name, value))
+            rows.append([int(v is not None and v == value) for v in level])
+    return tuple(labels), np.array(rows, dtype=np.int64).reshape(-1, len(cells))

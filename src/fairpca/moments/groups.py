@@ -1,0 +1,372 @@
+"""Group labels: any container of one or more label columns -> integer codes.
+
+Labels come back as the user wrote them (Python scalars; tuples when several columns are crossed).
+A missing label (None, NaN, NaT, null) makes a row unlabelled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from fairpca._checks import check_choice
+from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca.moments.label_codes import (
+    Coded,
+    Label,
+    factorize,
+    factorize_integers,
+    factorize_objects,
+    plain,
+    recode,
+    sort_labels,
+)
+
+# Up to this many different texts in a column, its library replaces them by codes.
+_FEW_KINDS = 1000
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which group every row belongs to.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (m,)
+        Position of the row's label in `labels`; -1 for an unlabelled row.
+    labels : tuple
+        Distinct labels, sorted. With several columns each label is a tuple, one entry a column;
+        an entry is None only where ``group_by="marginal"`` met a missing label.
+    names : tuple of str
+        Names of the label columns.
+    counts : ndarray of shape (k,)
+        Rows per label.
+    """
+
+    codes: IntArray
+    labels: tuple[Label, ...]
+    names: tuple[str, ...]
+    counts: IntArray
+
+    @classmethod
+    def from_labels(
+        cls,
+        sensitive_features: Any,
+        *,
+        n_rows: int | None = None,
+        group_by: str = "intersection",
+        unlabelled: str = "error",
+    ) -> Groups:
+        """Code the labels of every row.
+
+        Parameters
+        ----------
+        sensitive_features : array-like, Series, frame or dict
+            One label per row, or several columns of labels.
+        n_rows : int, optional
+            The number of rows expected.
+        group_by : {"intersection", "marginal"}, default="intersection"
+            With several columns and "marginal", a row with some labels missing keeps the others.
+        unlabelled : {"error", "ignore"}, default="error"
+            What a missing label means.
+        """
+        check_choice("group_by", group_by, ("intersection", "marginal"))
+        check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
+        return cls._crossed(columns, n_rows, group_by, unlabelled)
+
+    @classmethod
+    def from_dictionaries(
+        cls,
+        columns: Mapping[str, tuple[IntArray, Sequence[Label]]],
+        *,
+        group_by: str = "intersection",
+        unlabelled: str = "error",
+    ) -> Groups:
+        """Take labels that a table stores as codes into a short list of values.
+
+        Parameters
+        ----------
+        columns : mapping of str to (codes, values)
+            A row's label is ``values[code]``, missing where the code is negative. Values may
+            repeat, be missing themselves, or occur in no row.
+        group_by, unlabelled : str
+            As in `from_labels`.
+        """
+        check_choice("group_by", group_by, ("intersection", "marginal"))
+        check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        coded = [_Column(name, recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
+        return cls._crossed(coded, None, group_by, unlabelled)
+
+    @classmethod
+    def _crossed(
+        cls, columns: list[_Column], n_rows: int | None, group_by: str, unlabelled: str
+    ) -> Groups:
+        m = len(columns[0].coded.codes)
+        _check_lengths(columns, m, n_rows)
+        if unlabelled == "error" and any(column.lacks_labels for column in columns):
+            missing = np.any([column.coded.codes < 0 for column in columns], axis=0)
+            first = int(np.flatnonzero(missing)[0])
+            raise ValueError(
+                f"sensitive_features has {int(missing.sum())} missing label(s), the first at row "
+                f"{first}; fill them in, or pass unlabelled='ignore' to keep those rows in the "
+                "mean and the pooled variance but out of the worst case."
+            )
+        coded = columns[0].coded
+        if len(columns) > 1:
+            coded = _cross(columns, keep_partial=group_by == "marginal")
+        names = tuple(column.name for column in columns)
+        return cls(coded.codes, coded.labels, names, coded.rows_per_label())
+
+    @classmethod
+    def one(cls, n_rows: int) -> Groups:
+        """Return the groups of a table without labels: every row in one, called "all"."""
+        return cls(np.zeros(n_rows, dtype=np.int64), ("all",), ("all",), np.array([n_rows]))
+
+    def cells(self) -> tuple[IntArray, tuple[Label, ...], IntArray]:
+        """Return codes, labels and counts with unlabelled rows, if there are any, as cell 0.
+
+        Their label is None.
+        """
+        unlabelled = len(self.codes) - int(self.counts.sum())
+        if not unlabelled:
+            return self.codes, self.labels, self.counts
+        return self.codes + 1, (None, *self.labels), np.r_[unlabelled, self.counts]
+
+    def with_codes(self, codes: IntArray) -> Groups:
+        """Return the same labels for other rows."""
+        return Groups(codes, self.labels, self.names, Coded(codes, self.labels).rows_per_label())
+
+    @property
+    def n_groups(self) -> int:
+        """Number of distinct labels."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    coded: Coded
+
+    @property
+    def lacks_labels(self) -> bool:
+        return self.coded.counts is None and bool(self.coded.codes.min(initial=0) < 0)
+
+
+def _numbered(n_columns: int) -> tuple[str, ...]:
+    return tuple(f"sensitive_feature_{j}" for j in range(n_columns))
+
+
+def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
+    """Split any container into named 1-D columns."""
+    if isinstance(sensitive_features, Mapping):
+        return _not_empty([(str(name), values) for name, values in sensitive_features.items()])
+    native = _native(sensitive_features)
+    if isinstance(native, nw.LazyFrame):
+        native = native.collect()
+    if isinstance(native, nw.DataFrame):
+        return _not_empty([(name, native.get_column(name)) for name in native.columns])
+    if isinstance(native, nw.Series):
+        return [(native.name or "sensitive_feature", native)]
+    array = _as_array(sensitive_features)
+    if array.ndim == 1:
+        return [("sensitive_feature", array)]
+    if array.ndim == 2:
+        if array.shape[1] == 1:
+            return [("sensitive_feature", array[:, 0])]
+        return _not_empty(list(zip(_numbered(array.shape[1]), array.T, strict=True)))
+    raise ValueError(
+        f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
+        "of labels per attribute."
+    )
+
+
+def _native(values: Any) -> Any:
+    """Return a narwhals frame or series if `values` is one of any library, else `values`."""
+    if isinstance(values, np.ndarray | list | tuple | nw.Series | nw.DataFrame):
+        # narwhals would find the same, after a third of a millisecond of asking.
+        return values
+    return nw.from_native(values, allow_series=True, pass_through=True)
+
+
+def _not_empty(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    if not columns:
+        raise ValueError("sensitive_features has no columns; pass at least one column of labels.")
+    return columns
+
+
+def _as_array(values: Any) -> AnyArray:
+    # A list keeps its own objects: np.asarray would turn ["a", 1] into two strings.
+    if not isinstance(values, list | tuple):
+        return np.asarray(values)
+    kinds = set(map(type, values))
+    nested = {kind for kind in kinds if issubclass(kind, list | tuple | np.ndarray)}
+    if not nested:
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    widths = {len(item) for item in values} if nested == kinds else set()
+    if len(widths) != 1:
+        raise ValueError(
+            "sensitive_features mixes rows of different lengths; pass one label per row, or rows "
+            "with one label per attribute."
+        )
+    table = np.empty((len(values), widths.pop()), dtype=object)
+    for i, row in enumerate(values):
+        table[i, :] = list(row)
+    return table
+
+
+def _code_column(name: str, values: Any) -> _Column:
+    series = _native(values)
+    if not isinstance(series, nw.Series):
+        array = _as_array(values)
+        if array.ndim != 1:
+            raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
+        return _Column(name, factorize(array))
+    coded = _factorize_series(series)
+    declared = _declared_levels(series)
+    unused = [level for level in declared if level not in set(coded.labels)]
+    if unused:
+        raise ValueError(
+            f"sensitive_features column {name!r} declares the level(s) "
+            f"{', '.join(map(repr, unused))} but no row has them; drop unused levels first "
+            "(pandas: .cat.remove_unused_categories()), or check the selection of rows."
+        )
+    return _Column(name, coded)
+
+
+def _declared_levels(series: Any) -> list[Any]:
+    # polars' Categorical shares one table of strings between columns: only Enum declares levels.
+    polars = series.implementation.is_polars()
+    if series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars):
+        if series.implementation.is_pyarrow():
+            return []
+        return [plain(level) for level in series.cat.get_categories().to_list()]
+    return []
+
+
+def _factorize_series(series: Any) -> Coded:
+    if series.dtype.is_numeric() and not series.is_null().any():
+        return factorize(np.asarray(series.to_numpy()))
+    if series.implementation.is_pandas():
+        # By its hash table, or the codes it already has: ten times faster than by its objects.
+        native = series.to_native()
+        if series.dtype in (nw.Categorical, nw.Enum):
+            return recode(native.cat.codes.to_numpy(np.int64), native.cat.categories.tolist())
+        with contextlib.suppress(TypeError):
+            codes, kinds = native.factorize()
+            return recode(codes, kinds.tolist())
+    elif series.dtype in (nw.String, nw.Categorical, nw.Enum) and not series.is_null().any():
+        kinds = series.unique().to_list()
+        if len(kinds) <= _FEW_KINDS:
+            places = series.replace_strict(kinds, range(len(kinds)), return_dtype=nw.Int64)
+            return recode(places.to_numpy(), kinds)
+    return factorize_objects(series.to_list())
+
+
+def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
+    """Code the combinations that occur; unlabelled where a label is missing."""
+    combined = columns[0].coded.codes + 1
+    for column in columns[1:]:
+        combined *= len(column.coded.labels) + 1
+        combined += column.coded.codes
+        combined += 1
+    codes, numbers, counts = factorize_integers(combined)
+    cells = []
+    cell: Any
+    for cell in numbers:
+        parts: list[Label] = []
+        for column in reversed(columns):
+            cell, level = divmod(cell, len(column.coded.labels) + 1)
+            parts.append(column.coded.labels[level - 1] if level else None)
+        cells.append(tuple(reversed(parts)))
+
+    def dropped(cell: tuple[Label, ...]) -> bool:
+        gone = [part is None for part in cell]
+        return all(gone) if keep_partial else any(gone)
+
+    labels = sort_labels(cell for cell in cells if not dropped(cell))
+    if labels == cells:
+        return Coded(codes, tuple(labels), counts)
+    rank = {label: i for i, label in enumerate(labels)}
+    table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
+    return Coded(table.take(codes), tuple(labels))
+
+
+def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
+    for column in columns:
+        rows = len(column.coded.codes)
+        if rows != m:
+            raise ValueError(
+                f"sensitive_features column {column.name!r} has {rows} rows and "
+                f"{columns[0].name!r} has {m}; give every column one label per row."
+            )
+    _check_length(m, n_rows)
+
+
+def _check_length(m: int, n_rows: int | None) -> None:
+    if n_rows is not None and m != n_rows:
+        raise ValueError(
+            f"sensitive_features has {m} rows but X has {n_rows}; pass one label (or one row of "
+            "labels) per row of X."
+        )
+
+
+_THRESHOLD = re.compile(
+    r"^(?P<column>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[-+]?[\d.]+(?:e[-+]?\d+)?)$"
+)
+_OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
+_COMPARE = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Two groups from a column of numbers: ``age>=65`` and the rest.
+
+    Attributes
+    ----------
+    column : str
+    sign : {">=", "<=", ">", "<"}
+    value : str
+        As it was written.
+    """
+
+    column: str
+    sign: str
+    value: str
+
+    @classmethod
+    def parse(cls, entry: str) -> Threshold | None:
+        """Read a threshold such as ``age>=65``; None if it is none."""
+        found = _THRESHOLD.match(entry)
+        if found is None:
+            return None
+        try:
+            float(found["value"])
+        except ValueError:
+            return None
+        return cls(found["column"], found["sign"], found["value"])
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Names of the two sides."""
+        return (
+            f"{self.column} {self.sign} {self.value}",
+            f"{self.column} {_OPPOSITE[self.sign]} {self.value}",
+        )
+
+    def codes(self, numbers: FloatArray) -> IntArray:
+        """Return 0 on the side of the sign, 1 on the other, -1 where the number is missing."""
+        codes = np.where(_COMPARE[self.sign](numbers, float(self.value)), 0, 1)
+        return np.where(np.isnan(numbers), -1, codes)
+
+    def apply(self, numbers: FloatArray) -> AnyArray:
+        """Return the label of every number, None where it is missing."""
+        return np.array([*self.labels, None], dtype=object)[self.codes(numbers)]

@@ -1,0 +1,342 @@
+"""Mean and centred scatter of every group from rows, in float64, for about one X.T @ X.
+
+The safe way is by blocks: a block is copied into a float64 buffer, centred on its own mean and
+squared, and blocks merge by the pairwise update of Chan, Golub and LeVeque. Squaring first and
+subtracting ``m mean mean.T`` afterwards takes two thirds of the time and loses every digit once
+the mean is large against the spread; it is tried where a sample of the rows promises that it costs
+at most a digit or two, and the result is kept only where it did.
+
+Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
+the number of threads, so neither does a single bit of the result.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from fairpca._linalg import FloatArray, IntArray, is_sparse
+from fairpca._threads import available_threads, in_threads
+
+# Entries of a block: enough to keep BLAS busy, little beside the memory of a machine.
+_BLOCK_ENTRIES = 3_000_000
+# Narrow rows come this many to a block, so that it stays in the cache between its uses (measured
+# from 16 to 173 columns: a third slower with four times as many); wide ones at least this many,
+# because adding up a product costs a pass over n^2 numbers whatever the height of the block.
+_MOST_ROWS, _LEAST_ROWS = 4096, 256
+# A block times these is the sum of its columns. np.dot lets other threads run meanwhile, and is
+# faster for few columns than numpy's own sums, which do not.
+_ONES = np.ones(_MOST_ROWS)
+# Squared mean over variance up to which centring may follow the squaring: less than two digits
+# are lost. Past it they are lost in silence, so the limit is checked on the result.
+_SAFE_OFFSET = 50.0
+# Rows looked at before it is tried: failing afterwards means squaring everything twice.
+_SAMPLE_ROWS = 64
+# Strands a group is cut into; each holds one matrix of results while it is worked on.
+_STRANDS = 16
+# Below this many entries a second thread costs more than it saves (measured: about 0.1 ms).
+_THREADS_FROM_ENTRIES = 200_000
+# Up to this many columns, single-threaded products on every core beat one product on all cores
+# (measured on two cores: by a third at 23 to 64 columns, a fifth at 173, nothing at 512).
+_OWN_THREADS_TO = 400
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Rows, weight, mean and centred scatter of each of c cells.
+
+    Attributes
+    ----------
+    count, weight : ndarray of shape (c,)
+    mean : ndarray of shape (c, 2, n)
+        The mean and what is left of it after rounding: with columns far from zero the distance
+        between two means is smaller than the last digit of either.
+    scatter : ndarray of shape (c, n, n)
+    """
+
+    count: IntArray
+    weight: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
+
+    @classmethod
+    def zeros(cls, count: IntArray, n_features: int) -> Scatter:
+        """Return cells that have counted nothing yet."""
+        c, n = len(count), n_features
+        return cls(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
+
+    def add(self, cell: int, weight: float, mean: FloatArray, scatter: FloatArray) -> None:
+        """Merge the weight, mean (2, n) and centred scatter of further rows into a cell."""
+        self.weight[cell], self.mean[cell], between = merge_means(
+            self.weight[cell], self.mean[cell], weight, mean
+        )
+        self.scatter[cell] += scatter
+        self.scatter[cell] += np.outer(between, between)
+
+
+def merge_means(
+    weight: Any, mean: FloatArray, other_weight: Any, other_mean: FloatArray
+) -> tuple[Any, FloatArray, FloatArray]:
+    """Merge the weights and means of two sets of rows (Chan, Golub and LeVeque).
+
+    Weights are numbers with means of shape (2, n), or arrays of shape (c,) with means of shape
+    (c, 2, n) for c pairs of sets at once; the second line is what rounding left of the first.
+
+    Returns
+    -------
+    weight, mean
+        Of both sets together.
+    between : ndarray of shape (n,) or (c, n)
+        What the distance of the means adds to the scatter is the outer product of this vector
+        with itself.
+    """
+    total = np.add(weight, other_weight)
+    share = np.divide(other_weight, total, out=np.zeros_like(total), where=total > 0)
+    shift = (other_mean - mean).sum(axis=-2)
+    between = shift * np.sqrt(weight * share)[..., None]
+    return total, moved(mean, shift * share[..., None]), between
+
+
+def moved(mean: FloatArray, by: FloatArray) -> FloatArray:
+    """Return means of shape (..., 2, n) plus vectors of shape (..., n), no digit lost.
+
+    The second line takes what the sum of the first lines loses to rounding (Knuth's TwoSum).
+    """
+    high, low = mean[..., 0, :], mean[..., 1, :]
+    total = high + by
+    part = total - high
+    rest = (high - (total - part)) + (by - part) + low
+    return np.stack([total, rest], axis=-2)
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def group_scatter(
+    rows: Any, codes: IntArray, count: IntArray, sample_weight: FloatArray | None = None
+) -> Scatter:
+    """Accumulate the scatter of every cell.
+
+    What is not finite in the rows shows in the sums, and the caller says so.
+
+    Parameters
+    ----------
+    rows : array or sparse matrix of shape (m, n)
+        Any numeric dtype; read block by block, never copied whole.
+    codes : ndarray of shape (m,)
+        The cell of every row, 0..c-1.
+    count : ndarray of shape (c,)
+        Rows of every cell.
+    sample_weight : ndarray of shape (m,), optional
+    """
+    found = Scatter.zeros(count, rows.shape[1])
+    cells = np.flatnonzero(count).tolist()
+    positions = _positions(codes, count)
+    if sample_weight is None and _looks_safe(rows):
+        _count_strands(found, _Worker(rows, None, centre=False), cells, positions)
+        cells = _centre_afterwards(found, cells)
+    _count_strands(found, _Worker(rows, sample_weight, centre=True), cells, positions)
+    clear_dust(found.weight, found.mean[:, 0], found.scatter)
+    return found
+
+
+def _looks_safe(rows: Any) -> bool:
+    """Whether a sample of plain float64 rows promises that centring may follow the squaring."""
+    if not isinstance(rows, np.ndarray) or rows.dtype != np.float64 or not rows.flags.forc:
+        return False
+    if not rows.size:
+        return False
+    sample = rows[:: max(len(rows) // _SAMPLE_ROWS, 1)]
+    return bool(np.all(sample.mean(axis=0) ** 2 <= 0.7 * _SAFE_OFFSET * sample.var(axis=0)))
+
+
+def _centre_afterwards(found: Scatter, cells: list[int]) -> list[int]:
+    """Subtract the means from products of rows as they were; return the cells that lose digits."""
+    mean = found.mean[:, 0]
+    weighted = found.weight[:, None] * mean
+    for cell in cells:
+        found.scatter[cell] -= np.outer(weighted[cell], mean[cell])
+    # The diagonal is now the weight times the variance.
+    spread = np.einsum("kii->ki", found.scatter)
+    safe = np.all(weighted * mean <= _SAFE_OFFSET * spread, axis=1)
+    unsafe = [cell for cell in cells if not safe[cell]]
+    for part in (found.weight, found.mean, found.scatter):
+        part[unsafe] = 0.0
+    return unsafe
+
+
+def _count_strands(found: Scatter, worker: _Worker, cells: list[int], positions: Any) -> None:
+    """Add the weight, mean and scatter of some cells to `found`, strand by strand."""
+    m, n = worker.rows.shape
+    strands = [(cell, part) for cell in cells for part in _strands(positions(cell), n)]
+    alone = n > _OWN_THREADS_TO or m * n < _THREADS_FROM_ENTRIES
+    results = in_threads(
+        [functools.partial(worker.strand, blocks) for _, blocks in strands],
+        1 if alone else available_threads(),
+    )
+    for (cell, _), (weight, mean, scatter) in zip(strands, results, strict=True):
+        if worker.centre:
+            found.add(cell, weight, mean, scatter)
+        else:
+            found.weight[cell], found.mean[cell], _ = merge_means(
+                found.weight[cell], found.mean[cell], weight, mean
+            )
+            found.scatter[cell] += scatter
+
+
+def block_rows(n_features: int) -> int:
+    """Rows per block for this many features."""
+    return min(max(_BLOCK_ENTRIES // max(n_features, 1), _LEAST_ROWS), _MOST_ROWS)
+
+
+def _positions(codes: IntArray, count: IntArray) -> Callable[[int], slice | IntArray]:
+    """Return a function from a cell to its rows: a slice where they are consecutive."""
+    edges = [0, *np.cumsum(count).tolist()]
+    # Short keys are compared faster, and sorted by radix.
+    keys = codes.astype(np.int16) if len(count) < 2**15 else codes
+    if (keys[1:] >= keys[:-1]).all():
+        return lambda cell: slice(edges[cell], edges[cell + 1])
+    order = np.argsort(keys, kind="stable")
+    return lambda cell: order[edges[cell] : edges[cell + 1]]
+
+
+def _strands(rows: slice | IntArray, n_features: int) -> list[list[slice | IntArray]]:
+    """Cut the rows of a cell into strands of blocks."""
+    step = block_rows(n_features)
+    if isinstance(rows, slice):
+        starts = range(rows.start, rows.stop, step)
+        blocks: list[Any] = [slice(low, min(low + step, rows.stop)) for low in starts]
+    else:
+        blocks = [rows[low : low + step] for low in range(0, len(rows), step)]
+    # Of wide rows one matrix of results is in memory at a time, and BLAS adds every block to it.
+    each = len(blocks) if n_features > _OWN_THREADS_TO else -(-len(blocks) // _STRANDS)
+    return [blocks[j : j + each] for j in range(0, len(blocks), each)]
+
+
+class _Worker(threading.local):
+    """Squares blocks of rows in one buffer a thread, because fresh memory is slow."""
+
+    def __init__(self, rows: Any, sample_weight: FloatArray | None, *, centre: bool) -> None:
+        self.rows, self.sample_weight, self.centre = rows, sample_weight, centre
+        self.gathers = isinstance(rows, np.ndarray) and rows.dtype == np.float64
+        self.buffer: FloatArray | None = None
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def strand(self, blocks: list[slice | IntArray]) -> tuple[float, FloatArray, FloatArray]:
+        """Return weight, mean and scatter of the rows of some blocks, centred if asked for."""
+        n = self.rows.shape[1]
+        weight: float = 0.0
+        mean, between = np.zeros((2, n)), np.zeros((len(blocks), n))
+        total: FloatArray | None = None
+        for i, picks in enumerate(blocks):
+            if self.centre:
+                block = self.copied(picks)
+                weights = None if self.sample_weight is None else self.sample_weight[picks]
+                own_weight, own_mean = _centre(block, weights)
+            else:
+                block = self.rows[picks] if isinstance(picks, slice) else self.copied(picks)
+                own_weight, own_mean = float(len(block)), _line(_sums(block) / len(block))
+            total = _add_product(total, block)
+            if own_weight > 0:
+                weight, mean, between[i] = merge_means(weight, mean, own_weight, own_mean)
+        assert total is not None
+        if n > _OWN_THREADS_TO:
+            _mirror(total)
+        if self.centre:
+            total += np.dot(between.T, between)
+        return weight, mean, total
+
+    def copied(self, picks: slice | IntArray) -> FloatArray:
+        """Return a copy of some rows, dense or sparse, of any numeric dtype."""
+        size = picks.stop - picks.start if isinstance(picks, slice) else len(picks)
+        m, n = self.rows.shape
+        if self.buffer is None:
+            self.buffer = np.empty((min(block_rows(n), m), n))
+        block = self.buffer[:size]
+        if self.gathers and not isinstance(picks, slice):
+            # mode="clip" lets take write straight into the block; the indices are in range.
+            self.rows.take(picks, axis=0, out=block, mode="clip")
+        else:
+            rows = self.rows[picks]
+            block[...] = rows.toarray() if is_sparse(rows) else rows
+        return block
+
+
+def _sums(block: FloatArray) -> FloatArray:
+    """Return the sum of every column."""
+    if block.shape[1] > _OWN_THREADS_TO:
+        # Here BLAS uses its threads, and those of NumPy's would wait in a loop beside SciPy's.
+        return np.asarray(np.einsum("ij->j", block))
+    return np.asarray(np.dot(_ONES[: len(block)], block))
+
+
+def _line(mean: FloatArray) -> FloatArray:
+    """Return a mean with nothing left of it after rounding, shape (2, n)."""
+    return np.stack([mean, np.zeros_like(mean)])
+
+
+def _centre(block: FloatArray, weights: FloatArray | None) -> tuple[float, FloatArray]:
+    """Centre a block in place and scale its rows by the root of their weight.
+
+    The mean is rounded, and the more so the further it is from zero: what is left of it is the
+    mean of the centred rows, and is subtracted too.
+
+    Returns
+    -------
+    weight : float
+    mean : ndarray of shape (2, n)
+    """
+    total = float(len(block) if weights is None else weights.sum())
+    if total == 0:
+        block[...] = 0.0
+        return 0.0, np.zeros((2, block.shape[1]))
+    parts = []
+    for _ in range(2):
+        sums = _sums(block) if weights is None else weights @ block
+        parts.append(sums / total)
+        block -= parts[-1]
+    if weights is not None:
+        block *= np.sqrt(weights)[:, None]
+    return total, np.stack(parts)
+
+
+def _add_product(total: FloatArray | None, block: FloatArray) -> FloatArray:
+    """Return ``total + block.T @ block``; of wide blocks the upper triangle only."""
+    n = block.shape[1]
+    if n <= _OWN_THREADS_TO:
+        # np.dot lets other threads run meanwhile; matmul does not.
+        product: FloatArray = np.dot(block.T, block)
+        return product if total is None else np.add(total, product, out=product)
+    # One large matrix: BLAS adds into it.
+    start = np.zeros((n, n), order="F") if total is None else total
+    return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1))
+
+
+def _mirror(matrix: FloatArray) -> None:
+    """Copy the upper triangle to the lower one in place, by blocks that fit into the cache."""
+    n, step = len(matrix), 256
+    for i in range(0, n, step):
+        j = min(i + step, n)
+        corner = np.triu(matrix[i:j, i:j])
+        matrix[i:j, i:j] = corner + np.triu(corner, 1).T
+        matrix[j:, i:j] = matrix[i:j, j:].T
+
+
+def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> None:
+    """Set constant columns of every cell's scatter to exactly zero, in place.
+
+    A constant column leaves the rounding of its own mean behind; a criterion that divides by the
+    group's variance would take that dust for data. So would it take squares that underflowed.
+    """
+    squares = np.einsum("kii->ki", scatter)
+    dust = weight[:, None] * (16 * np.finfo(float).eps * mean) ** 2
+    dust = np.maximum(dust, np.finfo(float).tiny * np.maximum(weight, 1.0)[:, None])
+    # An infinite square is no dust: the caller refuses it.
+    constant = (squares <= dust) & np.isfinite(squares)
+    if constant.any():
+        scatter[constant] = 0.0
+        np.swapaxes(scatter, 1, 2)[constant] = 0.0

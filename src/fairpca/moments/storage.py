@@ -1,0 +1,180 @@
+"""Files of moments: an npz archive without pickle, written whole or not at all, read to the end.
+
+What an archive holds is checked as if a stranger had written it: every member's checksum, sizes
+before anything is allocated, shapes, and that the numbers can be moments of any rows at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import struct
+import tempfile
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from fairpca._linalg import AnyArray
+from fairpca.moments.label_codes import Label
+
+#: The arrays of moments, each with one line a group.
+ARRAYS = ("count", "weight", "mean", "mean_rest", "scatter")
+# Format 2 knows what rounding left of the means; files of format 1 still load.
+_FORMAT = 2
+_SINCE_2 = ("mean_rest",)
+# Negative eigenvalues of a scatter matrix up to this share of its trace are rounding of its sums;
+# a matrix with larger ones is no scatter of any rows, and a proof about it would mean nothing.
+_INDEFINITE = 1e-9
+# Our writer does not compress; a member that grows by more than this when it is unpacked was made
+# to fill the memory.
+_MOST_GROWTH = 1000
+# What a damaged archive makes the libraries raise.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, struct.error, tokenize.TokenError, SyntaxError),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError),
+    *(OverflowError, RecursionError, MemoryError, UnicodeError, OSError),
+)
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path` and move it there once it is complete.
+
+    A failure leaves the old file, or none, and never half of one.
+    """
+    path = Path(path)
+    # The name of the file itself may be as long as a name can be.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".fairpca.", suffix=".part")
+    try:
+        with os.fdopen(handle, mode, **kwargs) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes private files; the result gets the permissions of an ordinary new file.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def pack(arrays: Mapping[str, AnyArray], labels: Sequence[Label], names: Sequence[str]) -> Any:
+    """Return the arrays that `np.savez` writes; ValueError for labels a file cannot hold."""
+    header = {
+        "format": _FORMAT,
+        "labels": [_encode_label(label) for label in labels],
+        "names": list(names),
+    }
+    return {"header": np.array(json.dumps(header)), **arrays}
+
+
+def read_archive(file: IO[bytes], members: Sequence[str]) -> dict[str, AnyArray]:
+    """Return arrays of an npz archive, each read to its end, where its checksum is compared.
+
+    NumPy's own reader stops where the array ends, and never compares it.
+    """
+    found = {}
+    with zipfile.ZipFile(file) as archive:
+        held = set(archive.namelist())
+        for member in members:
+            if member in _SINCE_2 and f"{member}.npy" not in held:
+                continue
+            if f"{member}.npy" not in held:
+                raise KeyError(member)
+            info = archive.getinfo(f"{member}.npy")
+            if info.file_size > _MOST_GROWTH * (info.compress_size + 1):
+                raise ValueError(f"{member} unpacks to {info.file_size:,} bytes")
+            stream = io.BytesIO(archive.read(info))
+            found[member] = np.lib.format.read_array(stream, allow_pickle=False)
+            if stream.read(1):
+                raise ValueError(f"{member} is longer than it says")
+    return found
+
+
+@contextlib.contextmanager
+def damage_named(what: str, remedy: str) -> Iterator[None]:
+    """Turn whatever reading a damaged file raises into a ValueError that names the file."""
+    try:
+        yield
+    except _DAMAGE as error:
+        if isinstance(error, PermissionError):
+            raise
+        said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        lacks = f"it lacks {said}" if isinstance(error, KeyError) else said
+        raise ValueError(f"{what} ({lacks.rstrip('.')}); {remedy}") from None
+
+
+def read_parts(file: IO[bytes], name: str) -> dict[str, Any]:
+    """Return the fields of `GroupMoments` from an open file, or raise ValueError naming it."""
+    with damage_named(
+        f"{name} is not a moments file that can be read", "write it again with GroupMoments.save."
+    ):
+        return unpack(read_archive(file, ("header", *ARRAYS)))
+
+
+def unpack(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
+    """Return the fields of `GroupMoments` from the arrays of an archive."""
+    header = json.loads(str(parts["header"]))
+    if header["format"] > _FORMAT:
+        raise ValueError(
+            f"moments format {header['format']}, this version reads up to {_FORMAT}; upgrade "
+            "fairpca"
+        )
+    labels = tuple(_decode_label(label) for label in header["labels"])
+    names = tuple(str(name) for name in header["names"])
+    if len(set(labels)) < len(labels):
+        raise ValueError("two groups have the same label")
+    arrays = {name: np.asarray(parts[name]) for name in ARRAYS if name in parts}
+    _check_arrays(arrays, len(labels))
+    return {**arrays, "labels": labels, "names": names}
+
+
+def _check_arrays(arrays: dict[str, AnyArray], k: int) -> None:
+    """Raise ValueError unless stored arrays fit together and can be moments of rows."""
+    n = arrays["mean"].shape[-1]
+    wanted = {"count": (k,), "weight": (k,), "mean": (k, n), "scatter": (k, n, n)}
+    wanted |= {name: (k, n) for name in _SINCE_2 if name in arrays}
+    for name, shape in wanted.items():
+        part = arrays[name]
+        if part.shape != shape or part.dtype.kind not in "iuf" or not np.all(np.isfinite(part)):
+            raise ValueError(
+                f"{name} has shape {part.shape} and type {part.dtype}; {k} groups of {n} features "
+                f"need finite numbers of shape {shape}"
+            )
+        arrays[name] = part.astype(np.int64 if name == "count" else np.float64, copy=False)
+    if (arrays["count"] < 0).any() or (arrays["weight"] < 0).any():
+        raise ValueError("a group has a negative number of rows or a negative weight")
+    scatter = arrays["scatter"]
+    slack = _INDEFINITE * np.einsum("kii->k", scatter)
+    if np.any(np.abs(scatter - np.swapaxes(scatter, 1, 2)).max(axis=(1, 2), initial=0.0) > slack):
+        raise ValueError("scatter is not symmetric")
+    for matrix, allowed in zip(scatter, slack, strict=True):
+        try:
+            np.linalg.cholesky(matrix + (allowed + np.finfo(float).tiny) * np.eye(n))
+        except np.linalg.LinAlgError:
+            raise ValueError("scatter is not positive semidefinite") from None
+
+
+def _encode_label(label: Label) -> Any:
+    if isinstance(label, tuple):
+        return [_encode_label(part) for part in label]
+    if label is None or isinstance(label, bool | int | float | str):
+        return label
+    raise ValueError(
+        f"the label {label!r} of type {type(label).__name__} cannot be saved; use strings or "
+        "numbers as group labels."
+    )
+
+
+def _decode_label(label: Any) -> Label:
+    return tuple(_decode_label(part) for part in label) if isinstance(label, list) else label

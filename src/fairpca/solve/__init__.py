@@ -1,1 +1,0 @@
-"""Everything with eigenvalues in it. Nothing here ever sees a row of the data."""

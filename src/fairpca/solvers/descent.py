@@ -1,0 +1,320 @@
+"""Minimax descent over subspaces, for the cases in which the dual leaves a gap.
+
+The worst loss is minimised directly over U by sequential quadratic programming on the
+Grassmannian. At U, with weights t, the Lagrangian's Hessian is diagonal in the bases that
+diagonalise A(t) inside U and inside its complement, so a step costs two small decompositions and a
+quadratic problem in as many variables as groups. Steps are Newton steps on the optimality
+conditions when those make sense, and steps with the Hessian made positive otherwise. The problem
+is not convex: several starts are tried, and only the dual bound says how good the best is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpca._linalg import (
+    FloatArray,
+    IntArray,
+    complement,
+    orthonormal,
+    subspace_distance,
+    symmetric,
+)
+from fairpca.solvers.dual import Dual, Relaxed
+from fairpca.solvers.problem import Problem
+from fairpca.solvers.simplex_qp import maximise_on_simplex
+
+_MAX_STEPS = 200
+_STATIONARY = 1e-14
+_AGREE = 1e-9
+# Longest Newton step, as a tangent, that the second-order model is trusted for.
+_TAME = 0.5
+
+
+@dataclass(frozen=True)
+class Refined:
+    """A basis, its worst loss, the multipliers, and whether the descent became stationary."""
+
+    basis: FloatArray
+    value: float
+    weights: FloatArray
+    stationary: bool
+    steps: int
+
+
+def refine(
+    problem: Problem,
+    starts: Iterator[FloatArray],
+    weights: FloatArray,
+    *,
+    good_enough: float,
+    agreements: int = 3,
+    at_least: int = 3,
+) -> Refined:
+    """Return the best basis that descent from any of the starts reaches.
+
+    Parameters
+    ----------
+    problem : Problem
+        With explicit matrices, or small enough to form them.
+    starts : iterator of ndarray of shape (n, r)
+        Taken one after the other until the search stops.
+    weights : ndarray of shape (k,)
+        First guess of the multipliers: the dual weights.
+    good_enough : float
+        A worst loss at which to stop at once.
+    agreements : int
+        Stop when so many starts have reached the best value to 1e-9.
+    at_least : int
+        Starts that are tried in any case.
+    """
+    best: Refined | None = None
+    agreeing = 0
+    for count, start in enumerate(starts, start=1):
+        found = descend(problem, start, weights, np.inf if best is None else best.value)
+        if best is None:
+            best, agreeing = found, 1
+        else:
+            size = _AGREE * max(abs(best.value), problem.resolution)
+            if found.value < best.value - size:
+                agreeing = 1
+            elif found.value <= best.value + size:
+                agreeing += 1
+            best = min(best, found, key=lambda one: one.value)
+        if best.value <= good_enough or (agreeing >= agreements and count >= at_least):
+            break
+    assert best is not None
+    return best
+
+
+def descend(
+    problem: Problem, start: FloatArray, weights: FloatArray, best: float = np.inf
+) -> Refined:
+    """Descend from one basis; give up where the value `best` is clearly out of reach."""
+    here = _Place(start, problem.losses(start))
+    damping = 1.0
+    for step in range(_MAX_STEPS):
+        size = max(abs(here.value), problem.resolution)
+        local = _Local(problem, here, weights)
+        weights, move, predicted = local.convex(damping)
+        if predicted <= _STATIONARY * size:
+            return Refined(here.basis, here.value, weights, True, step)
+        # Far too slow to overtake the best start so far.
+        if step >= 10 and here.value - 30 * predicted > best:
+            break
+        newton = local.newton(weights)
+        trial = None if newton is None else local.levelled(*newton)
+        if trial is None or trial.value >= here.value:
+            trial = local.levelled(move, np.flatnonzero(weights > 0))
+            if trial.value > here.value - 0.1 * predicted:
+                damping *= 3.0
+                if damping > 1e9:
+                    break
+                continue
+            damping = max(0.5 * damping, 1e-3)
+        here = trial
+    return Refined(here.basis, here.value, weights, False, step)
+
+
+@dataclass(frozen=True)
+class _Place:
+    basis: FloatArray
+    losses: FloatArray
+
+    @property
+    def value(self) -> float:
+        return float(self.losses.max())
+
+
+class _Local:
+    """Losses, first and second derivatives at one basis.
+
+    The tangent space is written in bases of U and of its complement that diagonalise A(weights).
+    """
+
+    def __init__(self, problem: Problem, here: _Place, weights: FloatArray) -> None:
+        basis = here.basis
+        covariances = problem.oracle.matrices
+        rest = complement(basis)
+        combined = problem.oracle.combine(weights)
+        below, turn_out = np.linalg.eigh(symmetric(rest.T @ combined @ rest))
+        above, turn_in = np.linalg.eigh(symmetric(basis.T @ combined @ basis))
+        self.problem, self.basis, self.losses = problem, basis, here.losses
+        self.weights = weights
+        self.outside, self.inside = rest @ turn_out, turn_in
+        # Row i: minus half the derivative of loss i.
+        slopes = self.outside.T @ (covariances @ (basis @ turn_in))
+        self.slopes = slopes.reshape(len(slopes), -1)
+        self.shape = slopes.shape[1:]
+        self.hessian = 2.0 * (above - below[:, None]).ravel()
+        size = np.abs(self.hessian)
+        self.positive = np.maximum(size, 1e-3 * float(size.max()) + 1e-300)
+
+    def at(self, step: FloatArray) -> _Place:
+        """Return the basis that a tangent step leads to."""
+        moved = self.outside @ step.reshape(self.shape) @ self.inside.T
+        basis = orthonormal(self.basis + moved)
+        return _Place(basis, self.problem.losses(basis))
+
+    def convex(self, damping: float) -> tuple[FloatArray, FloatArray, float]:
+        """Solve the subproblem with the Hessian made positive.
+
+        Returns
+        -------
+        weights, step, predicted decrease of the worst loss
+        """
+        scaled = self.slopes / (damping * self.positive)
+        quadratic = 4.0 * scaled @ self.slopes.T
+        worst = float(self.losses.max())
+        ones = np.ones(len(self.losses))
+        weights = maximise_on_simplex(self.losses - worst, quadratic, ones, self.weights)
+        reached = weights @ (self.losses - worst) - 0.5 * weights @ quadratic @ weights
+        return weights, 2.0 * (weights @ scaled), -float(reached)
+
+    def levelled(self, step: FloatArray, index: IntArray) -> _Place:
+        """Return where a step leads, its losses levelled by a second, small step if it went up.
+
+        The losses of the groups `index` curve differently along the step, which the Lagrangian
+        cannot see. Without the correction the descent creeps along curved valleys.
+        """
+        trial = self.at(step)
+        if len(index) == 1 or trial.value < self.losses.max():
+            return trial
+        slopes = self.slopes[index]
+        scaled = slopes / self.positive
+        shift = _bordered(4.0 * scaled @ slopes.T, trial.losses[index], 0.0)
+        if shift is None:
+            return trial
+        return min(trial, self.at(step + 2.0 * shift @ scaled), key=lambda place: place.value)
+
+    def newton(self, weights: FloatArray) -> tuple[FloatArray, IntArray] | None:
+        """Return the Newton step on the optimality conditions, if tame, and its groups."""
+        floor = 1e-10 * float(np.abs(self.hessian).max()) + 1e-300
+        hessian = np.where(np.abs(self.hessian) > floor, self.hessian, floor)
+        index = np.flatnonzero(weights > 0)
+        while True:
+            slopes = self.slopes[index]
+            solved = _bordered(4.0 * (slopes / hessian) @ slopes.T, self.losses[index], 1.0)
+            if solved is None:
+                return None
+            if solved.min() >= 0:
+                break
+            index = np.delete(index, int(np.argmin(solved)))
+        step = 2.0 * (solved @ slopes) / hessian
+        # Entry by entry first: a step this wild may overflow when squared.
+        if np.abs(step).max() > _TAME or np.linalg.norm(step) > _TAME:
+            return None
+        return step, index
+
+
+def _bordered(matrix: FloatArray, right: FloatArray, total: float) -> FloatArray | None:
+    """Solve ``matrix @ x + s = right, sum(x) = total`` for x."""
+    m = len(right)
+    system = np.ones((m + 1, m + 1))
+    size = float(np.abs(matrix).max()) or 1.0
+    system[:m, :m] = matrix / size
+    system[m, m] = 0.0
+    try:
+        return np.asarray(np.linalg.solve(system, np.append(right / size, total))[:m])
+    except np.linalg.LinAlgError:
+        return None
+
+
+# Few components, or few features, is where poor local optima are common: there more starts are
+# tried, and more of them have to agree. (Of 228 random problems with a gap, 30 more random starts
+# improved one, by 2 %; with three agreeing starts as the rule, one in thirty was missed.)
+_FEW_COMPONENTS, _FEW_FEATURES = 2, 10
+# Groups whose own basis is a start.
+_OWN_STARTS = 12
+_CLOSED = "gap closed"
+
+
+@dataclass(frozen=True)
+class Attained:
+    """A basis, the weights at which it is stationary, and how it was found."""
+
+    basis: FloatArray
+    weights: FloatArray
+    gap_closed: bool
+    reason: str
+
+
+def attain(dual: Dual, tol: float, random_state: int) -> Attained:
+    """Return the best basis the solved dual leads to.
+
+    Parameters
+    ----------
+    dual : Dual
+    tol : float
+        Relative gap that counts as closed.
+    random_state : int
+        Seed of the random starts.
+    """
+    assert dual.best is not None
+    assert dual.relaxed is not None
+    problem, r, relaxed, weights = dual.problem, dual.r, dual.relaxed, dual.best.weights
+    # Where nothing is tied, the losses of the leading eigenvectors are known, and mostly enough.
+    known = relaxed.cluster is dual.simple
+    if known and problem.certificate(dual.bound, relaxed.value).gap <= dual.target:
+        return Attained(relaxed.point.pairs.vectors[:, :r], weights, True, _CLOSED)
+
+    def worst(basis: FloatArray) -> float:
+        return float(problem.losses(basis).max())
+
+    def gap(basis: FloatArray) -> float:
+        return problem.certificate(dual.bound, worst(basis)).gap
+
+    basis = min((point.pairs.vectors[:, :r] for point in (relaxed.point, dual.best)), key=worst)
+    if gap(basis) <= dual.target:
+        return Attained(basis, weights, True, _CLOSED)
+    hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
+    found = refine(
+        problem,
+        _distinct(_starts(relaxed, basis, problem, hard, random_state)),
+        weights,
+        good_enough=dual.bound + tol * dual.reference,
+        agreements=4 if hard else 3,
+        at_least=10 if hard else 5,
+    )
+    if found.value < worst(basis):
+        basis, weights = found.basis, found.weights
+    if gap(basis) <= tol:
+        return Attained(basis, weights, True, "gap closed by descent")
+    return Attained(basis, weights, False, "eigenvalue tied at the optimal weights, a gap remains")
+
+
+def _starts(
+    relaxed: Relaxed, basis: FloatArray, problem: Problem, hard: bool, random_state: int
+) -> Iterator[FloatArray]:
+    """Yield bases to descend from: the best known, P's own, the groups' own, random ones."""
+    n, r = basis.shape
+    held, fixed = relaxed.cluster, relaxed.point.pairs.vectors[:, : relaxed.cluster.first]
+    tied, d = relaxed.held_vectors, r - relaxed.cluster.first
+    order = np.argsort(-held.occupation, kind="stable")
+    yield np.hstack([fixed, tied[:, order[:d]]])
+    yield basis
+    rng = np.random.default_rng(random_state)
+    if hard:
+        # The groups that bind the most know the most; hundreds of starts would only take time.
+        for i in np.argsort(-relaxed.point.weights, kind="stable")[:_OWN_STARTS]:
+            if problem.own:
+                yield problem.own[i].vectors[:, :r]
+    root = tied * np.sqrt(held.occupation)
+    for turn in range(32 if hard else 10):
+        if d and turn % 4 < 3:
+            # In distribution P itself: directions drawn with their occupation as variance.
+            yield orthonormal(np.hstack([fixed, root @ rng.standard_normal((tied.shape[1], d))]))
+        else:
+            yield orthonormal(rng.standard_normal((n, r)))
+
+
+def _distinct(starts: Iterator[FloatArray]) -> Iterator[FloatArray]:
+    """Drop repeated starts: two equal ones agreeing would prove nothing."""
+    seen: list[FloatArray] = []
+    for start in starts:
+        if all(subspace_distance(start, other) > 1e-6 for other in seen):
+            seen.append(start)
+            yield start

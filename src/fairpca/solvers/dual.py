@@ -1,0 +1,308 @@
+"""The dual function over the simplex, and what is known about it so far.
+
+``phi(t) = t . offsets - (sum of the r largest eigenvalues of A(t))``, ``A(t) = sum_i t_i S_i``, is
+concave, and phi of *any* weights is a lower bound on the worst loss of *every* basis. Its partner
+is the relaxation: a matrix P with eigenvalues in [0, 1] and trace r has the losses
+``y_i(P) = offsets[i] - <S_i, P>``, and the smallest ``max_i y_i(P)`` equals the largest phi. A
+solver of the dual is done when the two meet; whether P can also be a projector is another room's
+question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpca._linalg import FloatArray
+from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.solvers.problem import Problem
+
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Which eigenvalues of A(t) count as tied, and how a relaxed P occupies their eigenvectors.
+
+    P is one on the eigenvectors before `first`, zero from `last` on, and on the block between them
+    ``rotation @ diag(occupation) @ rotation.T``; no rotation means the eigenvectors as they are.
+    """
+
+    first: int
+    last: int
+    occupation: FloatArray
+    rotation: FloatArray | None = None
+
+    @property
+    def matrix(self) -> FloatArray:
+        """P on the block."""
+        if self.rotation is None:
+            return np.diag(self.occupation)
+        return np.asarray((self.rotation * self.occupation) @ self.rotation.T)
+
+    @classmethod
+    def of(cls, first: int, matrix: FloatArray, r: int) -> Cluster:
+        """Return the cluster of the feasible block nearest to a symmetric `matrix`."""
+        values, rotation = np.linalg.eigh(matrix)
+        occupation = fill(values[::-1], r - first)
+        return cls(first, first + len(matrix), occupation, rotation[:, ::-1])
+
+
+class DualPoint:
+    """phi at one point of the simplex, with all eigenpairs there.
+
+    What follows from the decomposition is computed when it is first asked for, and kept.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (k,)
+    pairs : EigenPairs
+        All pairs of A(weights).
+    phi : float
+    losses : ndarray of shape (k,)
+        Of the r leading eigenvectors: the gradient of phi where it has one.
+    matrices : ndarray of shape (k, n, n)
+    images : ndarray of shape (k, n, r)
+        Every S_i times the leading eigenvectors.
+    """
+
+    def __init__(self, problem: Problem, weights: FloatArray, pairs: EigenPairs) -> None:
+        self.weights, self.pairs = weights, pairs
+        self.matrices = problem.oracle.matrices
+        self.phi = problem.phi(weights, pairs)
+        self.r = problem.n_components
+        self.images, self.losses = problem.images_and_losses(pairs.vectors[:, : self.r])
+        # Not functools.cached_property: on Python 3.11 it holds a lock that all instances share,
+        # and a process forked while another thread held it would wait for ever.
+        self._known: dict[str, FloatArray] = {}
+
+    def _once(self, name: str, compute: Callable[[], FloatArray]) -> FloatArray:
+        if name not in self._known:
+            self._known[name] = compute()
+        return self._known[name]
+
+    def columns(self, m: int) -> FloatArray:
+        """Return the first m columns of every S_i in the eigenbasis of A(t), shape (k, n, m)."""
+        known = self._known.get("columns")
+        if known is None or known.shape[2] < m:
+            vectors = self.pairs.vectors
+            enough = self.images.shape[2] >= m
+            known = vectors.T @ (self.images if enough else self.matrices @ vectors[:, :m])
+            self._known["columns"] = known
+        return known[:, :, :m]
+
+    @property
+    def couplings(self) -> FloatArray:
+        """How each S_i couples the r leading eigenvectors to the others, shape (k, (n-r) r)."""
+        r = self.r
+        return self._once(
+            "couplings", lambda: self.columns(r)[:, r:].reshape(len(self.weights), -1)
+        )
+
+    @property
+    def rotations(self) -> FloatArray:
+        """How each group's weight rotates the leading eigenvectors, to first order (a tangent)."""
+        values, r = self.pairs.values, self.r
+        return self._once(
+            "rotations", lambda: self.couplings / self._gaps(values[:r], values[r:]).ravel()
+        )
+
+    def _gaps(self, upper: FloatArray, lower: FloatArray) -> FloatArray:
+        # A tie across a block's border means the block is too small; it must not divide by zero.
+        values = self.pairs.values
+        floor = 1e-14 * max(abs(float(values[0])), abs(float(values[-1]))) + 1e-300
+        return np.maximum(upper - lower[:, None], floor)
+
+    def curvature(self, cluster: Cluster) -> FloatArray:
+        """Return minus the second derivative of phi, pairs inside the cluster left out.
+
+        With an empty cluster at r this is the Hessian of phi itself.
+        """
+        first, last = cluster.first, cluster.last
+        size = last - first
+        if not size:
+            return np.asarray(2.0 * self.couplings @ self.rotations.T)
+        values = self.pairs.values
+        part, upper, lower = self.columns(last)[:, first:], values[:last], values[first:]
+        occupied, empty = np.ones(last), np.zeros(len(lower))
+        occupied[first:], empty[:size] = cluster.occupation, cluster.occupation
+        if cluster.rotation is not None:
+            part, upper, lower = part.copy(), upper.copy(), lower.copy()
+            part[:, :, first:] = part[:, :, first:] @ cluster.rotation
+            part[:, :size] = cluster.rotation.T @ part[:, :size]
+            # Rayleigh quotients stand for the eigenvalues of rotated vectors.
+            upper[first:] = lower[:size] = (cluster.rotation**2).T @ values[first:last]
+        ratio = (occupied - empty[:, None]) / self._gaps(upper, lower)
+        ratio[:size, first:] = 0.0
+        flat = part.reshape(len(part), -1)
+        return np.asarray(2.0 * flat @ (flat * ratio.ravel()).T)
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A feasible point of the relaxation in the eigenbasis of a dual point, with its losses."""
+
+    point: DualPoint
+    cluster: Cluster
+    losses: FloatArray
+
+    @property
+    def value(self) -> float:
+        """The relaxed worst loss, an upper bound on every phi."""
+        return float(self.losses.max())
+
+    @property
+    def held_vectors(self) -> FloatArray:
+        """The tied eigenvectors, rotated so that P is diagonal in them."""
+        held = self.cluster
+        vectors = self.point.pairs.vectors[:, held.first : held.last]
+        return vectors if held.rotation is None else vectors @ held.rotation
+
+
+def occupy(point: DualPoint, cluster: Cluster, r: int) -> Relaxed:
+    """Return the relaxed point that `cluster` describes at a dual point."""
+    first, last = cluster.first, cluster.last
+    if last == first:
+        return Relaxed(point, cluster, point.losses)
+    block = point.columns(last)[:, first:last, first:last]
+    # Only what P changes against the r leading eigenvectors: the rest would cancel.
+    if cluster.rotation is None:
+        moved = cluster.occupation.copy()
+        moved[: r - first] -= 1.0
+        change = np.diagonal(block, axis1=1, axis2=2) @ moved
+    else:
+        matrix = cluster.matrix
+        matrix[np.arange(r - first), np.arange(r - first)] -= 1.0
+        change = block.reshape(len(block), -1) @ matrix.ravel()
+    return Relaxed(point, cluster, point.losses - change)
+
+
+def fill(occupation: FloatArray, total: float) -> FloatArray:
+    """Project onto ``{0 <= p <= 1, sum p = total}`` in the Euclidean sense.
+
+    At tiny barrier parameters occupations add up to r only roughly, and a P of smaller trace
+    would look better than any feasible one.
+    """
+    if not occupation.size:
+        return occupation
+    low, high = -1.0 - float(occupation.max()), 1.0 - float(occupation.min())
+    shift = 0.0
+    for _ in range(200):
+        clipped = np.clip(occupation + shift, 0.0, 1.0)
+        missing = total - float(clipped.sum())
+        if abs(missing) <= 4e-16 * total:
+            break
+        low, high = (shift, high) if missing > 0 else (low, shift)
+        free = np.count_nonzero((clipped > 0) & (clipped < 1))
+        step = shift + missing / free if free else 0.5 * (low + high)
+        shift = step if low < step < high else 0.5 * (low + high)
+        if not low < shift < high:
+            break
+    return clipped
+
+
+class BudgetSpent(Exception):
+    """The allowance of decompositions is used up."""
+
+
+class Dual:
+    """phi with its best values, a count of decompositions and their history.
+
+    Parameters
+    ----------
+    problem : Problem
+        With matrices small enough to be decomposed in full.
+    max_iter : int
+        Most decompositions; then `evaluate` raises `BudgetSpent`.
+    target : float
+        The gap between relaxed value and bound at which the dual counts as solved, relative to
+        the larger of |phi| and a thousandth of the spectral scale.
+    """
+
+    def __init__(self, problem: Problem, *, max_iter: int, target: float) -> None:
+        self.problem = problem
+        self.oracle = problem.oracle
+        self.r = problem.n_components
+        self.target = target
+        self.left = max_iter
+        self.resolution = problem.resolution
+        # The empty cluster: P is the projector on the r leading eigenvectors.
+        self.simple = Cluster(self.r, self.r, np.zeros(0))
+        self.best: DualPoint | None = None
+        self.relaxed: Relaxed | None = None
+        # The magnitude of the eigenvalues of H(t), known from the first evaluation on.
+        self.spectral = 0.0
+        self.history: list[dict[str, float]] = []
+        self.group_scales = self._group_scales()
+
+    def _group_scales(self) -> FloatArray:
+        """How strongly each H_i = (c_i / r) I - S_i can move phi: spread plus mean level."""
+        matrices = self.oracle.matrices
+        n = self.oracle.n_features
+        means = np.trace(matrices, axis1=1, axis2=2) / n
+        squares = np.einsum("kij,kij->k", matrices, matrices)
+        spread = np.sqrt(np.maximum(squares - n * means**2, 0.0))
+        scales = spread + np.abs(self.problem.offsets / self.r - means)
+        # A group without variance and offset never moves phi; any positive scale will do.
+        largest = float(scales.max())
+        return np.where(scales > 0, scales, largest if largest > 0 else 1.0)
+
+    def evaluate(self, weights: FloatArray) -> DualPoint:
+        """Decompose A(weights) and keep the point if it has the largest phi."""
+        if self.left <= 0:
+            raise BudgetSpent
+        self.left -= 1
+        point = DualPoint(self.problem, weights, self.oracle.full(weights))
+        if not self.spectral:
+            shift = float(weights @ self.problem.offsets) / self.r
+            floor = 1e-8 * float(self.group_scales.max())
+            self.spectral = max(float(np.abs(shift - point.pairs.values).max()), floor)
+        if self.best is None or point.phi > self.best.phi:
+            self.best = point
+        relaxed = occupy(point, self.simple, self.r)
+        self.history.append({"phi": point.phi, "worst": relaxed.value})
+        self.offer(relaxed)
+        return point
+
+    def offer(self, relaxed: Relaxed) -> None:
+        """Keep a feasible relaxed point if its worst loss is the smallest."""
+        if self.relaxed is None or relaxed.value < self.relaxed.value:
+            self.relaxed = relaxed
+
+    @property
+    def bound(self) -> float:
+        """The largest phi seen."""
+        assert self.best is not None
+        return self.best.phi
+
+    @property
+    def reference(self) -> float:
+        """The magnitude tolerances are relative to."""
+        return max(abs(self.bound), 1e-3 * self.spectral, _TINY)
+
+    @property
+    def gap(self) -> float:
+        """Best relaxed value minus best bound, relative to `reference`."""
+        assert self.relaxed is not None
+        return (self.relaxed.value - self.bound) / self.reference
+
+    @property
+    def closed(self) -> bool:
+        """Whether relaxed value and bound have met."""
+        assert self.relaxed is not None
+        return self.relaxed.value - self.bound <= self._allowed
+
+    @property
+    def _allowed(self) -> float:
+        return max(self.target * self.reference, self.resolution)
+
+    @property
+    def good(self) -> bool:
+        """Whether they are so close that only rounding keeps them apart.
+
+        Where lambda_r is nearly tied the last three digits of `target` are out of reach: the
+        eigenvectors are not known well enough.
+        """
+        return self.closed or self.gap <= 1e3 * self.target

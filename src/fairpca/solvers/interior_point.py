@@ -1,0 +1,395 @@
+"""A reduced barrier method on the dual: slower than Newton, but it always arrives.
+
+For a parameter mu > 0 the concave function
+
+    F(t) = t . offsets + min_P [ -<A(t), P> - mu logdet P - mu logdet(I - P) ] + mu sum_i log t_i
+
+over the interior of the simplex (tr P = r) is smooth whatever the eigenvalues do. The inner
+minimum is explicit in the eigenbasis of A(t), so one decomposition gives value, gradient and
+Hessian of F, and the minimiser P is feasible for the relaxation: its worst loss is a rigorous
+upper bound on phi at every step. As mu falls, t approaches the maximiser of phi and P an optimal
+relaxed point, whose fractional eigenvalues tell which eigenvalues of A(t) are tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from fairpca._linalg import FloatArray, symmetric
+from fairpca.solvers.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
+
+_START = 0.1
+_SHRINK = 0.1
+# A Newton decrement below this is close enough to the path to move on along it.
+_CENTRED = 1.0
+# Per call of `advance`; the path to 1e-10 takes some 40. At rounding level the decrement may
+# refuse to fall, and then this ends it.
+_MAX_STEPS = 80
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """A point near the central path: the dual point, occupations of P and their complements."""
+
+    point: DualPoint
+    mu: float
+    level: float
+    occupied: FloatArray
+    vacant: FloatArray
+
+    @cached_property
+    def response(self) -> FloatArray:
+        """How P moves with A, entry by entry in the eigenbasis (times 1 / mu)."""
+        p, v = self.occupied, self.vacant
+        return np.asarray(1.0 / (1.0 / (p[:, None] * p) + 1.0 / (v[:, None] * v)))
+
+    def value(self, r: int) -> float:
+        """F at this point: phi, what P changes against a projector, and the barriers."""
+        p, v, values = self.occupied, self.vacant, self.point.pairs.values
+        moved = float(values[:r] @ v[:r] - values[r:] @ p[r:])
+        barriers = np.log(self.point.weights).sum() - np.log(p).sum() - np.log(v).sum()
+        return self.point.phi + moved + self.mu * float(barriers)
+
+    def relaxed(self, r: int) -> Relaxed:
+        """Return P as a feasible point of the relaxation."""
+        occupation = fill(np.where(self.occupied < 0.5, self.occupied, 1 - self.vacant), r)
+        return occupy(self.point, Cluster(0, len(occupation), occupation), r)
+
+
+@dataclass(frozen=True)
+class Centre:
+    """Where one more Newton step leads from a point of the path, to first order.
+
+    Within a decrement of one the corrected P is feasible (it stays in the Dikin ellipsoid) and its
+    losses are level, while those of the point itself may still be far from it.
+    """
+
+    path: PathPoint
+    weights: FloatArray
+    matrix: FloatArray
+    losses: FloatArray
+
+
+class Barrier:
+    """Follows the central path of the dual, starting near given weights.
+
+    Parameters
+    ----------
+    dual : Dual
+        Evaluated at least once.
+    weights : ndarray of shape (k,)
+        Zeros are lifted into the interior.
+    mu : float
+        The first barrier parameter, relative to the spectral scale.
+    """
+
+    def __init__(self, dual: Dual, weights: FloatArray, mu: float = _START) -> None:
+        self.dual = dual
+        self.mu = mu * dual.spectral
+        lift = min(mu, 0.1)
+        self.here = self._at(dual.evaluate((1 - lift) * weights + lift / len(weights)), None)
+
+    def advance(self, mu: float) -> Centre:
+        """Go down the path until it is centred at a parameter of at most `mu`."""
+        step = self._newton()
+        for _ in range(_MAX_STEPS):
+            if step.decrement < _CENTRED:
+                if self.mu <= mu:
+                    break
+                self.mu *= _SHRINK
+                self.here = occupations(self.here.point, self.mu, self.dual.r, self.here.level)
+                step = self._newton()
+            self.here = self._moved(step)
+            step = self._newton()
+            if self.dual.closed:
+                break
+        return self._centre(step)
+
+    def _moved(self, step: _Step) -> PathPoint:
+        """Take the whole step if F rises on it, else the short one that is sure to raise it.
+
+        The whole step nearly always passes, and the short one alone takes two to four times as
+        many decompositions.
+        """
+        here = self._at(self.dual.evaluate(step.weights), self.here.level)
+        if step.decrement <= 1 or here.value(self.dual.r) > self.here.value(self.dual.r):
+            return here
+        return self._at(self.dual.evaluate(step.short), self.here.level)
+
+    def _at(self, point: DualPoint, level: float | None) -> PathPoint:
+        here = occupations(point, self.mu, self.dual.r, level)
+        self.dual.offer(here.relaxed(self.dual.r))
+        return here
+
+    def _newton(self) -> _Step:
+        t, k = self.here.point.weights, len(self.here.point.weights)
+        gradient, hessian = derivatives(self.here, self.dual.r)
+        # Rows and columns in units of t: weights near zero would otherwise drown the rest.
+        system = np.zeros((k + 1, k + 1))
+        system[:k, :k] = hessian * t[:, None] * t
+        system[np.arange(k), np.arange(k)] += self.mu
+        size = float(np.abs(system[:k, :k]).max())
+        system[:k, k] = system[k, :k] = size * t
+        step = np.linalg.solve(system, np.append(t * gradient + self.mu, 0.0))[:k]
+        decrement = float(np.sqrt(max(float(step @ system[:k, :k] @ step), 0.0) / self.mu))
+        longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
+        long, short = (
+            t * (1.0 + min(longest, length) * step) for length in (1.0, 1.0 / (1.0 + decrement))
+        )
+        losses = gradient - hessian @ (long - t)
+        return _Step(long / float(long.sum()), short / float(short.sum()), decrement, losses)
+
+    def _centre(self, step: _Step) -> Centre:
+        here = self.here
+        change = np.tensordot(
+            step.weights - here.point.weights, here.point.columns(len(here.occupied)), axes=1
+        )
+        own = np.diagonal(here.response)
+        level = float(own @ np.diagonal(change)) / float(own.sum())
+        moved = here.response * (change - level * np.eye(len(own))) / self.mu
+        matrix = np.diag(here.occupied) + moved
+        return Centre(here, step.weights, matrix, step.losses)
+
+
+@dataclass(frozen=True)
+class _Step:
+    weights: FloatArray
+    short: FloatArray
+    decrement: float
+    losses: FloatArray
+
+
+def occupations(point: DualPoint, mu: float, r: int, near: float | None = None) -> PathPoint:
+    """Return the inner minimiser P at a dual point, as eigenvalues and their complements.
+
+    `near` is a guess of the level at which an eigenvalue would be half occupied.
+    """
+    values = point.pairs.values
+    spread = 2 * mu * len(values)
+    low, high = values[-1] - spread, values[0] + spread
+    level = 0.5 * (values[r - 1] + values[r]) if near is None else near
+    for _ in range(100):
+        if not low < level < high:
+            level = 0.5 * (low + high)
+        occupied, vacant = _inner((level - values) / mu)
+        # Excess against deficit: the plain sum minus r would cancel at small mu. In logarithms
+        # the two are nearly straight lines, and Newton needs few steps.
+        excess, deficit = float(occupied[r:].sum()), float(vacant[:r].sum())
+        residual = float(np.log(excess / deficit))
+        if abs(residual) <= 2e-13:
+            break
+        low, high = (level, high) if residual > 0 else (low, level)
+        slopes = 1.0 / (occupied**-2 + vacant**-2)
+        slope = float(slopes[r:].sum()) / excess + float(slopes[:r].sum()) / deficit
+        step = level + mu * residual / slope
+        if step == level or high - low <= 1e-15 * max(abs(low), abs(high)):
+            break
+        level = step
+    return PathPoint(point, mu, level, occupied, vacant)
+
+
+def _inner(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Solve ``a = 1/p - 1/(1-p)``; return p and 1 - p, neither of them cancelled."""
+    size = np.abs(a)
+    high = size + np.sqrt(a * a + 4.0)
+    small = 2.0 / (high + 2.0)
+    large = high / (high + 2.0)
+    empty = a >= 0
+    return np.where(empty, small, large), np.where(empty, large, small)
+
+
+def derivatives(here: PathPoint, r: int) -> tuple[FloatArray, FloatArray]:
+    """Return gradient and minus the Hessian of F, both without the log t terms."""
+    p, v, omega = here.occupied, here.vacant, here.response
+    rotated = here.point.columns(len(p))
+    diagonals = np.diagonal(rotated, axis1=1, axis2=2)
+    gradient = here.point.losses - diagonals @ np.concatenate([-v[:r], p[r:]])
+    flat = rotated.reshape(len(rotated), -1)
+    hessian = flat @ (flat * omega.ravel()).T
+    own = np.diagonal(omega)
+    mean = diagonals @ own
+    hessian -= mean[:, None] * mean / own.sum()
+    return gradient, hessian / here.mu
+
+
+# The unknown W has q (q + 1) / 2 entries; a wrong guess of a large cluster would cost seconds.
+_MAX_CLUSTER = 24
+_MAX_POLISH_STEPS = 8
+# An occupation within this of 0 or 1 counts as whole; likeliest reading first.
+_THRESHOLDS = (3e-2, 3e-3, 3e-4, 1e-1)
+
+
+def guesses(occupation: FloatArray, r: int) -> Iterator[Cluster]:
+    """Yield the clusters that occupations in the order of the eigenvalues suggest."""
+    seen: set[tuple[int, int]] = set()
+    for threshold in _THRESHOLDS:
+        inside = np.flatnonzero((occupation > threshold) & (occupation < 1 - threshold))
+        # One fractional occupation cannot add up to a whole number: lambda_r is simple then.
+        first, last = (int(inside[0]), int(inside[-1]) + 1) if len(inside) > 1 else (r, r)
+        first, last = min(first, r), max(last, r)
+        if (first, last) in seen or last - first > _MAX_CLUSTER:
+            continue
+        seen.add((first, last))
+        yield Cluster(first, last, fill(occupation[first:last], r - first))
+
+
+def binding(weights: FloatArray, losses: FloatArray, scales: FloatArray) -> NDArray[np.bool_]:
+    """Return which groups may carry weight: not much less of it than they have slack."""
+    slack = losses.max() - losses
+    sizes = weights * scales
+    return np.asarray((sizes > 0.03 * slack) & (sizes > 1e-9 * sizes.max()))
+
+
+def polish(dual: Dual, relaxed: Relaxed, active: NDArray[np.bool_]) -> bool:
+    """Run Newton steps with the cluster of `relaxed` held; offer what they find to `dual`.
+
+    Returns
+    -------
+    bool
+        Whether the first step was consistent with the cluster at all.
+    """
+    here, point = relaxed, relaxed.point
+    dual.offer(here)
+    last_gap = np.inf
+    for step in range(_MAX_POLISH_STEPS):
+        gap = here.value - point.phi
+        if gap > 0.5 * last_gap:
+            break
+        last_gap = gap if step else np.inf
+        solved = _constrained_step(dual, here, active)
+        if not _consistent(here, solved):
+            return step > 0
+        vectors = here.held_vectors
+        matrix = np.diag(here.cluster.occupation) + solved.change
+        active = solved.active
+        weights = np.where(active, np.maximum(point.weights + solved.delta, 0.0), 0.0)
+        point = dual.evaluate(weights / weights.sum())
+        cluster = carry(vectors, matrix, here.cluster.first, point, dual.r)
+        here = occupy(point, cluster, dual.r)
+        dual.offer(here)
+        if dual.closed:
+            break
+    return True
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """A step: change of the weights, change of W, losses it predicts, and who is active."""
+
+    delta: FloatArray
+    change: FloatArray
+    losses: FloatArray
+    level: float
+    active: NDArray[np.bool_]
+
+
+def _constrained_step(dual: Dual, here: Relaxed, active: NDArray[np.bool_]) -> _Solved:
+    """Return the step whose weights stay nonnegative and whose idle groups stay below the rest.
+
+    Which groups take part is settled on the linearised conditions, before a decomposition is
+    spent. A group that was put out is let in again once at most.
+    """
+    active = active.copy()
+    curvature = here.point.curvature(here.cluster)
+    returned = np.zeros(len(active), dtype=bool)
+    while True:
+        solved = cluster_step(dual, here, active, curvature)
+        target = here.point.weights + solved.delta
+        falling = np.flatnonzero(active & (target < 0))
+        if len(falling) and np.count_nonzero(active) > 1:
+            # The worse half at once: one by one is slow where hundreds of groups are idle.
+            order = np.argsort(target[falling] * dual.group_scales[falling], kind="stable")
+            active[falling[order[: (len(falling) + 1) // 2]]] = False
+            continue
+        excess = np.where(active | returned, -np.inf, solved.losses - solved.level)
+        worst = int(np.argmax(excess))
+        if excess[worst] <= dual.target * dual.reference:
+            return solved
+        active[worst] = returned[worst] = True
+
+
+def _consistent(here: Relaxed, solved: _Solved) -> bool:
+    """Whether a step keeps the order of the blocks and W near its limits, to first order.
+
+    A W far outside [0, 1] means that the cluster is too large, a crossing that it is too small;
+    both can be seen before any decomposition is spent.
+    """
+    held, point = here.cluster, here.point
+    n = len(point.pairs.values)
+    moved = point.pairs.values.copy()
+    upto = min(held.last + 4, n)
+    diagonals = np.diagonal(point.columns(upto), axis1=1, axis2=2)
+    moved[:upto] += solved.delta @ diagonals
+    top = moved[: held.first].min(initial=np.inf)
+    bottom = moved[held.last : upto].max(initial=-np.inf)
+    if held.last == held.first:
+        return bool(top >= bottom)
+    new = np.linalg.eigvalsh(np.diag(held.occupation) + solved.change)
+    tied = float(moved[held.first : held.last].mean())
+    return bool(new[0] > -0.3 and new[-1] < 1.3 and top >= tied >= bottom)
+
+
+def cluster_step(
+    dual: Dual, here: Relaxed, active: NDArray[np.bool_], curvature: FloatArray
+) -> _Solved:
+    """Solve the linearised optimality conditions for given active groups.
+
+    W and its change are in the basis in which W is diagonal.
+    """
+    held, point = here.cluster, here.point
+    index = np.flatnonzero(active)
+    block = slice(held.first, held.last)
+    q, m = held.last - held.first, len(index)
+    units = dual.spectral / dual.group_scales[index]
+    tied = point.columns(held.last)[:, block, block]
+    level = np.diag(point.pairs.values[block])
+    if held.rotation is not None:
+        tied = held.rotation.T @ tied @ held.rotation
+        level = held.rotation.T @ level @ held.rotation
+    rows, columns = np.triu_indices(q)
+    root = np.where(rows == columns, 1.0, np.sqrt(2.0))
+    inner = tied[:, rows, columns] * root
+    size = m + len(rows)
+    system = np.zeros((size + 2, size + 2))
+    system[:m, :m] = -curvature[np.ix_(index, index)] * units[:, None] * units
+    system[:m, m:size] = -inner[index] * units[:, None]
+    system[m:size, :m] = system[:m, m:size].T
+    system[:m, size] = system[size, :m] = -units
+    system[m:size, size + 1] = system[size + 1, m:size] = rows == columns
+    # Groups outside the active set give up their weight in this step.
+    delta = np.where(active, 0.0, -point.weights)
+    # Common loss and common eigenvalue enter as changes too: a least-norm solution then stays
+    # near the present point where the optimal weights are not unique.
+    loss, tie = here.value, float(np.trace(level)) / max(q, 1)
+    right = np.concatenate(
+        [
+            (loss - here.losses[index] + curvature[index] @ delta) * units,
+            (level - tie * np.eye(q))[rows, columns] * root + delta @ inner,
+            [delta.sum(), 0.0],
+        ]
+    )
+    solved = scipy.linalg.lstsq(
+        system, right, cond=1e-13, lapack_driver="gelsy", check_finite=False
+    )[0]
+    delta[index] = solved[:m] * units
+    entries = solved[m:size]
+    change = np.zeros((q, q))
+    change[rows, columns] = change[columns, rows] = entries / root
+    losses = here.losses - inner @ entries - curvature @ delta
+    return _Solved(delta, change, losses, loss + float(solved[size]), active)
+
+
+def carry(vectors: FloatArray, matrix: FloatArray, first: int, to: DualPoint, r: int) -> Cluster:
+    """Express P on the orthonormal block `vectors` in the eigenvectors of another point."""
+    q = vectors.shape[1]
+    if q == 0:
+        return Cluster(r, r, np.zeros(0))
+    u, _, vt = np.linalg.svd(to.pairs.vectors[:, first : first + q].T @ vectors)
+    turn = u @ vt
+    return Cluster.of(first, symmetric(turn @ matrix @ turn.T), r)

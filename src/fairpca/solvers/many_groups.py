@@ -1,0 +1,296 @@
+"""Any number of groups: maximise phi over the simplex, then find a basis that attains it.
+
+The dual is solved first, by Newton's method (`newton`) and, where eigenvalues tie, by an interior
+point method (`interior_point`). If lambda_r is simple at the optimal weights, the leading
+eigenvectors have level losses and the gap is zero, whatever the number of groups. If it is tied,
+`descent` looks for a basis with the losses of the relaxed solution; where there is none, it ends
+at the best basis it meets and the certificate reports the gap that remains. For small problems
+`branch_and_bound` can then prove more than the dual does.
+
+Large matrices and operators are never decomposed in full: the problem is solved inside the span
+of the eigenvectors seen so far, one partial decomposition at the weights found there gives the
+lower bound and the next directions, and the two bounds close quadratically.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fairpca._linalg import FloatArray, symmetric
+from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.solvers.branch_and_bound import raise_bound
+from fairpca.solvers.descent import Attained, attain, descend
+from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
+from fairpca.solvers.interior_point import Barrier, binding, guesses, polish
+from fairpca.solvers.newton import ascend, starting_point
+from fairpca.solvers.problem import Problem
+from fairpca.solvers.rounding import extra_basis
+from fairpca.solvers.solution import OPTIMAL_GAP, Solution
+from fairpca.solvers.subspace import Subspace
+
+# Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried.
+_STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
+# The dual is driven this much further than the tolerance: Newton gives the digits away.
+_TARGET = 1e-3
+# Eigenvectors past r that every partial decomposition adds to the subspace.
+_SPARE = 6
+# The groups' own bases begin the subspace, with up to this many columns in all: they save two to
+# five decompositions (of three to seven), but every column has to meet all matrices.
+_OWN_COLUMNS = 400
+# Rounds in which a descent inside the subspace may still widen it.
+_ROUNDS = 3
+_NO_LIMIT = 10**9
+_SOLVED = "dual solved"
+
+
+@dataclass(frozen=True)
+class _Options:
+    tol: float
+    max_iter: int
+    random_state: int
+    max_extra_components: int
+    exact_search: bool
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a route hands back: a basis, the best bound with its weights, and the story."""
+
+    basis: FloatArray
+    weights: FloatArray
+    bound: float
+    reason: str
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def solve_many_groups(
+    problem: Problem,
+    *,
+    tol: float = 1e-10,
+    max_iter: int = 200,
+    random_state: int = 0,
+    start: FloatArray | None = None,
+    exact_search: bool = True,
+    max_extra_components: int = 0,
+) -> Solution:
+    """Solve a problem with any number of groups.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float
+        Relative gap at which to stop.
+    max_iter : int
+        Most full-size decompositions.
+    random_state : int
+        Seed of the starts that are tried where the dual leaves a gap.
+    start : ndarray of shape (k,), optional
+        Weights near the optimal ones, for instance those of a neighbouring rank.
+    exact_search : bool
+        Whether a small problem with a gap may be searched exhaustively for a better bound.
+    max_extra_components : int
+        Where a gap remains, up to this many components on top of r may be taken to close it. The
+        offsets stay those of rank r, and the losses then do not exceed the bound of rank r. Needs
+        matrices without negative eigenvalues, as covariances are.
+
+    Returns
+    -------
+    Solution
+        Its lower bound is phi at `weights`, unless the search proved a larger one. Its count of
+        decompositions is that of A(t); descent and search decompose blocks and cells only.
+    """
+    options = _Options(tol, max_iter, random_state, max_extra_components, exact_search)
+    oracle = problem.oracle
+    if start is not None:
+        start = _on_simplex(start)
+    route = _solve_dense if oracle.in_full(problem.n_components) else _solve_in_subspace
+    found = route(problem, options, start)
+    return problem.solution(
+        found.basis,
+        found.weights,
+        found.bound,
+        stop_reason=found.reason,
+        solver=oracle.driver,
+        history=found.history,
+    )
+
+
+def _on_simplex(weights: FloatArray) -> FloatArray:
+    clipped = np.maximum(np.asarray(weights, dtype=float), 0.0)
+    total = float(clipped.sum())
+    return clipped / total if total > 0 else np.full(len(clipped), 1.0 / len(clipped))
+
+
+def maximise_dual(dual: Dual, start: FloatArray | None) -> str:
+    """Solve the dual from given weights or sensible ones; return why it stopped, in words."""
+    try:
+        ascend(dual, starting_point(dual, start))
+        if not dual.good:
+            _follow_central_path(dual)
+    except BudgetSpent:
+        return "max_iter reached"
+    return _SOLVED if dual.good else "dual open at working precision"
+
+
+def _follow_central_path(dual: Dual) -> None:
+    """Follow the central path, trying to finish by Newton at a few places on the way."""
+    assert dual.best is not None
+    path = Barrier(dual, dual.best.weights)
+    for stage in _STAGES:
+        centre = path.advance(stage * dual.spectral)
+        if dual.closed:
+            return
+        active = binding(centre.weights, centre.losses, dual.group_scales)
+        for guess in guesses(np.diag(centre.matrix), dual.r):
+            if guess.last > guess.first:
+                block = slice(guess.first, guess.last)
+                guess = Cluster.of(guess.first, symmetric(centre.matrix[block, block]), dual.r)
+            polish(dual, occupy(centre.path.point, guess, dual.r), active)
+            if dual.good:
+                return
+
+
+def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
+    dual = Dual(problem, max_iter=options.max_iter, target=_TARGET * options.tol)
+    reason = maximise_dual(dual, start)
+    assert dual.best is not None
+    attained = _attained(dual, options)
+    solved = reason == _SOLVED
+    if solved or attained.gap_closed:
+        reason = attained.reason
+    found = _Found(attained.basis, dual.best.weights, dual.bound, reason, dual.history)
+    if attained.gap_closed or not solved or not options.exact_search:
+        return found
+    return _searched(problem, found)
+
+
+def _searched(problem: Problem, found: _Found) -> _Found:
+    """Return the result with whatever an exhaustive search can add to it."""
+    tol = 0.9 * OPTIMAL_GAP
+    searched = raise_bound(problem, found.basis, found.weights, found.bound, tol=tol)
+    if searched is None:
+        return found
+    proven = problem.certificate(searched.bound, searched.value).optimal
+    reason = "proven by exhaustive search" if proven else f"{found.reason}, search not conclusive"
+    history = [*found.history, {"phi": searched.bound, "cells": float(searched.cells)}]
+    return replace(
+        found, basis=searched.basis, bound=searched.bound, reason=reason, history=history
+    )
+
+
+def _attained(dual: Dual, options: _Options) -> Attained:
+    """Return a basis of rank r, or of a slightly larger one where that is allowed and needed."""
+    attained = attain(dual, options.tol, options.random_state)
+    if attained.gap_closed or options.max_extra_components == 0:
+        return attained
+    assert dual.relaxed is not None
+    wider = extra_basis(dual.relaxed, dual.r, dual.oracle.scale)
+    extra = wider.shape[1] - dual.r
+    if extra > options.max_extra_components:
+        return attained
+    reason = f"gap closed with {extra} more component{'s' if extra > 1 else ''}"
+    return replace(attained, basis=wider, gap_closed=True, reason=reason)
+
+
+def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
+    space = _Visited(problem, start, options.max_iter)
+    grown = True
+    while True:
+        dual = Dual(space.inside.problem(), max_iter=_NO_LIMIT, target=_TARGET * options.tol)
+        basis = space.inside.basis
+        maximise_dual(dual, start)
+        assert dual.best is not None
+        assert dual.relaxed is not None
+        start, upper = dual.best.weights, dual.relaxed.value
+        limit = upper - options.tol * dual.reference
+        if space.bound >= limit:
+            reason = _SOLVED
+            break
+        if not grown:
+            reason = "no new direction at working precision"
+            break
+        if problem.oracle.n_eigen >= options.max_iter and space.bound > -np.inf:
+            reason = "max_iter reached"
+            break
+        near = basis @ dual.best.pairs.vectors[:, : dual.r]
+        grown = space.visit(start, near, upper, enough=limit)
+        if space.bound >= limit:
+            reason = _SOLVED
+            break
+    attained = _attained(dual, options)
+    found = basis @ attained.basis
+    if reason == _SOLVED:
+        reason = attained.reason
+    if not attained.gap_closed:
+        found = _descend_outside(space, found, attained.weights, options.max_iter)
+    return _Found(found, space.weights, space.bound, reason, space.history)
+
+
+class _Visited:
+    """The problem in the span of all eigenvectors seen, and the best bound they came with."""
+
+    def __init__(self, problem: Problem, start: FloatArray | None, max_iter: int) -> None:
+        k, r = problem.oracle.n_groups, problem.n_components
+        self.problem = problem
+        self.width = min(r + _SPARE, problem.oracle.n_features)
+        self.history: list[dict[str, float]] = []
+        self.bound = -np.inf
+        self.weights = np.full(k, 1.0 / k) if start is None else start
+        self.inside = Subspace(problem)
+        # Known for nothing where the criterion needed them anyway.
+        share = min(r, _OWN_COLUMNS // k)
+        if problem.own is not None and share:
+            self.inside.widen(np.hstack([_occupied(pairs.head(share)) for pairs in problem.own]))
+        if start is None and 4 * share >= r and self.inside.width >= self.width:
+            return
+        # Even weights are a first guess: their eigenvectors serve for directions only, unless
+        # there is no second decomposition to come.
+        rough = start is None and problem.oracle.n_eigen + 1 < max_iter
+        self.visit(self.weights, None, np.inf, rough=rough)
+
+    def visit(
+        self,
+        weights: FloatArray,
+        near: FloatArray | None,
+        upper: float,
+        *,
+        rough: bool = False,
+        enough: float = np.inf,
+    ) -> bool:
+        """Decompose at `weights`, keep bound and directions; return whether any was new.
+
+        With a bound that is `enough`, directions are of no more use.
+        """
+        pairs = self.problem.oracle.leading(weights, self.width, start=near, rough=rough)
+        phi = self.problem.phi(weights, pairs)
+        if phi > self.bound and not rough:
+            self.bound, self.weights = phi, weights
+        self.history.append({"phi": phi, "upper": upper, "width": float(self.inside.width)})
+        return self.bound < enough and self.inside.widen(pairs.vectors)
+
+
+def _occupied(pairs: EigenPairs) -> FloatArray:
+    """Return the eigenvectors in whose directions there is any variance."""
+    return pairs.vectors[:, pairs.values > 1e-9 * pairs.values[0]]
+
+
+def _descend_outside(
+    space: _Visited, basis: FloatArray, weights: FloatArray, max_iter: int
+) -> FloatArray:
+    """Continue a descent past the subspace it was made in.
+
+    A stationary basis is spanned by eigenvectors of A(weights) at its own multipliers, so those
+    eigenvectors are what the subspace lacks.
+    """
+    problem = space.problem
+    for _ in range(_ROUNDS):
+        if problem.oracle.n_eigen >= max_iter or not space.visit(weights, basis, np.inf):
+            break
+        before = float(problem.losses(basis).max())
+        found = descend(space.inside.problem(), space.inside.basis.T @ basis, weights)
+        basis, weights = space.inside.basis @ found.basis, found.weights
+        if before - found.value <= 1e-9 * max(abs(found.value), problem.resolution):
+            break
+    return basis

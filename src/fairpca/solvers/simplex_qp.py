@@ -1,0 +1,140 @@
+"""A concave quadratic over a simplex with as many variables as there are groups.
+
+Both the Newton step on phi and the step of the minimax refinement end in this problem. It is
+small (one variable per group), so a dense active-set method is exact and quick, and no solver has
+to be imported.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg.lapack import dgesv
+
+from fairpca._linalg import FloatArray, IntArray
+
+# Relative size of the ridge that makes duplicate groups share their weight evenly.
+_RIDGE = 1e-13
+
+
+_TINY = float(np.finfo(float).tiny)
+# Up to this, linear and quadratic term are as good as none, and products underflow.
+_SMALLEST = 1e-200
+
+
+def maximise_on_simplex(
+    linear: FloatArray,
+    quadratic: FloatArray,
+    sums: FloatArray,
+    start: FloatArray,
+) -> FloatArray:
+    """Maximise ``linear @ x - x @ quadratic @ x / 2`` over ``x >= 0, sums @ x = 1``.
+
+    Parameters
+    ----------
+    linear : ndarray of shape (k,)
+    quadratic : ndarray of shape (k, k)
+        Positive semidefinite.
+    sums : ndarray of shape (k,)
+        Positive.
+    start : ndarray of shape (k,)
+        A feasible point.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Exactly zero outside the support.
+    """
+    return SimplexQuadratic(linear, quadratic, sums).maximise(linear, start)
+
+
+class SimplexQuadratic:
+    """The problem of `maximise_on_simplex`, for one linear term after the other.
+
+    Parameters
+    ----------
+    linear, quadratic, sums
+        As there; of the linear term only the magnitude counts.
+    """
+
+    def __init__(self, linear: FloatArray, quadratic: FloatArray, sums: FloatArray) -> None:
+        k = len(sums)
+        # As lists: for so few numbers NumPy's calls take longer than Python's.
+        diagonal = quadratic.diagonal().tolist()
+        # Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
+        flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
+        ridge = _RIDGE * max(sum(diagonal), flat, _TINY)
+        # The border is scaled to the block so that elimination pivots sensibly; the largest entry
+        # of a semidefinite matrix is on its diagonal.
+        self._unit = max(diagonal) + ridge
+        self.sums = sums
+        self._system = np.zeros((k + 1, k + 1))
+        self._hessian = self._system[:k, :k]
+        self._hessian[...] = quadratic
+        if self._unit <= _SMALLEST:
+            # Nothing to gain anywhere; an even spread is as good as any other point.
+            ridge = self._unit = 1.0
+        self._system.flat[: -1 : k + 2] += ridge
+        self._system[:k, k] = self._system[k, :k] = self._unit * sums
+
+    def maximise(self, linear: FloatArray, start: FloatArray) -> FloatArray:
+        """Return the maximiser for a linear term, from a feasible point."""
+        k = len(linear)
+        # The last entry stands for the sum, which every face keeps, and its multiplier.
+        right, x, free = np.empty(k + 1), np.empty(k + 1), np.empty(k + 1, dtype=bool)
+        right[:k], right[k] = linear, self._unit
+        np.maximum(start, 0.0, out=x[:k])
+        x[k] = 1.0
+        np.greater(x, 0.0, out=free)
+        blocked = -1
+        # Finite by strict concavity; the cap guards against cycling at rounding level only.
+        for _ in range(20 * k + 20):
+            index = free.nonzero()[0]
+            target = self._on_face(right, index)
+            if min(target[:-1].tolist()) >= 0:
+                x = np.zeros(k + 1)
+                x[index] = target
+                if len(index) > k:
+                    break
+                slope = self._system @ x
+                rise = right - slope
+                rise[index] = -np.inf
+                if blocked >= 0:
+                    # Leaving and re-entering at once would cycle.
+                    rise[blocked], blocked = -np.inf, -1
+                if max(rise.tolist()) <= 0:
+                    break
+                entering = int((rise[:k] / self.sums).argmax())
+                noise = 1e-13 * float(np.abs(linear).max() + np.abs(slope).max())
+                if rise[entering] <= noise:
+                    break
+                free[entering] = True
+                continue
+            here = x[index]
+            step = target - here
+            falling = (target[:-1] < 0).nonzero()[0]
+            ratios = here[falling] / -step[falling]
+            first = int(ratios.argmin())
+            blocked = int(index[falling[first]])
+            x[index] = np.maximum(here + min(float(ratios[first]), 1.0) * step, 0.0)
+            x[blocked] = 0.0
+            free[blocked] = False
+        found = x[:k]
+        return np.asarray(found / float(self.sums @ found))
+
+    def _on_face(self, right: FloatArray, index: IntArray) -> FloatArray:
+        """Return the maximiser on a face, signs ignored, followed by its multiplier."""
+        if len(index) == 2:
+            # A corner; elimination with a vanishing quadratic would miss even that.
+            i, share = int(index[0]), float(self.sums[index[0]])
+            level = float(right[i] - self._hessian[i, i] / share) / share
+            return np.array([1.0 / share, level / self._unit])
+        system = self._system
+        if len(index) < len(right):
+            system, right = system[index[:, None], index], right[index]
+        # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
+        _, _, solved, failed = dgesv(system, right)
+        if failed or not math.isfinite(sum(solved.tolist())):
+            solved = np.linalg.lstsq(system, right, rcond=None)[0]
+        return np.asarray(solved)

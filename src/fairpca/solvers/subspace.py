@@ -1,0 +1,64 @@
+"""The problem inside a growing subspace, for matrices too large to decompose often.
+
+Any basis of the subspace is one of the large problem, so what is found inside is attained outside;
+a bound still has to come from the large matrices. Both routes for large matrices, two groups and
+more, and the search over all ranks grow their subspace here.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from fairpca._linalg import FloatArray, symmetric
+from fairpca.covariances.block_krylov import ProjectedBasis
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.solvers.problem import Problem
+
+
+class Subspace(ProjectedBasis):
+    """A problem restricted to an orthonormal basis that can be widened.
+
+    Parameters
+    ----------
+    problem : Problem
+        The large problem.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        oracle = problem.oracle
+        super().__init__(oracle.apply, oracle.n_groups, oracle.n_features, keep_images=False)
+        self.large = problem
+
+    def within(self, coordinates: FloatArray) -> Subspace:
+        """Return the problem restricted to ``basis @ coordinates``, which takes no product."""
+        part = copy.copy(self)
+        part.basis = self.basis @ coordinates
+        part.compressed = symmetric(coordinates.T @ self.compressed @ coordinates)
+        return part
+
+    def problem(self, *, holds_own: bool = False) -> Problem:
+        """Return the problem inside the subspace; see `restricted`."""
+        return restricted(self.large, self, holds_own=holds_own)
+
+
+def restricted(large: Problem, space: ProjectedBasis, *, holds_own: bool = False) -> Problem:
+    """Return a large problem inside the span of a basis.
+
+    Rounding is that of the whole problem, however small the compression is.
+
+    Parameters
+    ----------
+    large : Problem
+    space : ProjectedBasis
+    holds_own : bool
+        Whether the groups' own bases lie in the span; their pairs are then known inside too.
+    """
+    oracle = DenseOracle(space.compressed, scale=large.oracle.scale)
+    own = None
+    if holds_own and large.own is not None:
+        own = tuple(
+            EigenPairs(pairs.values, space.basis.T @ pairs.vectors[:, : large.n_components])
+            for pairs in large.own
+        )
+    return Problem(oracle, large.offsets, large.n_components, own)

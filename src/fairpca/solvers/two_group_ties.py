@@ -1,0 +1,138 @@
+"""An orthonormal U for two groups when lambda_r is tied, or too nearly tied for t to resolve.
+
+At the optimal t the loss difference g(U) = delta - Tr(U.T E U), E = S_1 - S_2, must vanish. When
+lambda_r is tied the eigensolver returns some basis of the tied eigenspace, not the one with g = 0.
+Two constructions move to it without ever losing rank; the caller keeps whichever candidate has the
+smaller worst loss. (The paper interpolates ``orth(t V_M + (1 - t) V_m)``, which loses rank when
+the two ends share directions and are listed in opposite order.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairpca._linalg import FloatArray, orthonormal, symmetric
+from fairpca.covariances.eigenpairs import EigenPairs
+
+# Cluster widths tried by the swap, relative to the problem's scale. A tie is never known exactly,
+# and a wrong guess costs nothing: the candidate then simply has the larger worst loss.
+_CLUSTER_WIDTHS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
+
+
+def swap_candidates(
+    pairs: EigenPairs, r: int, difference: FloatArray, delta: float, scale: float
+) -> Iterator[FloatArray]:
+    """Yield bases with equal losses inside the eigenvalue clusters around position `r`.
+
+    Parameters
+    ----------
+    pairs : EigenPairs
+        All eigenpairs at the optimal weight.
+    r : int
+    difference : ndarray of shape (n, n)
+        ``S_1 - S_2``.
+    delta : float
+        ``offsets[0] - offsets[1]``.
+    scale : float
+    """
+    tried: set[tuple[int, int]] = set()
+    for width in _CLUSTER_WIDTHS:
+        near = np.abs(pairs.values - pairs.values[r - 1]) <= width * scale
+        inside = np.flatnonzero(near)
+        first, last = int(inside[0]), int(inside[-1]) + 1
+        if last <= r or (first, last) in tried:
+            continue
+        tried.add((first, last))
+        fixed, cluster = pairs.vectors[:, :first], pairs.vectors[:, first:last]
+        chosen = _swap(fixed, cluster, r - first, difference, delta)
+        if chosen is not None:
+            yield orthonormal(np.hstack([fixed, chosen]))
+
+
+def _swap(
+    fixed: FloatArray, cluster: FloatArray, d: int, difference: FloatArray, delta: float
+) -> FloatArray | None:
+    # Directions of the cluster ordered by what they contribute to g = delta - Tr(U.T E U).
+    gains, rotation = np.linalg.eigh(-symmetric(cluster.T @ difference @ cluster))
+    directions = cluster @ rotation
+    q = len(gains)
+    value = delta - float(np.sum(fixed * (difference @ fixed))) + float(gains[:d].sum())
+    if value > 0 or value + float(gains[q - d :].sum() - gains[:d].sum()) < 0:
+        return None
+    chosen: FloatArray = directions[:, :d].copy()
+    # Source j and target q - d + j never collide when j runs downwards: rank cannot be lost.
+    for j in range(d - 1, -1, -1):
+        target = q - d + j
+        rise = float(gains[target] - gains[j])
+        if value + rise >= 0:
+            sine2 = min(max(-value / rise, 0.0), 1.0) if rise > 0 else 0.0
+            chosen[:, j] = (
+                np.sqrt(1 - sine2) * directions[:, j] + np.sqrt(sine2) * directions[:, target]
+            )
+            return chosen
+        chosen[:, j] = directions[:, target]
+        value += rise
+    return chosen
+
+
+def geodesic_candidate(
+    start: FloatArray, end: FloatArray, difference: FloatArray, delta: float
+) -> FloatArray | None:
+    """Return the basis with equal losses on the way from `start` (g >= 0) to `end` (g <= 0).
+
+    One principal pair is rotated at a time, largest angle first. Along such a leg g is a constant
+    plus a cosine and a sine of twice the angle, so its root is explicit. No cluster has to be
+    guessed, which makes this the right tool for nearly tied eigenvalues.
+    """
+    y, _, zt = np.linalg.svd(start.T @ end)
+    source, target = start @ y, end @ zt.T
+    cosines = np.sum(source * target, axis=0)
+    residual = target - source * cosines
+    # Angles from the residual: arccos of a cosine near 1 has lost half its digits.
+    sines = np.linalg.norm(residual, axis=0)
+    angles = np.arctan2(sines, cosines)
+    normal = residual / np.where(sines > 0, sines, 1.0)
+
+    image_source, image_normal = difference @ source, difference @ normal
+    p = np.sum(source * image_source, axis=0)
+    q = np.sum(source * image_normal, axis=0)
+    s = np.sum(normal * image_normal, axis=0)
+
+    value = delta - float(p.sum())
+    basis = source.copy()
+    for j in np.argsort(-angles, kind="stable"):
+        theta = float(angles[j])
+        leg = _Leg(float(p[j]), float(q[j]), float(s[j]))
+        after = value - leg.rise(theta)
+        if value >= 0 >= after or value <= 0 <= after:
+            x = leg.solve(value, theta)
+            basis[:, j] = np.cos(x) * source[:, j] + np.sin(x) * normal[:, j]
+            return orthonormal(basis)
+        basis[:, j] = target[:, j]
+        value = after
+    return None
+
+
+class _Leg:
+    """The quadratic form of the difference along ``cos(x) a + sin(x) b``."""
+
+    def __init__(self, p: float, q: float, s: float) -> None:
+        self.half, self.q = 0.5 * (p - s), q
+
+    def rise(self, x: float) -> float:
+        # p (cos^2 - 1) + 2 q sin cos + s sin^2, written without cancellation at small x.
+        return float(2 * np.sin(x) * (self.q * np.cos(x) - self.half * np.sin(x)))
+
+    def solve(self, value: float, theta: float) -> float:
+        """Return x in [0, theta] with ``rise(x) == value``: bisection, then Newton."""
+        low, high = 0.0, theta
+        sign = 1.0 if value >= 0 else -1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if sign * (value - self.rise(middle)) >= 0:
+                low = middle
+            else:
+                high = middle
+        return 0.5 * (low + high)

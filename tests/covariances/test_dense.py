@@ -1,0 +1,80 @@
+"""The leading-subspace oracle."""
+
+import numpy as np
+import pytest
+
+from fairpca._linalg import subspace_distance
+from fairpca.covariances import eigenpairs
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.eigenpairs import EigenPairs, full_pairs, krylov_pairs
+
+
+def spectrum(n, values, seed=0):
+    q = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
+    full = np.r_[values, np.linspace(0.5, 0.01, n - len(values))]
+    return (q * full) @ q.T, full
+
+
+@pytest.mark.parametrize("n", [30, 250, 450])
+@pytest.mark.parametrize("method", ["auto", "dense", "krylov"])
+def test_drivers_agree(n, method):
+    matrix, full = spectrum(n, [9, 7, 5, 3, 1.5])
+    pairs = DenseOracle(matrix[None], method).leading(np.ones(1), 5)
+    np.testing.assert_allclose(pairs.values, full[:5], rtol=1e-12)
+    want = full_pairs(matrix).head(5)
+    assert subspace_distance(pairs.vectors, want.vectors) < 1e-10
+    assert np.abs(pairs.vectors.T @ pairs.vectors - np.eye(5)).max() < 1e-12
+
+
+def test_repeated_eigenvalues_are_not_missed():
+    """A Krylov space of one vector holds one copy of a repeated eigenvalue in exact arithmetic."""
+    matrix = np.diag(np.r_[np.full(6, 4.0), np.full(6, 2.0), np.zeros(88)])
+    pairs = krylov_pairs(matrix.__matmul__, 100, 8)
+    np.testing.assert_allclose(pairs.values, [4.0] * 6 + [2.0] * 2, rtol=1e-10)
+
+
+def test_a_bad_start_hides_nothing():
+    matrix = np.diag(np.r_[5.0, 4.0, np.linspace(1, 0.1, 98)])
+    start = np.eye(100)[:, 50:52]
+    pairs = krylov_pairs(matrix.__matmul__, 100, 2, start)
+    np.testing.assert_allclose(pairs.values, [5, 4], rtol=1e-10)
+
+
+def test_values_are_never_too_small():
+    """The lower bound rests on their sum."""
+    rng = np.random.default_rng(1)
+    for seed in range(10):
+        a = rng.normal(size=(60, 60))
+        matrix = a @ a.T
+        exact = full_pairs(matrix).values[:7].sum()
+        got = krylov_pairs(matrix.__matmul__, 60, 7, rng.normal(size=(60, 7))).values.sum()
+        assert exact * (1 - 1e-15) <= got <= exact * (1 + 1e-10), seed
+
+
+def test_every_decomposition_is_counted():
+    oracle = DenseOracle(np.array([np.eye(4), np.diag([4.0, 3, 2, 1])]))
+    oracle.full(np.array([0.5, 0.5]))
+    oracle.leading(np.array([0.5, 0.5]), 2)
+    assert oracle.n_eigen == 2
+
+
+def test_low_rank_and_zero_matrices():
+    assert np.all(krylov_pairs(np.zeros((50, 50)).__matmul__, 50, 3).values == 0)
+    u = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 2)))[0]
+    pairs = krylov_pairs((u @ np.diag([3.0, 2.0]) @ u.T).__matmul__, 50, 4)
+    np.testing.assert_allclose(pairs.values, [3, 2, 0, 0], atol=1e-12)
+
+
+def test_a_bound_from_unfinished_vectors_is_lowered_by_their_residual(monkeypatch):
+    """The sum of Ritz values is too small; with the residuals added it must not be."""
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    values = np.linspace(3, 0.1, 30)
+    matrix = (vectors * values) @ vectors.T
+    rough = np.linalg.qr(vectors[:, :3] + 1e-3 * rng.normal(size=(30, 3)))[0]
+    monkeypatch.setattr(eigenpairs, "_arpack", lambda *_, **__: EigenPairs(values[:3], rough))
+    monkeypatch.setattr(eigenpairs, "_largest_left", lambda *_, **__: None)
+    found = krylov_pairs(matrix.__matmul__, 30, 3)
+    ritz = np.trace(found.vectors.T @ matrix @ found.vectors)
+    assert ritz < values[:3].sum() - 1e-6
+    assert found.values.sum() >= values[:3].sum()

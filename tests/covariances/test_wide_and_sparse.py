@@ -1,0 +1,195 @@
+"""Rows too wide or too sparse for explicit covariances give the same answer."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse.linalg import aslinearoperator
+
+from fairpca import FairPCA, GroupMoments, Groups
+from fairpca.covariances.implicit import GroupOperators
+from fairpca.covariances.sources import MomentCovariances, OperatorCovariances, RowSpaceCovariances
+from fairpca.fitting import Settings, fit_source
+
+from data_dir import reference
+from tables import TABLES
+
+
+def wide_rows(m=60, n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, 8)) @ rng.normal(size=(8, n)) + 0.3 * rng.normal(size=(m, n)) + 2
+    labels = np.array(["a", "b", "b"])[rng.integers(0, 3, size=m)]
+    X[labels == "a"] *= np.linspace(0.5, 2, n)
+    return X, labels, rng.uniform(0.5, 2, size=m)
+
+
+def sparse_rows(m=400, n=700, seed=1):
+    rng = np.random.default_rng(seed)
+    X = scipy.sparse.random_array((m, n), density=0.03, random_state=rng, format="csr")
+    labels = np.array(["a", "b"])[rng.integers(0, 2, size=m)]
+    return X, labels, rng.uniform(0.5, 2, size=m)
+
+
+def through_moments(X, labels, weight, **params):
+    moments = GroupMoments.from_array(np.asarray(X), labels, sample_weight=weight)
+    return FairPCA(**params).fit_moments(moments)
+
+
+NAMES = (
+    "mean_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "singular_values_",
+    "group_losses_",
+    "group_errors_",
+    "group_values_",
+    "group_means_",
+    "group_counts_",
+    "n_samples_",
+)
+
+
+def assert_same(got, want, atol=1e-8):
+    for name in NAMES:
+        np.testing.assert_allclose(
+            getattr(got, name), getattr(want, name), atol=atol, rtol=1e-7, err_msg=name
+        )
+    # A gap closed to 1e-10 fixes the subspace to its square root.
+    np.testing.assert_allclose(
+        got.components_.T @ got.components_, want.components_.T @ want.components_, atol=1e-5
+    )
+    r = got.n_components_
+    assert np.abs(got.components_ @ got.components_.T - np.eye(r)).max() < 1e-12
+    assert got.certificate_.gap <= 1e-9
+
+
+@pytest.mark.parametrize("criterion", ["loss", "error", "relative"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_row_space(criterion, weighted):
+    X, labels, weight = wide_rows()
+    weight = weight if weighted else None
+    params = dict(n_components=3, criterion=criterion)
+    model = FairPCA(**params)
+    rows = model._rows(X, labels, weight, reset=True)
+    assert isinstance(model._source(rows), RowSpaceCovariances)
+    model.fit(X, sensitive_features=labels, sample_weight=weight)
+    assert_same(model, through_moments(X, labels, weight, **params))
+    np.testing.assert_allclose(
+        model.noise_variance_, through_moments(X, labels, weight, **params).noise_variance_
+    )
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "operator"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_only(form, weighted):
+    X, labels, weight = sparse_rows()
+    weight = weight if weighted else None
+    want = through_moments(X.toarray(), labels, weight, n_components=4)
+    rows = aslinearoperator(X) if form == "operator" else X.asformat(form)
+    model = FairPCA(4).fit(rows, sensitive_features=labels, sample_weight=weight)
+    assert_same(model, want)
+    assert model.solver_ == "krylov"
+    np.testing.assert_allclose(model.transform(X), model.transform(X.toarray()), atol=1e-10)
+
+
+def test_the_choice_follows_the_rows():
+    X, labels, _ = sparse_rows()
+    model = FairPCA(2)
+
+    def chosen(rows):
+        return type(model._source(model._rows(rows, labels, None, reset=True)))
+
+    assert chosen(X) is OperatorCovariances
+    assert chosen(X[:, :300]) is MomentCovariances
+    assert chosen(X.toarray()) is RowSpaceCovariances
+    assert chosen(X.toarray()[:, :100]) is MomentCovariances
+
+
+@pytest.mark.parametrize("group_by", ["intersection", "marginal"])
+def test_mixtures_of_cells(group_by):
+    """Overlapping groups and unlabelled rows through products equal those through moments."""
+    X, labels, weight = sparse_rows(n=30)
+    rng = np.random.default_rng(3)
+    table = {"x": labels, "y": np.where(rng.random(len(labels)) < 0.1, None, "u")}
+    moments = GroupMoments.from_array(
+        X, table, sample_weight=weight, group_by=group_by, unlabelled="ignore"
+    )
+    groups = Groups.from_labels(table, group_by=group_by, unlabelled="ignore")
+    one = MomentCovariances(moments, group_by)
+    other = OperatorCovariances(GroupOperators.from_rows(X, groups, weight), group_by)
+    assert one.groups.labels == other.groups.labels
+    np.testing.assert_allclose(one.groups.traces, other.groups.traces)
+    np.testing.assert_allclose(one.groups.mean, other.groups.mean)
+    np.testing.assert_allclose(one.total.mean, other.total.mean)
+    assert one.total.trace == pytest.approx(other.total.trace)
+    ones = np.ones(len(one.groups.labels))
+    V = np.linalg.qr(rng.normal(size=(30, 5)))[0]
+    np.testing.assert_allclose(
+        one.oracle(ones, "auto").apply(V), other.oracle(ones, "auto").apply(V), atol=1e-12
+    )
+    t = np.full(len(ones), 1 / len(ones))
+    mine, theirs = one.oracle(ones, "auto").leading(t, 4), other.oracle(ones, "auto").leading(t, 4)
+    np.testing.assert_allclose(mine.values, theirs.values, rtol=1e-9)
+    # Rounded upwards, so that the bound built on the sum stays valid.
+    assert theirs.values.sum() >= mine.values.sum() - 1e-14
+    np.testing.assert_allclose(one.total_compression(V), other.total_compression(V), atol=1e-12)
+
+
+def test_sparse_partial_fit_and_small_sparse_rows():
+    X, labels, _ = sparse_rows(n=40)
+    whole = FairPCA(3).fit(X, sensitive_features=labels)
+    stream = FairPCA(3)
+    for start in range(0, 400, 130):
+        part = slice(start, start + 130)
+        stream.partial_fit(X[part], sensitive_features=labels[part])
+    np.testing.assert_allclose(stream.components_, whole.components_, atol=1e-9)
+    assert_same(whole, through_moments(X.toarray(), labels, None, n_components=3))
+
+
+def test_partial_fit_after_a_wide_fit_says_why_not():
+    X, labels, _ = wide_rows()
+    model = FairPCA(2).fit(X, sensitive_features=labels)
+    with pytest.raises(ValueError, match="too wide to keep their moments"):
+        model.partial_fit(X, sensitive_features=labels)
+
+
+def test_share_of_variance_through_products():
+    X, labels, _ = sparse_rows(m=80, n=600)
+    model = FairPCA(0.3).fit(X, sensitive_features=labels)
+    want = through_moments(X.toarray(), labels, None, n_components=0.3)
+    assert model.n_components_ == want.n_components_
+
+
+SMALL = [("BM", r) for r in (1, 2, 4, 8, 10, 15)] + [("DCC", r) for r in (1, 4, 5, 10, 15)]
+
+
+def check_reference(fit, name, r):
+    want = reference("two_groups.json")[name]["r"][str(r)]
+    assert fit.solution.certificate.value == pytest.approx(want["phi_star"], rel=1e-9)
+    assert abs(fit.losses[0] / fit.losses[1] - 1) <= 1e-10
+    assert fit.solution.certificate.gap <= 1e-10
+
+
+@pytest.mark.parametrize("name,r", SMALL)
+def test_reference_values_of_a_sparse_copy(name, r):
+    X, labels = TABLES[name]()
+    cells = GroupOperators.from_rows(scipy.sparse.csr_array(X), Groups.from_labels(labels))
+    check_reference(fit_source(OperatorCovariances(cells), r, Settings()), name, r)
+
+
+@pytest.mark.parametrize("name,r", SMALL)
+def test_reference_values_in_the_row_space(name, r):
+    """The table's covariances carried by a few rows in 400 columns."""
+    X, labels = TABLES[name]()
+    covariances = GroupMoments.from_array(X, labels).covariances
+    n = covariances.shape[1]
+    embed = np.linalg.qr(np.random.default_rng(0).normal(size=(400, n)))[0].T
+    rows, groups = [], []
+    for label, covariance in zip("AB", covariances, strict=True):
+        values, vectors = np.linalg.eigh(covariance)
+        root = np.sqrt(n * np.maximum(values, 0))[:, None] * vectors.T
+        rows += [root @ embed, -root @ embed]
+        groups += [label] * (2 * n)
+    population = RowSpaceCovariances(
+        np.vstack(rows) + 3, Groups.from_labels(groups), None, "intersection"
+    )
+    check_reference(fit_source(population, r, Settings()), name, r)

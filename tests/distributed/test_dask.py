@@ -1,0 +1,244 @@
+"""Dask collections give the moments, the answer and the projections of rows in memory."""
+
+import os
+import signal
+import threading
+import time
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fairpca import FairPCA, GroupMoments
+from fairpca.distributed import dask as engine
+
+from engine_rows import assert_same_moments, assert_same_subspace, small_rows, write_rows
+from tables import TABLES
+
+NAMES = [f"x{j}" for j in range(7)]
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    # Any free port: tests of this file may run in several processes, each with a cluster.
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def frame():
+    X, labels, weight = small_rows()
+    table = pd.DataFrame(X, columns=NAMES)
+    # Declared levels belong to the whole table: most partitions lack some of them.
+    return table.assign(sex=pd.Categorical(labels), weight=weight)
+
+
+def want(weighted=True, **kwargs):
+    X, labels, weight = small_rows()
+    return GroupMoments.from_array(X, labels, sample_weight=weight if weighted else None, **kwargs)
+
+
+def forms():
+    """Yield every way to hand the same rows over."""
+    X, labels, weight = small_rows()
+    A = da.from_array(X, chunks=(70, 3))
+    yield "arrays", A, da.from_array(labels, chunks=150), da.from_array(weight, chunks=70)
+    yield "labels in memory", A, labels, weight
+    table = pd.DataFrame(X, columns=NAMES).assign(sex=labels, weight=weight)
+    D = dd.from_pandas(table, npartitions=5)
+    yield "names of columns", D, "sex", "weight"
+    yield "series", D[NAMES], D["sex"], D["weight"]
+    yield "frame of labels", D[NAMES], D[["sex"]], weight
+    unknown = D[NAMES].to_dask_array()
+    yield "unknown sizes", unknown, D["sex"], D["weight"].to_dask_array()
+    yield "unknown sizes, labels in memory", unknown.rechunk({1: 2}), list(labels), weight
+
+
+@pytest.mark.parametrize("form", list(forms()), ids=lambda form: form[0])
+def test_every_way_to_hand_rows_over(form):
+    _, X, labels, weight = form
+    got = engine.moments(X, labels, sample_weight=weight)
+    assert_same_moments(got, want(), names=got.names)
+    assert got.names in (("sex",), ("sensitive_feature",))
+
+
+def test_pieces_are_unequal(frame):
+    """A partition without rows, a group in one partition, weights that are zero in another."""
+    D = dd.from_pandas(frame.sort_values("sex", ignore_index=True), npartitions=6, sort=False)
+    D = dd.concat([D, D.loc[D["x0"] > 1e9]])
+    assert_same_moments(engine.moments(D, "sex", sample_weight="weight"), want(), names=("sex",))
+    X, labels, weight = small_rows()
+    weight[:100] = 0
+    got = engine.moments(da.from_array(X, chunks=(100, -1)), labels, sample_weight=weight)
+    assert_same_moments(got, GroupMoments.from_array(X, labels, sample_weight=weight))
+
+
+def test_several_columns_and_missing_labels(frame):
+    frame = frame.assign(code=np.arange(len(frame)) % 2, sex=frame["sex"].astype(object))
+    frame.loc[5, "sex"] = None
+    D = dd.from_pandas(frame, npartitions=4)
+    labels = frame[["sex", "code"]].to_dict("list")
+    X = frame[NAMES].to_numpy()
+    for group_by in ("intersection", "marginal"):
+        rules = dict(group_by=group_by, unlabelled="ignore")
+        got = engine.moments(D.drop(columns="weight"), ["sex", "code"], **rules)
+        assert_same_moments(got, GroupMoments.from_array(X, labels, **rules))
+    with pytest.raises(ValueError, match=r"partition 0: .*1 missing label"):
+        engine.moments(D[NAMES], D["sex"])
+
+
+def test_fit_and_transform_are_those_of_rows_in_memory(frame):
+    model = FairPCA(2).fit(
+        dd.from_pandas(frame, npartitions=3), sensitive_features="sex", sample_weight="weight"
+    )
+    whole = FairPCA(2).fit(
+        frame[NAMES], sensitive_features=frame["sex"], sample_weight=frame["weight"]
+    )
+    np.testing.assert_allclose(model.components_, whole.components_, atol=1e-10)
+    assert list(model.feature_names_in_) == NAMES
+    D = dd.from_pandas(frame.set_index(frame.index + 7), npartitions=3)
+    Z = model.transform(D)
+    assert (Z.npartitions, list(Z.columns)) == (3, ["fairpca0", "fairpca1"])
+    pd.testing.assert_index_equal(Z.compute().index, frame.index + 7, exact=False)
+    np.testing.assert_allclose(Z.compute(), whole.transform(frame[NAMES]), atol=1e-9)
+    A = da.from_array(frame[NAMES].to_numpy(np.float32), chunks=(100, 4))
+    Z = model.transform(A)
+    assert (Z.chunks, Z.dtype) == ((A.chunks[0], (2,)), np.float32)
+    assert Z.compute().dtype == np.float32
+    with pytest.raises(ValueError, match="6 features and the model was fitted on 7"):
+        model.transform(A[:, :6])
+    with pytest.warns(UserWarning, match="ordinary PCA"):
+        FairPCA(2).fit(A)
+
+
+def test_errors_name_partition_column_and_remedy(frame):
+    X, labels, _ = small_rows()
+    X[333, 4] = np.nan
+    A = da.from_array(X, chunks=(100, -1))
+    with pytest.raises(ValueError, match=r"partition 3: X contains NaN .* column\(s\) 4"):
+        engine.moments(A, labels)
+    with pytest.raises(ValueError, match=r"partition 3: .*NaN"):
+        engine.operators(A, labels)
+    with pytest.raises(ValueError, match="NaN"):
+        FairPCA(2).fit(X[:300], sensitive_features=labels[:300]).transform(A).compute()
+    D = dd.from_pandas(frame, npartitions=3)
+    with pytest.raises(ValueError, match="'sex' do not hold numbers"):
+        engine.moments(D)
+    with pytest.raises(ValueError, match=r"no column\(s\) 'age'"):
+        engine.moments(D, "age")
+    with pytest.raises(ValueError, match="600 rows but X has 500"):
+        engine.moments(A[:500], da.from_array(labels))
+    with pytest.raises(ValueError, match=r"5 partition\(s\) and X has 3"):
+        engine.moments(D[NAMES], dd.from_pandas(frame["sex"], npartitions=5))
+    with pytest.raises(ValueError, match="no rows"):
+        engine.moments(A[:0], labels[:0])
+
+
+def test_memory_is_refused_before_the_work(frame):
+    counted = []
+
+    def count(block):
+        counted.append(len(block))
+        return block
+
+    X, labels, _ = small_rows()
+    A = da.from_array(X, chunks=(100, -1)).map_blocks(count, meta=np.empty((0, 0)))
+    lazy = da.from_array(labels, chunks=100)
+    one_group = 7 * 7 * 8
+    for limit in (one_group - 1, 3 * one_group):
+        with pytest.raises(MemoryError, match="fit_operators"):
+            engine.moments(A, lazy, memory_limit=limit)
+    assert not counted
+    # Three groups, two of them and their sum at once: the least that a merge needs.
+    engine.moments(A, lazy, memory_limit=9 * one_group)
+    assert sum(counted) == len(X)
+
+
+def test_files(tmp_path, frame):
+    frame = frame.assign(sex=frame["sex"].astype(str))
+    for i in range(3):
+        part = pa.Table.from_pandas(frame[i * 200 : i * 200 + 200], preserve_index=False)
+        pq.write_table(part, tmp_path / f"{i}.parquet", row_group_size=50)
+    options = dict(
+        sensitive_features=["sex"],
+        features=None,
+        sample_weight="weight",
+        unlabelled="error",
+        scheduler=None,
+        memory_limit=None,
+    )
+    assert_same_moments(engine.read_moments([tmp_path], **options), want(), names=("sex",))
+    tight = {**options, "memory_limit": 9 * 7 * 7 * 8}
+    assert_same_moments(engine.read_moments([tmp_path], **tight), want(), names=("sex",))
+    with pytest.raises(MemoryError, match="raise memory_limit"):
+        engine.read_moments([tmp_path], **{**options, "memory_limit": 9 * 7 * 7 * 8 - 1})
+    with pytest.raises(FileNotFoundError, match="check paths"):
+        engine.read_moments([tmp_path / "none.parquet"], **options)
+    frame.loc[450, "x2"] = np.nan
+    pq.write_table(pa.Table.from_pandas(frame[400:]), tmp_path / "2.parquet", row_group_size=50)
+    with pytest.raises(ValueError, match=r"2\.parquet, row groups 0 to 3: .*'x2'"):
+        engine.read_moments([tmp_path], **options)
+    pq.write_table(pa.Table.from_pandas(frame.drop(columns="x3")), tmp_path / "2.parquet")
+    with pytest.raises(ValueError, match=r"2\.parquet: the table has no column\(s\) 'x3'"):
+        engine.read_moments([tmp_path], **options)
+
+
+def test_real_tables_on_a_cluster(client, tmp_path):
+    X, labels = TABLES["DCC"]()
+    A = da.from_array(X, chunks=(len(X) // 5, X.shape[1] // 2))
+    assert_same_subspace(engine.moments(A, labels), X, labels, 5)
+    X, labels = TABLES["LFW"]()
+    write_rows(tmp_path / "faces.parquet", X, labels, row_group_size=3000)
+    found = engine.read_moments(
+        [tmp_path / "faces.parquet"],
+        sensitive_features=["group"],
+        features=None,
+        sample_weight=None,
+        unlabelled="error",
+        scheduler=None,
+        memory_limit=None,
+    )
+    assert_same_subspace(found, X, labels, 10)
+
+
+def test_a_worker_dies(client, tmp_path, frame):
+    """Its partitions are counted again, and the bits are those of an undisturbed run."""
+    X, labels, _ = small_rows()
+
+    def slowly(block):
+        time.sleep(0.15)
+        return block
+
+    A = da.from_array(X, chunks=(30, -1)).map_blocks(slowly, meta=np.empty((0, 0)))
+    calm = engine.moments(da.from_array(X, chunks=(30, -1)), labels)
+    before = client.run(os.getpid)
+    killer = threading.Timer(0.8, os.kill, (next(iter(before.values())), signal.SIGKILL))
+    killer.start()
+    got = engine.moments(A, labels)
+    killer.join()
+    np.testing.assert_array_equal(got.scatter, calm.scatter)
+    assert_same_moments(got, want(weighted=False))
+    client.wait_for_workers(2, timeout=60)
+    assert set(client.run(os.getpid).values()) != set(before.values())
+    # The command line gives an address.
+    pq.write_table(pa.Table.from_pandas(frame.assign(sex=labels)), tmp_path / "x.parquet")
+    found = engine.read_moments(
+        [tmp_path / "x.parquet"],
+        sensitive_features=["sex"],
+        features=NAMES,
+        sample_weight=None,
+        unlabelled="error",
+        scheduler=client.scheduler.address,
+        memory_limit=None,
+    )
+    assert_same_moments(found, want(weighted=False), names=("sex",))

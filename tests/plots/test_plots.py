@@ -1,0 +1,304 @@
+"""Displays: the data they hold and the artists they draw, not pixels."""
+
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from sklearn.decomposition import PCA
+
+from fairpca import FairPCA
+from fairpca.auditing import audit
+from fairpca.auditing.findings import Audit
+from fairpca.metrics import group_losses
+from fairpca.plots import (
+    DualDisplay,
+    GroupLossDisplay,
+    LoadingsDisplay,
+    NumericalRangeDisplay,
+    RankCurveDisplay,
+    ScatterDisplay,
+    TradeoffDisplay,
+)
+from fairpca.plots.style import PALETTE, drawable
+
+from tables import TABLES, credit_codes
+
+HOSTILE = [
+    "$x_1^{2$",
+    "<b>bold</b>",
+    "عربي وأكثر",
+    "עברית",
+    "😀 🦊",
+    "a\nb\tc\0",
+    "x" * 500,
+    "",
+]
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = np.vstack(
+        [rng.normal(size=(80, 5)) * [3, 2, 1, 1, 1], rng.normal(size=(50, 5)) * [1, 1, 3, 2, 1]]
+    )
+    return X, np.repeat(["first", "second"], [80, 50])
+
+
+@pytest.fixture(scope="module")
+def found(rows):
+    return audit(*rows, 2)
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    return FairPCA(2).fit(rows[0], sensitive_features=rows[1])
+
+
+class TestGroupLoss:
+    def test_bars_are_the_losses(self, found):
+        display = GroupLossDisplay.from_audit(found)
+        order = np.argsort(-found.at("PCA").loss)
+        for bars, name in zip(display.bars_, ("PCA", "FairPCA"), strict=True):
+            widths = [bar.get_width() for bar in bars]
+            np.testing.assert_allclose(widths, found.at(name).loss[order])
+        labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+        assert labels == [found.groups[i].text for i in order]
+        assert display.bars_[0][0].get_facecolor() != display.bars_[1][0].get_facecolor()
+        display.figure_.canvas.draw()
+
+    def test_intervals_are_drawn_where_there_are_some(self, found, rows):
+        display = GroupLossDisplay.from_audit(found, measure="share")
+        assert display.bars_[0].errorbar is not None
+        bare = audit(*rows, 2, n_bootstrap=0)
+        assert GroupLossDisplay.from_audit(bare).bars_[0].errorbar is None
+
+    def test_from_estimator_sets_it_beside_pca(self, rows, model):
+        X, labels = rows
+        figure, ax = plt.subplots()
+        display = GroupLossDisplay.from_estimator(model, X, sensitive_features=labels, ax=ax)
+        assert display.ax_ is ax
+        assert display.figure_ is figure
+        expected = group_losses(model, X, sensitive_features=labels)
+        np.testing.assert_allclose(np.sort(display.values[1]), np.sort(expected))
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["PCA", "FairPCA"]
+
+    def test_many_groups_are_cut_to_the_worst(self):
+        rng = np.random.default_rng(0)
+        X, labels = rng.normal(size=(400, 9)), np.repeat(np.arange(20), 20)
+        found = audit(X, labels, 1, ranks=[1], leave_one_out=False)
+        display = GroupLossDisplay.from_audit(found, max_groups=5)
+        assert display.values.shape == (2, 5)
+        assert np.all(np.diff(display.values[0]) <= 0)
+
+    def test_unknown_measure(self, found):
+        with pytest.raises(ValueError, match="measure='nothing'"):
+            GroupLossDisplay.from_audit(found, measure="nothing")
+
+
+class TestRanks:
+    @pytest.mark.parametrize("measure", ["loss", "error", "share"])
+    def test_lines_are_the_measure_over_ranks(self, found, measure):
+        display = RankCurveDisplay.from_audit(found, measure=measure)
+        order = np.argsort(-found.at("PCA").loss)
+        for j, name in enumerate(("PCA", "FairPCA")):
+            for i, group in enumerate(order):
+                x, y = display.lines_[j][i].get_data()
+                np.testing.assert_array_equal(x, found.ranks)
+                expected = [found.at(name, r).measure(measure)[group] for r in found.ranks]
+                np.testing.assert_allclose(y, expected)
+        # A group keeps its colour in every picture and under every method.
+        for i, group in enumerate(order):
+            colours = {display.lines_[j][i].get_color() for j in range(2)}
+            assert colours == {PALETTE[group]}
+
+    def test_from_estimator_fits_clones(self, rows, model):
+        X, labels = rows
+        display = RankCurveDisplay.from_estimator(
+            model, X, sensitive_features=labels, ranks=[1, 2, 3]
+        )
+        np.testing.assert_array_equal(display.ranks, [1, 2, 3])
+        fitted = FairPCA(3).fit(X, sensitive_features=labels)
+        np.testing.assert_allclose(display.values[1, 2].max(), fitted.group_losses_.max())
+        assert model.n_components_ == 2
+
+    def test_tradeoff(self, found, rows, model):
+        display = TradeoffDisplay.from_audit(found)
+        points = display.points_.get_offsets()
+        np.testing.assert_allclose(
+            points,
+            [
+                [100 * found.at("FairPCA", r).price, 100 * found.at("FairPCA", r).cut]
+                for r in display.ranks
+            ],
+        )
+        again = TradeoffDisplay.from_estimator(
+            model, rows[0], sensitive_features=rows[1], ranks=list(found.ranks)
+        )
+        np.testing.assert_allclose(again.cut, display.cut, atol=1e-8)
+
+
+class TestTwoGroups:
+    def test_phi_peaks_at_the_value(self, found):
+        display = DualDisplay.from_audit(found)
+        t, phi = display.line_.get_data()
+        assert phi.max() == pytest.approx(found.at("FairPCA").worst_loss)
+        assert t[np.argmax(phi)] == pytest.approx(display.t_best)
+        assert np.all(np.diff(phi, 2)[np.abs(np.diff(t, 2)) < 1e-12] <= 1e-9)
+
+    def test_the_range_holds_both_projections(self, found, rows, model):
+        display = NumericalRangeDisplay.from_audit(found)
+        outline = display.outline_.get_path()
+        for name in ("PCA", "FairPCA"):
+            x, y = display.points_[name].get_data()
+            point = np.array([x[0], y[0]])
+            np.testing.assert_allclose(point, found.at(name).loss, atol=1e-9)
+            centre = outline.vertices.mean(axis=0)
+            assert outline.contains_point(point + 1e-2 * (centre - point))
+        again = NumericalRangeDisplay.from_estimator(model, rows[0], sensitive_features=rows[1])
+        np.testing.assert_allclose(again.points["FairPCA"], display.points["FairPCA"], rtol=1e-6)
+
+    def test_from_estimator(self, rows, model):
+        display = DualDisplay.from_estimator(model, rows[0], sensitive_features=rows[1])
+        assert display.value == pytest.approx(model.group_losses_.max())
+
+    def test_other_numbers_of_groups_and_files_are_refused(self, found):
+        rng = np.random.default_rng(0)
+        three = audit(rng.normal(size=(90, 3)), np.arange(90) % 3, 1)
+        with pytest.raises(ValueError, match="there are 3"):
+            DualDisplay.from_audit(three)
+        read = Audit.from_json(found.to_json())
+        for display in (DualDisplay, NumericalRangeDisplay, LoadingsDisplay):
+            with pytest.raises(ValueError, match="read from a file"):
+                display.from_audit(read)
+        with pytest.raises(ValueError, match="read from a file"):
+            ScatterDisplay.from_audit(read, np.eye(5), sensitive_features=list("aabbb"))
+
+
+class TestScatter:
+    def test_points_are_the_projected_rows(self, rows, model):
+        X, labels = rows
+        display = ScatterDisplay.from_estimator(model, X, sensitive_features=labels)
+        for i, name in enumerate(("first", "second")):
+            expected = model.transform(X)[labels == name]
+            np.testing.assert_allclose(display.points_[i].get_offsets(), expected)
+        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert texts == ["first", "second"]
+
+    def test_from_audit_projects_alike(self, rows, model, found):
+        X, labels = rows
+        ours = ScatterDisplay.from_audit(found, X, sensitive_features=labels)
+        theirs = ScatterDisplay.from_estimator(model, X, sensitive_features=labels)
+        np.testing.assert_allclose(np.abs(ours.points), np.abs(theirs.points), atol=1e-6)
+
+    def test_large_groups_are_thinned_and_one_component_is_spread(self, rows):
+        X, labels = rows
+        one = PCA(1).fit(X)
+        display = ScatterDisplay.from_estimator(one, X, sensitive_features=labels, max_points=10)
+        assert display.points.shape == (20, 2)
+        assert set(display.points[:, 0]) <= set(one.transform(X)[:, 0])
+
+
+class TestLoadings:
+    def test_heaviest_columns_first(self, model):
+        names = list("abcde")
+        display = LoadingsDisplay.from_estimator(model, feature_names=names)
+        shown = display.image_.get_array()
+        np.testing.assert_allclose(shown, model.components_[:, display.shown_].T)
+        heaviest = np.abs(model.components_).max(axis=0)
+        assert np.all(np.diff(heaviest[display.shown_]) <= 1e-12)
+        labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+        assert labels == [names[i] for i in display.shown_]
+
+    def test_from_audit_is_the_estimators(self, found, model):
+        display = LoadingsDisplay.from_audit(found)
+        np.testing.assert_allclose(
+            np.abs(display.components), np.abs(model.components_), atol=1e-6
+        )
+        with pytest.raises(ValueError, match="feature_names has 2"):
+            LoadingsDisplay.from_audit(found, feature_names=["a", "b"])
+
+    def test_pixels(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(40, 12))
+        model = FairPCA(2).fit(X, sensitive_features=np.arange(40) % 2)
+        display = LoadingsDisplay.from_estimator(model, image_shape=(3, 4), component=1)
+        np.testing.assert_allclose(display.image_.get_array(), model.components_[1].reshape(3, 4))
+
+
+class TestLabels:
+    def test_are_drawn_as_written_without_warnings(self):
+        rng = np.random.default_rng(0)
+        k = len(HOSTILE)
+        X, labels = rng.normal(size=(20 * k, 3)), np.repeat(np.array(HOSTILE, dtype=object), 20)
+        found = audit(X, {"$\\frac{": labels}, 1, ranks=[1, 2])
+        for display in (
+            GroupLossDisplay.from_audit(found),
+            RankCurveDisplay.from_audit(found),
+            ScatterDisplay.from_audit(found, X, sensitive_features=labels),
+            LoadingsDisplay.from_audit(found, feature_names=["$a$", "😀", "ج"]),
+        ):
+            display.figure_.canvas.draw()
+
+    def test_what_a_font_lacks_is_spelled_out(self):
+        assert drawable("50$ and 60$") == r"50\$ and 60\$"
+        assert drawable("🦊") == ":fox face:"
+        assert drawable("🦊") != drawable("🦝")
+        assert drawable("a\nb") == "a b"
+        assert len(drawable("y" * 500)) == 40
+        assert drawable("عربي") == "عربي"
+
+
+@pytest.mark.parametrize("name, r", [("BM", 4), ("DCC", 5)])
+def test_real_tables(name, r):
+    X, labels = TABLES[name]()
+    found = audit(X, labels, r, n_bootstrap=20, leave_one_out=False)
+    for display in (
+        GroupLossDisplay.from_audit(found),
+        RankCurveDisplay.from_audit(found),
+        TradeoffDisplay.from_audit(found),
+        DualDisplay.from_audit(found),
+        NumericalRangeDisplay.from_audit(found),
+        ScatterDisplay.from_audit(found, X, sensitive_features=labels, max_points=100),
+        LoadingsDisplay.from_audit(found),
+    ):
+        display.figure_.canvas.draw()
+
+
+def test_faces_as_pictures():
+    X, labels = TABLES["LFW"]()
+    model = FairPCA(3).fit(X[:600], sensitive_features=labels[:600])
+    display = LoadingsDisplay.from_estimator(model, image_shape=(49, 36))
+    assert display.image_.get_array().shape == (49, 36)
+    display.figure_.canvas.draw()
+
+
+def test_seven_groups():
+    X, education, _ = credit_codes()
+    found = audit(X, education, 5, ranks=[2, 5], n_bootstrap=20, leave_one_out=False)
+    display = RankCurveDisplay.from_audit(found)
+    assert len({line.get_color() for line in display.lines_[0]}) == 7
+
+
+def test_a_missing_matplotlib_names_the_line_that_installs_it():
+    code = (
+        "import sys; sys.modules['matplotlib'] = sys.modules['matplotlib.pyplot'] = None\n"
+        "import numpy as np\n"
+        "from fairpca.auditing import audit\n"
+        "from fairpca.plots import GroupLossDisplay\n"
+        "X = np.random.default_rng(0).normal(size=(40, 3))\n"
+        "try: GroupLossDisplay.from_audit(audit(X, ['a', 'b'] * 20, 1))\n"
+        "except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "fairpca[app]"' in done.stdout, done.stderr

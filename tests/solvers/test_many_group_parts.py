@@ -1,0 +1,253 @@
+"""The parts the many-group solver is made of, each against what defines it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairpca._linalg import orthonormal
+from fairpca.criteria import pose
+from fairpca.solvers.branch_and_bound import CellBounds, Cells, cover, search
+from fairpca.solvers.descent import descend
+from fairpca.solvers.dual import Cluster, Dual, fill, occupy
+from fairpca.solvers.interior_point import derivatives, occupations
+from fairpca.solvers.many_groups import maximise_dual
+from fairpca.solvers.rounding import extreme_point
+from fairpca.solvers.simplex_qp import maximise_on_simplex
+
+from many_group_problems import forced_multiplicity, instance, lines, random_psd, wishart
+
+seeds = st.integers(0, 10**6)
+
+
+def dual_of(covariances, r, *, weights=None):
+    dual = Dual(pose(covariances, r), max_iter=500, target=1e-13)
+    k = len(covariances)
+    return dual, dual.evaluate(np.full(k, 1 / k) if weights is None else weights)
+
+
+@given(seeds, st.integers(1, 7), st.booleans())
+def test_simplex_quadratic_meets_its_optimality_conditions(seed, k, duplicate):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((k, rng.integers(1, k + 1)))
+    linear, sums = rng.standard_normal(k), rng.uniform(0.5, 2, k)
+    if duplicate and k > 1:
+        root[0], linear[0], sums[0] = root[1], linear[1], sums[1]
+    quadratic = root @ root.T
+    start = rng.random(k) * (rng.random(k) < 0.7)
+    start[0] += 0.1
+    x = maximise_on_simplex(linear, quadratic, sums, start / (sums @ start))
+    assert x.min() >= 0
+    assert sums @ x == pytest.approx(1)
+    slope = (linear - quadratic @ x) / sums
+    assert slope.max() <= slope[x > 0].min() + 1e-6 * (1 + np.abs(linear).max())
+
+
+@given(seeds, st.integers(1, 9))
+def test_fill_is_the_nearest_feasible_point(seed, n):
+    rng = np.random.default_rng(seed)
+    total = int(rng.integers(0, n + 1))
+    start = rng.normal(0.5, 1, n)
+    found = fill(start, total)
+    assert found.min() >= 0
+    assert found.max() <= 1
+    assert found.sum() == pytest.approx(total, abs=1e-12)
+    for _ in range(20):
+        other = fill(rng.random(n), total)
+        assert (found - start) @ (other - found) >= -1e-9
+
+
+def test_phi_its_gradient_and_its_curvature_agree():
+    rng = np.random.default_rng(0)
+    dual, point = dual_of(wishart(rng, 5, 12), 4)
+    direction = rng.standard_normal(5)
+    direction -= direction.mean()
+    h = 1e-4
+    ahead, behind = (dual.evaluate(point.weights + s * h * direction) for s in (1, -1))
+    slope = (ahead.phi - behind.phi) / (2 * h)
+    assert point.losses @ direction == pytest.approx(slope, rel=1e-6)
+    bend = (ahead.phi - 2 * point.phi + behind.phi) / h**2
+    curvature = point.curvature(dual.simple)
+    assert direction @ curvature @ direction == pytest.approx(-bend, rel=1e-4)
+    assert point.weights @ point.losses == pytest.approx(point.phi, rel=1e-12)
+
+
+def test_barrier_occupations_and_curvature():
+    rng = np.random.default_rng(1)
+    dual, point = dual_of(wishart(rng, 4, 9), 3)
+    mu = 0.01 * dual.spectral
+    here = occupations(point, mu, 3)
+    assert here.occupied.sum() == pytest.approx(3, rel=1e-12)
+    np.testing.assert_allclose(here.occupied + here.vacant, 1, atol=1e-14)
+    gradient, hessian = derivatives(here, 3)
+    direction = np.array([1.0, -2.0, 0.5, 0.5])
+    h = 1e-5
+    ends = [
+        derivatives(occupations(dual.evaluate(point.weights + s * h * direction), mu, 3), 3)[0]
+        for s in (1, -1)
+    ]
+    change = (ends[0] - ends[1]) / (2 * h)
+    # Gradients are known up to a common constant only: the weights add up to one.
+    moved = -hessian @ direction
+    np.testing.assert_allclose(change - change.mean(), moved - moved.mean(), rtol=1e-4, atol=1e-6)
+    relaxed = here.relaxed(3)
+    np.testing.assert_allclose(relaxed.losses, gradient, atol=1e-12)
+
+
+@given(seeds)
+def test_relaxed_losses_are_those_of_the_matrix(seed):
+    rng = np.random.default_rng(seed)
+    n, r = 7, 3
+    covariances = random_psd(rng, 3, n)
+    dual, point = dual_of(covariances, r)
+    first, last = 2, 6
+    q = last - first
+    rotation = orthonormal(rng.standard_normal((q, q)))
+    cluster = Cluster(first, last, fill(rng.random(q), r - first), rotation)
+    vectors = point.pairs.vectors
+    p = vectors[:, :first] @ vectors[:, :first].T
+    tied = vectors[:, first:last]
+    p += tied @ cluster.matrix @ tied.T
+    expected = dual.problem.offsets - np.einsum("kij,ij->k", covariances, p)
+    np.testing.assert_allclose(occupy(point, cluster, r).losses, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [3, 4, 6])
+def test_extreme_points_keep_the_losses_and_have_few_fractions(k):
+    rng = np.random.default_rng(k)
+    covariances = forced_multiplicity(rng, k, 4, 4)
+    dual, _ = dual_of(covariances, 6)
+    maximise_dual(dual, None)
+    relaxed = dual.relaxed
+    extreme = extreme_point(relaxed, 4, 8)
+    f = len(extreme.occupation)
+    assert f * (f + 1) / 2 <= k
+    p = extreme.whole @ extreme.whole.T
+    p += (extreme.fractional * extreme.occupation) @ extreme.fractional.T
+    losses = dual.problem.offsets - np.einsum("kij,ij->k", covariances, p)
+    assert losses.max() <= relaxed.value + 1e-9
+    assert np.trace(p) == pytest.approx(6)
+
+
+@given(seeds, st.integers(2, 6))
+def test_extreme_points_push_no_group_above_the_worst(seed, k):
+    # Any relaxed point will do, optimal or not: here most groups are not binding at first.
+    rng = np.random.default_rng(seed)
+    n, r, q = 6, 3, int(rng.integers(2, 7))
+    covariances = random_psd(rng, k, n)
+    dual, point = dual_of(covariances, r)
+    first = max(0, min(r - 1, n - q))
+    rotation = orthonormal(rng.standard_normal((q, q)))
+    cluster = Cluster(first, first + q, fill(rng.random(q), r - first), rotation)
+    relaxed = occupy(point, cluster, r)
+    extreme = extreme_point(relaxed, first, first + q)
+    p = extreme.whole @ extreme.whole.T
+    p += (extreme.fractional * extreme.occupation) @ extreme.fractional.T
+    losses = dual.problem.offsets - np.einsum("kij,ij->k", covariances, p)
+    assert losses.max() <= relaxed.value + 1e-8
+    assert np.trace(p) == pytest.approx(r)
+
+
+@settings(max_examples=25)
+@given(seeds)
+def test_descent_never_ascends_and_ends_stationary(seed):
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.integers(2, 7)), int(rng.integers(3, 12))
+    r = int(rng.integers(1, n))
+    problem = pose(random_psd(rng, k, n), r)
+    start = orthonormal(rng.standard_normal((n, r)))
+    found = descend(problem, start, np.full(k, 1 / k))
+    assert found.value <= problem.losses(start).max() + 1e-12
+    assert found.value == pytest.approx(problem.losses(found.basis).max(), abs=1e-12)
+    if found.stationary:
+        # No tangent direction lowers all binding losses: their slopes combine to zero.
+        combined = np.tensordot(found.weights, problem.oracle.matrices, axes=1)
+        image = combined @ found.basis
+        outside = image - found.basis @ (found.basis.T @ image)
+        assert np.linalg.norm(outside) <= 1e-5 * problem.oracle.scale
+
+
+@given(seeds, st.sampled_from([(3, 1), (4, 2), (4, 3), (5, 2)]))
+def test_cells_cover_every_subspace_and_know_their_radius(seed, shape):
+    n, r = shape
+    rng = np.random.default_rng(seed)
+    basis = orthonormal(rng.standard_normal((n, r)))
+    cells = cover(n, r, 1)
+    for _ in range(6):
+        inside = _containing(cells, basis)
+        assert len(inside)
+        centre = inside.bases(r)[0]
+        kept = np.linalg.norm(centre.T @ basis) ** 2
+        assert kept >= r - inside.radii(r)[0] - 1e-12
+        cells = inside.take(np.array([0])).halved()
+
+
+def _containing(cells, basis):
+    r = basis.shape[1]
+    index = []
+    for i, order in enumerate(cells.order):
+        top = basis[order[:r]]
+        if abs(np.linalg.det(top)) < 1e-12:
+            continue
+        z = (basis[order[r:]] @ np.linalg.inv(top)).ravel()
+        if np.all(np.abs(z - cells.centre[i]) <= cells.half[i] + 1e-9):
+            index.append(i)
+    return cells.take(np.array(index, dtype=int))
+
+
+@settings(max_examples=30)
+@given(seeds, st.sampled_from([(3, 1), (4, 1), (4, 2), (3, 2)]), st.floats(-3.5, -0.3))
+def test_bound_of_a_cell_holds_for_the_best_basis_in_it(seed, shape, size):
+    rng = np.random.default_rng(seed)
+    (n, r), k = shape, 4
+    problem = pose(random_psd(rng, k, n), r)
+    start = orthonormal(rng.standard_normal((n, r)))
+    basis = descend(problem, start, np.full(k, 1 / k)).basis
+    # A box of this size with the locally best basis somewhere in it, often near its rim.
+    half = np.full(r * (n - r), 10.0**size)
+    order = _largest_volume(basis)
+    z = (basis[order[r:]] @ np.linalg.inv(basis[order[:r]])).ravel()
+    centre = z + half * rng.uniform(-1, 1, len(half))
+    even = np.append(np.full(k, 1 / k), 1.0)
+    cell = Cells(order[None], centre[None], half[None], np.array([-np.inf]), even[None])
+    found = CellBounds(problem).improved(cell, -np.inf, np.inf)
+    assert found.bound[0] <= problem.losses(basis).max() + 1e-12
+    # And it is not an empty statement: it falls short by no more than the losses vary.
+    assert found.bound[0] >= problem.losses(found.bases(r)[0]).max() - 12 * np.linalg.norm(half)
+
+
+def _largest_volume(basis):
+    n, r = basis.shape
+    orders = cover(n, r, 1).order
+    return orders[np.argmax([abs(np.linalg.det(basis[order[:r]])) for order in orders])]
+
+
+def test_search_finds_what_a_poor_start_misses():
+    problem = pose(lines(3), 1)
+    poor = np.array([[0.0], [0.0], [1.0]])
+    found = search(problem, poor, np.full(3, 1 / 3), 0.5, tol=1e-6)
+    assert found.value == pytest.approx(0.75, abs=1e-9)
+    assert 0.75 - 1e-6 <= found.bound <= 0.75
+
+
+def test_search_that_is_cut_short_still_tells_the_truth():
+    item = instance("random", 3, 5, n_max=5)
+    problem = pose(item.covariances[:, :4, :4], 1)
+    dual = Dual(problem, max_iter=200, target=1e-13)
+    maximise_dual(dual, None)
+    basis = dual.best.pairs.vectors[:, :1]
+    bounds = [
+        search(problem, basis, dual.best.weights, dual.bound, tol=1e-8, max_cells=m).bound
+        for m in (1, 60, 400, 4000)
+    ]
+    value = search(problem, basis, dual.best.weights, dual.bound, tol=1e-8).value
+    assert bounds == sorted(bounds)
+    assert dual.bound <= bounds[0]
+    assert bounds[-1] <= value + problem.resolution
+
+
+def test_nothing_to_gain_is_shared_evenly():
+    found = maximise_on_simplex(np.zeros(3), np.zeros((3, 3)), np.ones(3), np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, 1 / 3)

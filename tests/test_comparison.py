@@ -1,0 +1,202 @@
+"""fairpca.compare: reducers side by side."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA, TruncatedSVD
+
+from fairpca import FairPCA
+from fairpca.comparison import compare, default_estimators
+from fairpca.methods import (
+    MMDFairPCA,
+    MultiCriteriaPCA,
+    NullSpaceFairPCA,
+    SDRFairPCA,
+    StablePCA,
+    UnconstrainedFPCA,
+)
+from fairpca.metrics import covariance_gap, group_errors, group_losses, mean_gap
+
+from tables import bank, credit
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], size=300, p=[0.35, 0.65])
+    X = rng.normal(size=(300, 5)) * [3, 1, 2, 1, 1]
+    X[sex == "f"] = X[sex == "f"][:, [1, 0, 2, 4, 3]] + [0, 0, 1, 0, 0]
+    y = (X[:, 2] + rng.normal(size=300) > 0.3).astype(int)
+    return X, sex, y
+
+
+@pytest.fixture(scope="module")
+def table(people):
+    X, sex, y = people
+    estimators = [
+        PCA(2),
+        FairPCA(2),
+        SDRFairPCA(2),
+        MultiCriteriaPCA(2),
+        StablePCA(2),
+        UnconstrainedFPCA(2),
+        NullSpaceFairPCA(2),
+        MMDFairPCA(2, tau=0.05),
+    ]
+    return compare(estimators, X, sex, y)
+
+
+def test_numbers_are_those_of_the_metrics(people, table):
+    X, sex, _ = people
+    for name, model in (
+        ("PCA", PCA(2).fit(X)),
+        ("FairPCA", FairPCA(2).fit(X, sensitive_features=sex)),
+    ):
+        row = table[name]
+        losses = group_losses(model, X, sensitive_features=sex)
+        assert row.group_losses == pytest.approx(losses)
+        assert row.worst_loss == pytest.approx(losses.max())
+        assert row.group_errors == pytest.approx(group_errors(model, X, sensitive_features=sex))
+        assert row.mean_gap == pytest.approx(mean_gap(model, X, sensitive_features=sex))
+        assert row.covariance_gap == pytest.approx(
+            covariance_gap(model, X, sensitive_features=sex)
+        )
+        back = model.inverse_transform(model.transform(X))
+        residual = ((X - back) ** 2).sum(axis=1)
+        assert row.total_error == pytest.approx(residual.mean())
+        assert row.error_gap == pytest.approx(
+            abs(residual[sex == "f"].mean() - residual[sex == "m"].mean())
+        )
+        assert row.n_components == 2
+    assert table.groups == ("f", "m")
+    assert sum(table.group_counts) == 300
+
+
+def test_nobody_beats_fair_pca_on_the_worst_loss(table):
+    fair = table["FairPCA"]
+    assert fair.gap < 1e-8
+    for row in table.rows:
+        assert row.worst_loss >= fair.worst_loss * (1 - 1e-8)
+        assert row.bound == fair.bound
+
+
+@pytest.mark.parametrize("table", [bank, credit])
+def test_nobody_beats_fair_pca_on_the_real_tables(table):
+    X, group = table()
+    estimators = default_estimators(5)
+    # Fewer steps where the number of steps is not the point, and no kernel of all pairs of rows.
+    estimators["SPEA2FairPCA"].set_params(max_iter=5)
+    estimators["ParetoFairPCA"].set_params(max_iter=300)
+    estimators["ARPGDA"].set_params(n_starts=1)
+    estimators["MMDFairPCA"].set_params(max_rows=200, tau=0.1)
+    found = compare(estimators, X, group, on_error="raise")
+    fair = found["FairPCA"]
+    assert fair.gap < 1e-8
+    for row in found.rows:
+        assert row.worst_loss >= fair.worst_loss * (1 - 1e-8), row.name
+        assert row.total_error >= found["PCA"].total_error * (1 - 1e-12), row.name
+
+
+def test_ranks_stay_within_one_notion(table):
+    ranks = {row.name: (row.optimises, row.rank) for row in table.rows}
+    assert ranks["PCA"] == ("total error", 1)
+    assert ranks["FairPCA"] == ("loss", 1)
+    assert ranks["MultiCriteriaPCA"] == ("loss", 1)
+    assert ranks["SDRFairPCA"] == ("loss", 3)
+    assert ranks["StablePCA"] == ("variance", 1)
+    assert ranks["UnconstrainedFPCA"] == ("error gap", 1)
+    assert ranks["NullSpaceFairPCA"] == ("mean gap", 1)
+    assert ranks["MMDFairPCA"] == ("mmd", 1)
+
+
+def test_classifier_columns_need_y(people, table):
+    X, sex, _ = people
+    for row in table.rows:
+        assert 0.5 < row.accuracy <= 1
+        assert 0 <= row.demographic_parity_difference <= 1
+        assert 0 <= row.equal_opportunity_difference <= 1
+    without = compare(PCA(2), X, sex)
+    assert np.isnan(without["PCA"].accuracy)
+    assert "accuracy" not in str(without)
+    assert "accuracy" in str(table)
+
+
+def test_forms(table):
+    frame = table.to_frame()
+    assert list(frame.index) == [row.name for row in table.rows]
+    assert frame.loc["PCA", "loss [f]"] == table["PCA"].group_losses[0]
+    data = json.loads(table.to_json(indent=1))
+    assert data == json.loads(json.dumps(table.to_dict()))
+    assert data["rows"][1]["name"] == "FairPCA"
+    records = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert float(records[0]["worst_loss"]) == table["PCA"].worst_loss
+    lines = str(table).splitlines()
+    assert len({len(line) for line in lines[:2]}) == 1
+    assert "FairPCA" in lines[3]
+    with pytest.raises(KeyError, match="there are PCA"):
+        table["nobody"]
+
+
+def test_missing_numbers_are_none_and_empty(people):
+    X, sex, _ = people
+    found = compare({"kernel": NullSpaceFairPCA(2, kernel="rbf")}, X[:80], sex[:80])
+    row = found["kernel"]
+    assert np.isnan(row.worst_loss)
+    assert row.mean_gap < 1e-8
+    assert json.loads(found.to_json())["rows"][0]["worst_loss"] is None
+    assert next(csv.DictReader(io.StringIO(found.to_csv())))["worst_loss"] == ""
+
+
+def test_failures_are_recorded_or_raised(people):
+    X, _, _ = people
+    three = np.arange(len(X)) % 3
+    found = compare([FairPCA(2), UnconstrainedFPCA(2), TruncatedSVD(2)], X, three)
+    failed = found["UnconstrainedFPCA"]
+    assert failed.failed
+    assert failed.rank is None
+    assert "UnconstrainedFPCA is written for two groups and got 3" in failed.message
+    assert failed.message in str(found)
+    assert not found["TruncatedSVD"].failed
+    assert len(found.to_records()) == 3
+    with pytest.raises(ValueError, match="two groups"):
+        compare(UnconstrainedFPCA(2), X, three, on_error="raise")
+    with pytest.raises(ValueError, match="on_error='ignore'"):
+        compare(PCA(2), X, three, on_error="ignore")
+
+
+def test_warnings_become_messages(people):
+    X, sex, _ = people
+    found = compare([MMDFairPCA(4, tau=1e-9)], X, sex)
+    assert "above tau" in found["MMDFairPCA"].message
+
+
+def test_names_and_bad_input(people):
+    X, sex, y = people
+    found = compare([PCA(1), PCA(2), PCA(3)], X, sex)
+    assert [row.name for row in found.rows] == ["PCA", "PCA (2)", "PCA (3)"]
+    with pytest.raises(ValueError, match="sensitive_features has 299 rows"):
+        compare(PCA(1), X, sex[:-1])
+    with pytest.raises(ValueError, match="NaN"):
+        compare(PCA(1), np.where(X > 5, np.nan, X), sex)
+    with pytest.raises(ValueError, match="y has shape"):
+        compare(PCA(1), X, sex, y[:-1])
+    assert "3 class" in compare(PCA(1), X, sex, np.arange(300) % 3)["PCA"].message
+
+
+def test_every_published_method_is_at_hand():
+    from fairpca import methods
+
+    estimators = default_estimators(3)
+    assert list(estimators)[:2] == ["PCA", "FairPCA"]
+    assert set(estimators) == {"PCA", "FairPCA", *methods.__all__}
+    assert all(model.get_params()["n_components"] == 3 for model in estimators.values())
+
+
+def test_estimators_are_left_alone(people):
+    X, sex, _ = people
+    model = FairPCA(2)
+    compare(model, X, sex)
+    assert not hasattr(model, "components_")
