@@ -6,8 +6,8 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.methods import MMDFairPCA
+from fairpca.methods._descent import random_bases
 from fairpca.methods.mmd import Discrepancy
-from fairpca.methods.riemannian import random_bases
 from fairpca.metrics import covariance_gap, mean_gap, mmd_squared
 
 
@@ -83,3 +83,18 @@ def test_many_rows_are_drawn_reproducibly():
         MMDFairPCA(2, tau=0.02, max_rows=200).fit(X, sensitive_features=group) for _ in range(2)
     )
     np.testing.assert_array_equal(first.components_, second.components_)
+
+
+@pytest.mark.parametrize("largest", [1, 2, 5, 40])
+def test_the_bandwidth_of_weighted_rows_is_that_of_repeated_rows(largest):
+    rng = np.random.default_rng(largest)
+    X, group = rng.normal(size=(30, 3)), np.arange(30) % 2
+    weight = rng.integers(0, largest + 1, 30)
+    # One row that is most of the table: more than half of all pairs coincide.
+    weight[:2] = [largest**2, 1]
+    model = MMDFairPCA(2, tau=0.9)
+    weighted = model.fit(X, sensitive_features=group, sample_weight=weight).bandwidth_
+    repeated = model.fit(
+        X.repeat(weight, axis=0), sensitive_features=group.repeat(weight)
+    ).bandwidth_
+    assert weighted == pytest.approx(repeated, rel=1e-12)

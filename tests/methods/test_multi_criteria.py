@@ -7,9 +7,15 @@ from credit_variants import THREE_GROUP_LOSSES as LOSSES
 
 from fairpca.criteria import pose
 from fairpca.methods import MultiCriteriaPCA
-from fairpca.methods.nash import nash_columns
-from fairpca.methods.relaxation import column_generation, relaxed_losses, semidefinite_program
-from fairpca.methods.rounding import extreme_point, numerical_rank, rank_bound
+from fairpca.methods._nash import nash_columns
+from fairpca.methods._relaxation import (
+    column_generation,
+    extreme_point,
+    numerical_rank,
+    rank_bound,
+    relaxed_losses,
+    semidefinite_program,
+)
 
 from many_group_problems import instance, lemma_8_1, lines
 

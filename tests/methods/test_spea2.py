@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from credit_variants import pelegrina
 
-from fairpca.methods import SPEA2FairPCA, pca_axes
-from fairpca.methods.pca_axes import PCAAxes, efficient
+from fairpca.methods import SPEA2FairPCA, spea2
+from fairpca.methods.spea2 import PCAAxes, efficient
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_search_finds_points_of_the_true_front(small, r):
 def test_integer_programs_give_the_listed_front(small, monkeypatch):
     X, group = small
     listed = SPEA2FairPCA(4, search="exact").fit(X, sensitive_features=group)
-    monkeypatch.setattr(pca_axes, "_LIST_BELOW", 0)
+    monkeypatch.setattr(spea2, "_LIST_BELOW", 0)
     programmed = SPEA2FairPCA(4, search="exact").fit(X, sensitive_features=group)
     np.testing.assert_allclose(programmed.front_, listed.front_, atol=1e-12)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
-import scipy.optimize
 
-from fairpca._checks import check_choice, check_limits
-from fairpca._linalg import FloatArray, IntArray
-from fairpca.methods.base import CENTERS, PublishedMethod
+from fairpca._linalg import FloatArray, IntArray, canonical
+from fairpca.covariances.eigenpairs import full_pairs
+from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._relaxation import least_worst
 from fairpca.metrics import own_variance
 
 
@@ -25,7 +25,9 @@ class JointBasis:
     matrices : ndarray of shape (k, n, n)
         The matrices in that basis.
     sweeps : int
+        Rounds through all pairs of axes.
     converged : bool
+        Whether the last sweep turned nothing by more than the tolerance.
     """
 
     vectors: FloatArray
@@ -52,9 +54,11 @@ def joint_diagonalise(
     Parameters
     ----------
     matrices : ndarray of shape (k, n, n)
-    tol : float
+        Symmetric.
+    tol : float, default=1e-10
         Stop when the largest sine of a sweep is below.
-    max_sweeps : int
+    max_sweeps : int, default=100
+        Most sweeps.
     """
     n = matrices.shape[1]
     turned, vectors = matrices.copy(), np.eye(n)
@@ -74,6 +78,7 @@ def joint_diagonalise(
 
 def _disjoint_pairs(n: int) -> list[tuple[IntArray, IntArray]]:
     """Return rounds of a tournament: every pair of axes meets once, each axis once a round."""
+    # The first player stays and the others move one seat on: everybody meets everybody.
     players = list(range(n + n % 2))
     rounds = []
     for _ in range(len(players) - 1):
@@ -92,6 +97,8 @@ def _angles(matrices: FloatArray, p: IntArray, q: IntArray) -> tuple[FloatArray,
     coupling = 2 * matrices[:, p, q]
     on = np.sum(difference**2 - coupling**2, axis=0)
     off = 2 * np.sum(difference * coupling, axis=0)
+    # The smaller of the two angles that solve the problem: the larger would swap the axes too, and
+    # sweeps would never settle.
     theta = 0.5 * np.arctan2(off, on + np.hypot(on, off))
     return np.cos(theta), np.sin(theta)
 
@@ -103,6 +110,7 @@ def _rotate(matrices: FloatArray, p: IntArray, q: IntArray, c: FloatArray, s: Fl
     matrices[:, :, q] = c * second - s * first
 
 
+@dataclass(eq=False, repr=False)
 class JointDiagonalPCA(PublishedMethod):
     """PCA in a basis common to all groups, by joint diagonalisation (Rathore and Manwani, 2025).
 
@@ -160,68 +168,56 @@ class JointDiagonalPCA(PublishedMethod):
     True
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    order: str = "mean"
+    tol: float = 1e-10
+    max_iter: int = 100
+    center: str = "group"
+
     notion: ClassVar[str] = "common basis"
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"order": ("mean", "loss")}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        order: str = "mean",
-        tol: float = 1e-10,
-        max_iter: int = 100,
-        center: str = "group",
-    ) -> None:
-        self.n_components = n_components
-        self.order = order
-        self.tol = tol
-        self.max_iter = max_iter
-        self.center = center
-
-    def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> JointDiagonalPCA:
-        """Fit the projection; arguments as in `fairpca.FairPCA.fit`."""
-        check_choice("order", self.order, ("mean", "loss"))
-        check_choice("center", self.center, CENTERS)
-        check_limits(self.tol, self.max_iter)
-        sample = self._sample(X, sensitive_features, sample_weight)
+    def _find(self, sample: Sample) -> Found:
         covariances = sample.second_moments(self.center)
-        r = self._rank(covariances.shape[1])
-        joint = joint_diagonalise(covariances, tol=self.tol, max_sweeps=self.max_iter)
-        kept = np.einsum("kii->ki", joint.matrices)
+        r = self._rank(sample.n_features)
+        inside, outside = _with_and_without_variance(covariances)
+        joint = joint_diagonalise(
+            inside.T @ covariances @ inside, tol=self.tol, max_sweeps=self.max_iter
+        )
+        vectors = np.hstack([inside @ joint.vectors, outside])
+        nothing = np.zeros((len(covariances), outside.shape[1]))
+        kept = np.hstack([np.einsum("kii->ki", joint.matrices), nothing])
         order = np.argsort(-kept.mean(axis=0), kind="stable")
         chosen = order[:r]
         if self.order == "loss":
-            chosen = _least_worst(kept, own_variance(covariances, r), r)
-        return self._record(
-            joint.vectors[:, chosen],
-            sample,
-            rotate=False,
-            center_=self.center,
-            basis_=joint.vectors[:, order],
-            off_diagonal_share_=joint.off_diagonal_share,
-            n_iter_=joint.sweeps,
-            stop_reason_="rotations settled" if joint.converged else "max_iter reached",
+            # The r directions share every group's own variance evenly among them.
+            losses = own_variance(covariances, r)[:, None] / r - kept
+            _, shares, _ = least_worst(losses, total=r, unit=float(kept.max()), integer=True)
+            # Integers come back as floats, right to the tolerance of the program.
+            chosen = order[shares[order] > 0.5]
+        return Found(
+            basis=vectors[:, chosen],
+            stop_reason="rotations settled" if joint.converged else "max_iter reached",
+            n_iter=joint.sweeps,
+            own={
+                "basis_": vectors[:, order],
+                "off_diagonal_share_": joint.off_diagonal_share,
+            },
+            keep_order=True,
         )
 
 
-def _least_worst(kept: FloatArray, own: FloatArray, r: int) -> IntArray:
-    """Return the r directions with the least worst loss, by an integer program."""
-    k, n = kept.shape
-    unit = max(float(own.max()), np.finfo(float).tiny)
-    found = scipy.optimize.milp(
-        np.append(np.zeros(n), 1.0),
-        constraints=[
-            scipy.optimize.LinearConstraint(np.append(np.ones(n), 0.0)[None], r, r),
-            scipy.optimize.LinearConstraint(
-                np.hstack([kept / unit, np.ones((k, 1))]), own / unit, np.inf
-            ),
-        ],
-        integrality=np.append(np.ones(n, dtype=int), 0),
-        bounds=scipy.optimize.Bounds(np.zeros(n + 1), np.append(np.ones(n), np.inf)),
-        options={"mip_rel_gap": 0.0},
-    )
-    if found.x is None:  # pragma: no cover - every choice is feasible
-        raise RuntimeError(f"the choice of directions failed: {found.message}")
-    chosen = np.flatnonzero(found.x[:n] > 0.5)
-    return np.asarray(chosen[np.argsort(-kept[:, chosen].mean(axis=0), kind="stable")])
+def _with_and_without_variance(covariances: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a basis of the directions in which some group has variance, and one of the rest.
+
+    In the rest every angle is decided by rounding. Jacobi rotations never settle there, and the
+    same rows written with weights would end in another basis.
+    """
+    n = covariances.shape[1]
+    pairs = full_pairs(covariances.mean(axis=0))
+    empty = pairs.values <= n * np.finfo(float).eps * max(pairs.values[0], 0.0)
+    if not empty.any():
+        # The original axes are the usual start of the rotations.
+        return np.eye(n), np.empty((n, 0))
+    return pairs.vectors[:, ~empty], canonical(pairs.vectors[:, empty])

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import FloatArray
-from fairpca.methods.base import matrices
-from fairpca.methods.local_search import Descent, LocalSearch
+from fairpca.methods._base import MinMaxFound
+from fairpca.methods._descent import ARMIJO, LocalSearch
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
+# Most Newton steps on one surrogate. Past them the last point is used: the step is then less good,
+# and the worst value still never rises.
+_NEWTON_STEPS = 50
+# Decrease, relative to the value, that rounding hides. A step that promises less is not made.
+_ROUNDING = 1e-15
+# Step length below which Newton's line search gives up. The surrogate is convex, so a step that
+# fails at this length failed by rounding.
+_SHORTEST = 1e-6
+# Singular values are raised to this share of the largest image, and the Hessian gets a ridge of
+# the same size: with a rank-deficient image it would be infinite, with equal groups singular.
+_FLOOR = 1e-9
 
+
+@dataclass(eq=False, repr=False)
 class MinorizationFairPCA(LocalSearch):
     """Fair PCA by minorisation-maximisation (Babu, Stoica and Saini, 2025).
 
@@ -70,33 +84,24 @@ class MinorizationFairPCA(LocalSearch):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        criterion: str = "loss",
-        n_starts: int = 1,
-        tol: float = 1e-12,
-        max_iter: int = 2000,
-        center: str = "group",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.criterion = criterion
-        self.n_starts = n_starts
-        self.tol = tol
-        self.max_iter = max_iter
-        self.center = center
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    criterion: str = "loss"
+    n_starts: int = 1
+    tol: float = 1e-12
+    max_iter: int = 2000
+    center: str = "group"
+    random_state: Any = None
 
     def _starts(self, problem: Problem) -> list[FloatArray]:
         k, r = problem.oracle.n_groups, problem.n_components
         mixture = problem.oracle.leading(np.full(k, 1 / k), r).vectors[:, :r]
         return [mixture, *super()._starts(problem)[1:]]
 
-    def _descend(self, problem: Problem, start: FloatArray) -> Descent:
+    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
+        # In units of the largest variance, so that `tol` means the same in any unit of X.
         scale = problem.oracle.scale or 1.0
-        covariances, offsets = matrices(problem) / scale, problem.offsets / scale
+        covariances, offsets = problem.oracle.matrices / scale, problem.offsets / scale
         k = len(offsets)
         basis, weights = start, np.full(k, 1 / k)
         images = covariances @ basis
@@ -111,7 +116,7 @@ class MinorizationFairPCA(LocalSearch):
                 reason = "no further improvement"
                 break
             basis, images, worst, weights = candidate, images_there, value, found
-        return Descent(basis, weights, worst * scale, steps, reason)
+        return MinMaxFound.at(problem, basis, weights, steps, reason)
 
 
 def _maximise_tangents(
@@ -124,22 +129,23 @@ def _maximise_tangents(
     """
     weights = start
     if not images.any():
+        # No group has variance in this span: every basis is as good, and the norm has no slope.
         return basis, weights
     constants = -offsets - np.einsum("nr,knr->k", basis, images)
     value, slope, hessian, polar = _nuclear(weights, images, constants)
-    for _ in range(50):
+    for _ in range(_NEWTON_STEPS):
         target = maximise_on_simplex(
             hessian @ weights - slope, hessian, np.ones(len(weights)), weights
         )
         change = target - weights
         promised = -float(slope @ change)
-        if promised <= 1e-15 * abs(value):
+        if promised <= _ROUNDING * abs(value):
             break
         length = 1.0
-        while length > 1e-6:
+        while length > _SHORTEST:
             there = weights + length * change
             found = _nuclear(there, images, constants)
-            if found[0] <= value - 1e-4 * length * promised:
+            if found[0] <= value - ARMIJO * length * promised:
                 break
             length *= 0.5
         else:
@@ -151,20 +157,33 @@ def _maximise_tangents(
 def _nuclear(
     weights: FloatArray, images: FloatArray, constants: FloatArray
 ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-    """Return the dual, its gradient, its Hessian, and the polar factor of the weighted image."""
+    """Evaluate the dual at weights.
+
+    Returns
+    -------
+    value : float
+    slope : ndarray of shape (k,)
+        Gradient: minus the linearised losses of the groups at `polar`.
+    hessian : ndarray of shape (k, k)
+        Positive definite.
+    polar : ndarray of shape (n, r)
+        Polar factor of the weighted image, the basis that attains the value.
+    """
     u, s, vt = np.linalg.svd(np.tensordot(weights, images, axes=1), full_matrices=False)
     polar = u @ vt
     value = 2 * float(s.sum()) + float(weights @ constants)
+    # The second derivative of the nuclear norm, in the singular vectors of the image: changes
+    # inside the span count by their antisymmetric part, changes out of it count in full.
     turned = images @ vt.T
     inside = u.T @ turned
     outside = turned - u @ inside
     # The nuclear norm is smooth where the image has full rank; the floor covers the rest, and the
     # ridge the case of a norm that is linear in the weights.
     size = float(np.linalg.norm(images, axis=(1, 2)).max())
-    s = np.maximum(s, 1e-9 * size)
+    s = np.maximum(s, _FLOOR * size)
     skew = (inside - np.swapaxes(inside, 1, 2)) / np.sqrt(2 * (s[:, None] + s))
     normal = outside / np.sqrt(s)
     flat = np.concatenate([skew.reshape(len(weights), -1), normal.reshape(len(weights), -1)], 1)
     slope = 2 * np.einsum("nr,knr->k", polar, images) + constants
-    hessian = 2 * flat @ flat.T + 1e-9 * size * np.eye(len(weights))
+    hessian = 2 * flat @ flat.T + _FLOOR * size * np.eye(len(weights))
     return value, slope, hessian, polar

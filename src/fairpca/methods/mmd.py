@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.spatial.distance import pdist
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._checks import check_choice, check_limits
 from fairpca._linalg import FloatArray
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.methods.base import PublishedMethod, Sample, check_positive
+from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._descent import minimise, random_bases
 from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
-from fairpca.methods.riemannian import minimise, random_bases
 from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
 
-# The authors' schedule: gradient tolerance, penalty growth, and where both end.
+# The authors' schedule. The tolerance of the gradient falls from the first to the last value by
+# the factor; the penalty doubles as long as the bound is not met, up to the largest.
 _FIRST_TOL, _LAST_TOL, _TOL_FACTOR = 1e-1, 1e-6, 0.1
 _PENALTY_FACTOR, _LARGEST_PENALTY = 2.0, 1e10
+# The authors' limit of descent steps for one penalty; the next penalty goes on from there.
 _INNER_STEPS = 300
-# Doublings of the penalty without effect after which the bound counts as out of reach.
-_MOST_STALLS = 6
+# The authors' movement of the projector below which the basis counts as settled.
+_SETTLED = 1e-6
+# The authors' number of random bases, of which the one with the largest variance is the start.
+_RANDOM_STARTS = 11
+# Tolerance of the gradient for the descent on MMD^2 alone that follows; it is only a start.
+_START_TOL = 1e-3
+# MMD^2 has stalled where a doubled penalty leaves more than this share of it. After that many
+# stalls in a row the bound counts as out of reach; the authors go on to the largest penalty, about
+# 30 doublings.
+_STALLED, _MOST_STALLS = 0.999, 6
+# Rows of which all distances are taken for the bandwidth, the default of `median_bandwidth`.
+_BANDWIDTH_ROWS = 3000
 
 
 class Discrepancy:
@@ -33,8 +46,11 @@ class Discrepancy:
     Parameters
     ----------
     X : ndarray of shape (m, n)
+        Rows; about which origin makes no difference.
     signed : ndarray of shape (m,)
+        Weight of every row over that of its group, negative for the second group.
     bandwidth : float
+        Of the Gaussian kernel.
     """
 
     def __init__(self, X: FloatArray, signed: FloatArray, bandwidth: float) -> None:
@@ -53,6 +69,7 @@ class Discrepancy:
         return float(sums.sum()), -(2 / self.bandwidth) * gradient
 
 
+@dataclass(eq=False, repr=False)
 class MMDFairPCA(PublishedMethod):
     """PCA whose projected groups have nearly the same distribution (MbF-PCA, Lee et al., 2022).
 
@@ -117,39 +134,25 @@ class MMDFairPCA(PublishedMethod):
     True
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    tau: float = 1e-3
+    bandwidth: float | None = None
+    start: str = "mean"
+    max_iter: int = 100
+    max_rows: int = 2000
+    random_state: Any = None
+
     _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
     notion: ClassVar[str] = "mmd"
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"start": ("mean", "random")}
+    _positive: ClassVar[tuple[str, ...]] = ("tau", "bandwidth")
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        tau: float = 1e-3,
-        bandwidth: float | None = None,
-        start: str = "mean",
-        max_iter: int = 100,
-        max_rows: int = 2000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.tau = tau
-        self.bandwidth = bandwidth
-        self.start = start
-        self.max_iter = max_iter
-        self.max_rows = max_rows
-        self.random_state = random_state
-
-    def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> MMDFairPCA:
-        """Fit the projection; arguments as in `fairpca.FairPCA.fit`, two groups required."""
-        self._check_params()
-        sample = self._sample(X, sensitive_features, sample_weight)
-        n = sample.X.shape[1]
-        r = self._rank(n)
+    def _find(self, sample: Sample) -> Found:
+        r = self._rank(sample.n_features)
         rows, signed = self._draw(sample)
         pca = leading_pairs(sample.covariance, r).vectors[:, :r]
-        bandwidth = self.bandwidth or median_bandwidth(sample.X @ pca)
+        bandwidth = self.bandwidth or weighted_bandwidth(sample.X @ pca, sample.weight)
         discrepancy = Discrepancy(rows, signed, bandwidth)
         basis, penalty, n_iter, reason = self._descend(sample, discrepancy, pca)
         value = discrepancy(basis)[0]
@@ -158,29 +161,16 @@ class MMDFairPCA(PublishedMethod):
                 f"MMDFairPCA ended with MMD^2 = {value:.3g}, above tau = {self.tau:g}: {reason}. "
                 "Raise tau, lower n_components, or use more rows.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self._record(
-            basis,
-            sample,
-            center_="global",
-            mmd_squared_=value,
-            bandwidth_=bandwidth,
-            penalty_=penalty,
-            n_iter_=n_iter,
-            stop_reason_=reason,
-        )
-
-    def _check_params(self) -> None:
-        check_choice("start", self.start, ("mean", "random"))
-        check_limits(0.5, self.max_iter)
-        check_positive(tau=self.tau, bandwidth=self.bandwidth)
+        own = {"mmd_squared_": value, "bandwidth_": bandwidth, "penalty_": penalty}
+        return Found(basis=basis, stop_reason=reason, n_iter=n_iter, own=own)
 
     def _draw(self, sample: Sample) -> tuple[FloatArray, FloatArray]:
         """Return centred rows and their signed weights."""
-        chosen = balanced_draw(sample.codes, self.max_rows, self.random_state)
-        rows = np.asarray(sample.X[chosen], dtype=float) - sample.total.mean[0]
-        codes = sample.codes[chosen]
+        chosen = balanced_draw(sample.groups.codes, self.max_rows, self.random_state)
+        rows = np.asarray(sample.X[chosen], dtype=float) - sample.source.total.mean
+        codes = sample.groups.codes[chosen]
         weight = np.ones(len(rows)) if sample.weight is None else sample.weight[chosen]
         totals = np.maximum(np.bincount(codes, weight, minlength=2), np.finfo(float).tiny)
         return rows, weight * np.where(codes == 0, 1 / totals[0], -1 / totals[1])
@@ -188,8 +178,10 @@ class MMDFairPCA(PublishedMethod):
     def _descend(
         self, sample: Sample, discrepancy: Discrepancy, pca: FloatArray
     ) -> tuple[FloatArray, float, int, str]:
+        """Return the basis, the last penalty, the number of penalties and why it ended."""
         n, r = pca.shape
         if r == n:
+            # A rotation of all columns changes no distance, so there is nothing to descend on.
             return pca, 0.0, 0, "all components kept"
         covariance = sample.covariance / max(np.trace(sample.covariance), np.finfo(float).tiny)
         basis = self._start(sample, discrepancy, r)
@@ -209,9 +201,9 @@ class MMDFairPCA(PublishedMethod):
             value = discrepancy(basis)[0]
             # Projectors are compared: the basis itself may turn inside its span.
             moved = float(np.linalg.norm(basis - before @ (before.T @ basis)))
-            if value <= self.tau and tol <= _LAST_TOL and moved <= 1e-6:
+            if value <= self.tau and tol <= _LAST_TOL and moved <= _SETTLED:
                 return basis, penalty, step, "bound met, basis settled"
-            stalls = stalls + 1 if value > self.tau and value > 0.999 * last else 0
+            stalls = stalls + 1 if value > self.tau and value > _STALLED * last else 0
             if penalty > _LARGEST_PENALTY or stalls >= _MOST_STALLS:
                 return basis, penalty, step, "MMD^2 falls no further"
             tol = max(_LAST_TOL, _TOL_FACTOR * tol)
@@ -220,11 +212,50 @@ class MMDFairPCA(PublishedMethod):
         return basis, penalty, self.max_iter, "max_iter reached"
 
     def _start(self, sample: Sample, discrepancy: Discrepancy, r: int) -> FloatArray:
-        n = len(sample.covariance)
+        """Return the basis that the first penalty is minimised from."""
         if self.start == "mean":
-            return leading_within(
-                sample.covariance, allowed_directions(mean_directions(sample)), r
-            )
-        candidates = random_bases(n, r, 11, self.random_state)
+            allowed = allowed_directions(mean_directions(sample))
+            return leading_within(sample.covariance, allowed, r)
+        candidates = random_bases(sample.n_features, r, _RANDOM_STARTS, self.random_state)
         widest = max(candidates, key=lambda U: float(np.sum(U * (sample.covariance @ U))))
-        return minimise(discrepancy, widest, tol=1e-3, max_iter=_INNER_STEPS)[0]
+        return minimise(discrepancy, widest, tol=_START_TOL, max_iter=_INNER_STEPS)[0]
+
+
+def weighted_bandwidth(Z: FloatArray, weight: FloatArray | None) -> float:
+    """Return the `median_bandwidth` of rows that are repeated as often as their weights say.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (m, r)
+        Projected rows.
+    weight : ndarray of shape (m,) or None
+        Sample weights; None counts every row once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.metrics import median_bandwidth
+    >>> Z = np.array([[0.0], [1.0], [5.0]])
+    >>> weighted_bandwidth(Z, np.array([1, 3, 2])) == median_bandwidth(Z.repeat([1, 3, 2], axis=0))
+    True
+    """
+    if weight is None:
+        return median_bandwidth(Z, max_rows=_BANDWIDTH_ROWS)
+    rows = np.flatnonzero(weight)
+    rows = rows[balanced_draw(np.zeros(len(rows), dtype=np.int64), _BANDWIDTH_ROWS)]
+    w = weight[rows]
+    first, second = np.triu_indices(len(rows), 1)
+    # The copies of one row are at distance zero from each other; a share of a row has no copy.
+    copies = float(np.maximum(w * (w - 1) / 2, 0.0).sum())
+    distances = np.append(0.0, pdist(np.asarray(Z[rows], dtype=float), "sqeuclidean"))
+    counts = np.append(copies, w[first] * w[second])
+    order = np.argsort(distances, kind="stable")
+    distances, counts = distances[order], counts[order]
+    upto = np.cumsum(counts)
+    # An even number of pairs has two middle ones, of which NumPy's median is the mean.
+    middle = [np.searchsorted(upto, upto[-1] / 2, side=side) for side in ("left", "right")]
+    median = float(distances[np.minimum(middle, len(distances) - 1)].mean())
+    if median == 0 and distances.any():
+        # More than half of all pairs coincide: any other scale is better than none.
+        median = float(np.average(distances[distances > 0], weights=counts[distances > 0]))
+    return float(np.sqrt(median / 2)) or 1.0

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_limits
 from fairpca._linalg import FloatArray
 from fairpca.criteria import CRITERIA, pose
-from fairpca.methods.base import CENTERS, Found, MinMaxMethod, check_positive
-from fairpca.methods.nash import frank_wolfe, geometric_mean, nash_columns
-from fairpca.methods.relaxation import (
-    Relaxed,
-    column_generation,
-    multiplicative_weights,
-    semidefinite_program,
-)
-from fairpca.methods.rounding import extreme_point, rank_bound, rounded
+from fairpca.methods._base import MinMaxFound, MinMaxMethod
+from fairpca.methods._nash import frank_wolfe, geometric_mean, nash_columns
+from fairpca.methods._relaxation import extreme_point, rank_bound, rounded, solve_relaxation
 from fairpca.solvers.problem import Problem
 
-_SOLVERS = ("columns", "frank-wolfe", "mw", "sdp")
 
-
+@dataclass(eq=False, repr=False)
 class MultiCriteriaPCA(MinMaxMethod):
     """Multi-criteria dimensionality reduction of Tantipongpipat et al. (2019).
 
@@ -95,28 +88,23 @@ class MultiCriteriaPCA(MinMaxMethod):
     (True, True)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        criterion: str = "loss",
-        solver: str = "columns",
-        eta: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-9,
-        center: str = "group",
-    ) -> None:
-        self.n_components = n_components
-        self.criterion = criterion
-        self.solver = solver
-        self.eta = eta
-        self.max_iter = max_iter
-        self.tol = tol
-        self.center = center
+    n_components: int | None = None
+    _: KW_ONLY
+    criterion: str = "loss"
+    solver: str = "columns"
+    eta: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-9
+    center: str = "group"
+
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "criterion": (*CRITERIA, "nash"),
+        "solver": ("columns", "frank-wolfe", "mw", "sdp"),
+    }
+    _positive: ClassVar[tuple[str, ...]] = ("eta",)
 
     def _check_params(self) -> None:
-        check_choice("criterion", self.criterion, (*CRITERIA, "nash"))
-        check_choice("solver", self.solver, _SOLVERS)
+        super()._check_params()
         nash = self.criterion == "nash"
         allowed = ("columns", "frank-wolfe") if nash else ("columns", "mw", "sdp")
         if self.solver not in allowed:
@@ -124,42 +112,30 @@ class MultiCriteriaPCA(MinMaxMethod):
                 f"solver={self.solver!r} is not for criterion={self.criterion!r}; choose one of "
                 f"{', '.join(map(repr, allowed))}."
             )
-        check_choice("center", self.center, CENTERS)
-        check_limits(self.tol, self.max_iter)
-        check_positive(eta=self.eta)
 
     def _pose(self, covariances: FloatArray, r: int) -> Problem:
         if self.criterion != "nash":
-            return pose(covariances, r, self.criterion)
-        traces = np.trace(covariances, axis1=1, axis2=2)
-        if traces.min() <= 0:
+            return super()._pose(covariances, r)
+        if np.trace(covariances, axis1=1, axis2=2).min() <= 0:
             raise ValueError(
                 "criterion='nash' multiplies the groups' variances, and a group has none; choose "
                 "another criterion, or drop that group."
             )
         return pose(covariances, r, "variance")
 
-    def _solve(self, problem: Problem) -> Found:
-        relaxed = self._relax(problem)
-        projector = extreme_point(problem, relaxed.projector)
-        found = rounded(problem, relaxed, projector)
-        own = {
-            "rank_bound_": rank_bound(problem.n_components, problem.oracle.n_groups),
-            "welfare_": geometric_mean(problem.oracle.retained_variance(found.basis)),
-        }
-        return replace(found, own={**found.own, **own})
-
-    def _relax(self, problem: Problem) -> Relaxed:
+    def _solve(self, problem: Problem) -> MinMaxFound:
+        limits: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if self.criterion == "nash":
             climb = nash_columns if self.solver == "columns" else frank_wolfe
-            return climb(problem, tol=self.tol, max_iter=self.max_iter)
-        if self.solver == "sdp":
-            return semidefinite_program(problem)
-        if self.solver == "mw":
-            return multiplicative_weights(problem, eta=self.eta, max_iter=self.max_iter)
-        return column_generation(problem, tol=self.tol, max_iter=self.max_iter)
-
-    def _value(self, problem: Problem, basis: FloatArray) -> float:
+            relaxed = climb(problem, **limits)
+        else:
+            relaxed = solve_relaxation(problem, self.solver, eta=self.eta, **limits)
+        found = rounded(problem, relaxed, extreme_point(problem, relaxed.projector))
+        welfare = geometric_mean(problem.oracle.retained_variance(found.basis))
+        found.own["welfare_"] = welfare
+        found.own["rank_bound_"] = rank_bound(problem.n_components, problem.oracle.n_groups)
         if self.criterion == "nash":
-            return -geometric_mean(problem.oracle.retained_variance(basis))
-        return super()._value(problem, basis)
+            # The bound is one of the welfare, so the value beside it must be the welfare too and
+            # not the worst group's variance.
+            found.own["certificate_"] = problem.certificate(relaxed.lower_bound, -welfare)
+        return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,15 +11,18 @@ from sklearn.decomposition import KernelPCA
 
 from fairpca._linalg import FloatArray, complement, span, symmetric
 from fairpca.covariances.eigenpairs import full_pairs, leading_pairs
-from fairpca.methods.base import PublishedMethod, Sample
+from fairpca.methods._base import Found, PublishedMethod, Sample
 
-# Differences of means below this share of the data's spread are rounding, not directions.
+# Differences of means below this share of the data's spread are rounding. Taken for a direction,
+# such a difference would remove an arbitrary one from the data.
 _NO_GAP = 1e-12
+# What there has to be enough of, in the words of the error.
+AGREEING = "directions along which the group means agree"
 
 
 def mean_directions(sample: Sample) -> FloatArray:
     """Return columns that span the differences of the groups' means."""
-    shifts = (sample.moments.mean - sample.total.mean[0]).T
+    shifts = sample.source.groups.shift.T
     spread = np.sqrt(np.trace(sample.covariance))
     return np.asarray(shifts[:, np.linalg.norm(shifts, axis=0) > _NO_GAP * spread])
 
@@ -33,6 +38,7 @@ def leading_within(covariance: FloatArray, allowed: FloatArray, r: int) -> Float
     return np.asarray(allowed @ leading_pairs(inner, r).vectors[:, :r])
 
 
+@dataclass(eq=False, repr=False)
 class NullSpaceFairPCA(PublishedMethod):
     """Fair PCA in closed form: no linear function of the result correlates with the group.
 
@@ -91,53 +97,39 @@ class NullSpaceFairPCA(PublishedMethod):
     True
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    n_kept_directions: int | None = None
+    kernel: str | None = None
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+
     _group_range: ClassVar[tuple[int, int | None]] = (2, None)
     notion: ClassVar[str] = "mean gap"
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_kept_directions: int | None = None,
-        kernel: str | None = None,
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-    ) -> None:
-        self.n_components = n_components
-        self.n_kept_directions = n_kept_directions
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-
-    def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> NullSpaceFairPCA:
-        """Fit the projection; arguments as in `fairpca.FairPCA.fit`, labels required."""
-        sample = self._sample(X, sensitive_features, sample_weight)
-        self.kernel_map_ = None
+    def _find(self, sample: Sample) -> Found:
+        kernel_map = None
         if self.kernel is not None:
-            self.kernel_map_ = self._kernel_map(sample)
-            sample = sample.mapped(self.kernel_map_.fit_transform(sample.X))
+            kernel_map = self._kernel_map(sample)
+            mapped = kernel_map.fit_transform(sample.X)
+            sample = Sample.of(mapped, sample.groups, sample.weight)
         allowed = allowed_directions(mean_directions(sample))
-        r = self._rank(allowed.shape[1], "the directions along which all group means agree,")
+        r = self._rank(allowed.shape[1], AGREEING)
         if self.n_kept_directions is not None:
             allowed = _most_alike(sample, allowed, max(r, self.n_kept_directions))
         basis = leading_within(sample.covariance, allowed, r)
-        shifts = sample.moments.mean @ basis
-        return self._record(
-            basis,
-            sample,
-            center_="global",
-            n_allowed_=allowed.shape[1],
-            mean_gap_=float(np.linalg.norm(shifts[:, None] - shifts, axis=2).max()),
-            n_iter_=1,
-            stop_reason_="closed form",
-        )
+        means = sample.moments.mean @ basis
+        own = {
+            "kernel_map_": kernel_map,
+            "n_allowed_": allowed.shape[1],
+            "mean_gap_": float(np.linalg.norm(means[:, None] - means, axis=2).max()),
+        }
+        return Found(basis=basis, stop_reason="closed form", own=own, sample=sample)
 
     def transform(self, X: Any) -> Any:
         """Project rows, after the kernel if there is one; see `FairPCA.transform`."""
+        # Absent before `fit`, where the parent's transform says that there is none.
         kernel_map = getattr(self, "kernel_map_", None)
         if kernel_map is None:
             return super().transform(X)
@@ -153,8 +145,9 @@ class NullSpaceFairPCA(PublishedMethod):
         return super().inverse_transform(X)
 
     def _kernel_map(self, sample: Sample) -> KernelPCA:
+        """Return the map that is to be fitted, with the default of gamma filled in."""
         variance = float(sample.X.var())
-        default = 1 / (sample.X.shape[1] * variance) if variance > 0 else 1.0
+        default = 1 / (sample.n_features * variance) if variance > 0 else 1.0
         return KernelPCA(
             kernel=self.kernel,
             gamma=default if self.gamma is None else self.gamma,
@@ -165,11 +158,9 @@ class NullSpaceFairPCA(PublishedMethod):
 
 def _most_alike(sample: Sample, allowed: FloatArray, count: int) -> FloatArray:
     """Return the `count` allowed directions along which the covariances differ least."""
-    inner = symmetric(allowed.T @ sample.moments.covariances @ allowed)
-    k = len(inner)
-    # Sum over pairs of (C_i - C_j)^2: for two groups, ordered as |eigenvalues| of C_1 - C_2.
-    squares = sum(
-        (inner[i] - inner[j]) @ (inner[i] - inner[j]) for i in range(k) for j in range(i)
-    )
+    inner = symmetric(allowed.T @ sample.source.covariances @ allowed)
+    # Sum over pairs of (C_i - C_j)^2: for two groups, ordered as |eigenvalues| of C_1 - C_2. The
+    # differences themselves could cancel.
+    squares = sum((a - b) @ (a - b) for a, b in combinations(inner, 2))
     order = full_pairs(symmetric(np.asarray(squares))).vectors[:, ::-1]
     return np.asarray(allowed @ order[:, :count])

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_limits
 from fairpca._linalg import FloatArray
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.methods.base import CENTERS, PublishedMethod
-from fairpca.methods.riemannian import random_bases, retract, tangent
+from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._descent import ARMIJO, random_bases, retract, tangent
 from fairpca.metrics import own_variance
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
-# Smoothing of |z|: starts here and falls with the step number, never below the second value.
-_FIRST_SMOOTHING = 0.1
-_LAST_SMOOTHING = 1e-6
+# Smoothing of |z|: starts here and falls with the step number, never below the second value. With
+# these, 3000 steps from PCA on credit, r = 5, end 0.2 % above the least total error with equal
+# losses.
+_FIRST_SMOOTHING, _LAST_SMOOTHING = 0.1, 1e-6
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A basis, the groups' matrices applied to it, and what it costs."""
+    """A basis, the groups' matrices applied to it, and what it costs.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n, r)
+    images : ndarray of shape (k, n, r)
+        ``S_i @ basis``, kept because the gradients need them again.
+    losses : ndarray of shape (k,)
+        What every group loses against its own PCA.
+    total : float
+        Mean squared error of all rows.
+    """
 
     basis: FloatArray
     images: FloatArray
@@ -41,17 +52,19 @@ class Objectives:
     Parameters
     ----------
     covariances : ndarray of shape (k, n, n)
+        Second moments of the groups.
     shares : ndarray of shape (k,)
         Weight of every group in the total error.
     n_components : int
+        The rank r.
     penalty : {"absolute", "square"}
+        Of a difference of losses.
     """
 
     def __init__(
         self, covariances: FloatArray, shares: FloatArray, n_components: int, penalty: str
     ) -> None:
-        self.covariances = covariances
-        self.shares = shares
+        self.covariances, self.shares = covariances, shares
         self.own = own_variance(covariances, n_components)
         self.penalty = penalty
         self.pooled = np.tensordot(shares, covariances, axes=1)
@@ -66,32 +79,44 @@ class Objectives:
     def values(self, point: _Point, smoothing: float) -> FloatArray:
         """Return the total error, then the disparities; two groups have only one."""
         differences = point.losses[:, None] - point.losses
-        k = len(differences)
         if self.penalty == "square":
             penalties = 0.5 * differences**2
         else:
             penalties = np.hypot(differences, smoothing) - smoothing
-        disparities = penalties.sum(axis=1) / (k - 1)
-        return np.append(point.total, disparities[: 1 if k == 2 else k])
+        return np.append(point.total, self._distinct(penalties.sum(axis=1)))
 
     def gradients(self, point: _Point, smoothing: float) -> FloatArray:
         """Return the tangent gradients of `values`, one objective a row of (n, r) matrices."""
         slopes = point.losses[:, None] - point.losses
         if self.penalty == "absolute":
             slopes = slopes / np.hypot(slopes, smoothing)
-        k = len(slopes)
         # sum_j slope_ij (S_i - S_j) U, for every i at once.
         mixed = slopes.sum(axis=1)[:, None, None] * point.images
         mixed -= np.tensordot(slopes, point.images, axes=1)
-        disparities = -2 * mixed[: 1 if k == 2 else k] / (k - 1)
+        disparities = -2 * self._distinct(mixed)
         total = -2 * np.tensordot(self.shares, point.images, axes=1)
         return np.array([tangent(point.basis, gradient) for gradient in (total, *disparities)])
+
+    def _distinct(self, sums: FloatArray) -> FloatArray:
+        """Return sums over the other groups as means; of two groups, whose are equal, only one."""
+        k = len(self.shares)
+        return sums[: 1 if k == 2 else k] / (k - 1)
 
 
 def common_descent(gradients: FloatArray, floor: float) -> FloatArray:
     """Return the objective weights whose combined gradient is shortest.
 
-    `floor` is the part of the weight that is spread evenly and cannot be taken away.
+    Parameters
+    ----------
+    gradients : ndarray of shape (p, n, r)
+        One objective a row.
+    floor : float
+        The part of the weight that is spread evenly and cannot be taken away.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+        A point of the simplex.
     """
     p = len(gradients)
     flat = gradients.reshape(p, -1)
@@ -104,6 +129,7 @@ def common_descent(gradients: FloatArray, floor: float) -> FloatArray:
     return base + free * chosen
 
 
+@dataclass(eq=False, repr=False)
 class ParetoFairPCA(PublishedMethod):
     """Trade-off between total error and equal losses, after Kamani et al. (2022).
 
@@ -123,11 +149,13 @@ class ParetoFairPCA(PublishedMethod):
         Length ``eta / sqrt(t)`` with ``eta = 1 / (2 lambda_max)``, or backtracking until every
         objective falls.
     start : {"pca", "random"}, default="pca"
+        Descend from the PCA of all rows, or from a random basis.
     disparity_weight : float, default=1.0
         The iterate kept has the least total error plus this times the largest loss difference.
     tol : float, default=1e-6
         Stop where the combined gradient is shorter than this.
     max_iter : int, default=3000
+        Most steps.
     center : {"group", "global", "none"}, default="group"
         Second moments are about each group's own mean, the overall mean, or zero.
     random_state : int, RandomState instance or None, default=None
@@ -144,6 +172,7 @@ class ParetoFairPCA(PublishedMethod):
     components_, mean_, group_losses_, group_errors_, ...
         As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
     n_iter_ : int
+        Gradients computed, at least 1.
     center_ : str
         What the second moments are about.
 
@@ -170,101 +199,79 @@ class ParetoFairPCA(PublishedMethod):
     True
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    penalty: str = "absolute"
+    floor: float = 0.6
+    step: str = "decreasing"
+    start: str = "pca"
+    disparity_weight: float = 1.0
+    tol: float = 1e-6
+    max_iter: int = 3000
+    center: str = "group"
+    random_state: Any = None
+
     _group_range: ClassVar[tuple[int, int | None]] = (2, None)
     notion: ClassVar[str] = "trade-off"
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "penalty": ("absolute", "square"),
+        "step": ("decreasing", "armijo"),
+        "start": ("pca", "random"),
+    }
+    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"floor": (0, 1)}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        penalty: str = "absolute",
-        floor: float = 0.6,
-        step: str = "decreasing",
-        start: str = "pca",
-        disparity_weight: float = 1.0,
-        tol: float = 1e-6,
-        max_iter: int = 3000,
-        center: str = "group",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.penalty = penalty
-        self.floor = floor
-        self.step = step
-        self.start = start
-        self.disparity_weight = disparity_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.center = center
-        self.random_state = random_state
-
-    def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> ParetoFairPCA:
-        """Fit the projection; arguments as in `fairpca.FairPCA.fit`, labels required."""
-        self._check_params()
-        sample = self._sample(X, sensitive_features, sample_weight)
+    def _find(self, sample: Sample) -> Found:
+        r = self._rank(sample.n_features)
         covariances = sample.second_moments(self.center)
-        r = self._rank(covariances.shape[1])
         objectives = Objectives(covariances, sample.shares, r, self.penalty)
-        found, weights, n_iter, reason = self._descend(objectives, r)
-        return self._record(
-            found.basis,
-            sample,
-            center_=self.center,
-            total_error_=found.total,
-            disparity_=found.disparity,
-            objective_weights_=weights,
-            n_iter_=n_iter,
-            stop_reason_=reason,
-        )
-
-    def _check_params(self) -> None:
-        check_choice("penalty", self.penalty, ("absolute", "square"))
-        check_choice("step", self.step, ("decreasing", "armijo"))
-        check_choice("start", self.start, ("pca", "random"))
-        check_choice("center", self.center, CENTERS)
-        check_limits(self.tol, self.max_iter)
-        if not 0 <= self.floor <= 1:
-            raise ValueError(f"floor={self.floor!r} must be between 0 and 1, for example 0.6.")
-
-    def _descend(self, objectives: Objectives, r: int) -> tuple[_Point, FloatArray, int, str]:
-        pooled = objectives.pooled
         if self.start == "pca":
-            start = leading_pairs(pooled, r).vectors[:, :r]
+            start = leading_pairs(objectives.pooled, r).vectors[:, :r]
         else:
-            (start,) = random_bases(len(pooled), r, 1, self.random_state)
-        eta = 0.5 / max(float(leading_pairs(pooled, 1).values[0]), np.finfo(float).tiny)
+            (start,) = random_bases(sample.n_features, r, 1, self.random_state)
+        # The total error has a second derivative of at most twice the largest eigenvalue.
+        largest = float(leading_pairs(objectives.pooled, 1).values[0])
+        eta = 0.5 / max(largest, np.finfo(float).tiny)
         best = point = objectives.at(start)
-        for t in range(self.max_iter):
-            smoothing = max(_LAST_SMOOTHING, _FIRST_SMOOTHING / (t + 1))
+        reason = "max_iter reached"
+        for steps in range(1, self.max_iter + 1):
+            smoothing = max(_LAST_SMOOTHING, _FIRST_SMOOTHING / steps)
             gradients = objectives.gradients(point, smoothing)
             weights = common_descent(gradients, self.floor)
             direction = -np.tensordot(weights, gradients, axes=1)
             if float(np.linalg.norm(direction)) <= self.tol:
-                return best, weights, t, "stationary"
+                reason = "stationary"
+                break
             if self.step == "decreasing":
-                length = eta / np.sqrt(t + 1)
-                moved: _Point | None = objectives.at(retract(point.basis, length * direction))
+                moved = objectives.at(retract(point.basis, eta / np.sqrt(steps) * direction))
+            elif (lower := _backtrack(objectives, point, direction, eta, smoothing)) is not None:
+                moved = lower
             else:
-                moved = _backtrack(objectives, point, direction, eta, smoothing)
-            if moved is None:
-                return best, weights, t, "no common descent at working precision"
+                reason = "no common descent at working precision"
+                break
             point = moved
-            if self._score(point) < self._score(best):
-                best = point
-        return best, weights, self.max_iter, "max_iter reached"
+            best = min(best, point, key=self._score)
+        own = {
+            "total_error_": best.total,
+            "disparity_": best.disparity,
+            "objective_weights_": weights,
+        }
+        return Found(basis=best.basis, stop_reason=reason, n_iter=steps, own=own)
 
     def _score(self, point: _Point) -> float:
+        """Return what the iterates are compared by: a vector has no least value."""
         return point.total + self.disparity_weight * point.disparity
 
 
 def _backtrack(
     objectives: Objectives, point: _Point, direction: FloatArray, length: float, smoothing: float
 ) -> _Point | None:
-    """Return the first point along `direction` at which every objective has fallen enough."""
+    """Return the first point along `direction` at which every objective has fallen enough.
+
+    None where steps become so short that rounding decides.
+    """
     before = objectives.values(point, smoothing)
-    enough = 1e-4 * float(np.sum(direction**2))
+    enough = ARMIJO * float(np.sum(direction**2))
+    # A decrease below the rounding of the total error could not be seen.
     while length * enough > np.finfo(float).eps * before[0]:
         there = objectives.at(retract(point.basis, length * direction))
         if np.all(objectives.values(there, smoothing) <= before - length * enough):

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairpca._linalg import FloatArray
-from fairpca.methods.base import check_positive, matrices
-from fairpca.methods.local_search import Descent, LocalSearch, project_to_simplex
-from fairpca.methods.riemannian import retract, tangent
+from fairpca.methods._base import MinMaxFound
+from fairpca.methods._descent import ARMIJO, LocalSearch, project_to_simplex, retract, tangent
 from fairpca.solvers.problem import Problem
 
-# The line search of the authors' code: trials per step, shrinking, first step, slack constant.
-_TRIALS = 5
-_SHRINK = 0.1
-_FIRST_STEP = 1e-3
-_ARMIJO = 1e-4
+# The constants of the authors' released code. Trials of a step, after which the last is taken as
+# it is; what a failed trial is multiplied by; the first step length; limits of a step length.
+_TRIALS, _SHRINK = 5, 0.1
+_FIRST_STEP, _SHORTEST, _LONGEST = 1e-3, 1e-20, 1e20
+# The proximal term never becomes weaker than this: its weights are divided by it.
 _SMALLEST_BETA = 1e-9
+# Where the drift of the weights is at least the first and falls to no less than the second share
+# of the last one, the proximal term holds the weights back. It is then multiplied by the third.
+_DRIFT, _SAME_DRIFT, _WEAKER = 1e-3, 0.999, 0.9
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A basis with the groups' values, their gradients' common factor and the smoothed weights."""
+    """A basis with everything that the next step needs.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n, r)
+    values : ndarray of shape (k,)
+        Of the groups.
+    images : ndarray of shape (k, n, r)
+        The groups' matrices times the basis.
+    weights : ndarray of shape (k,)
+        Where the smoothed worst value is attained.
+    smoothed : float
+        The smoothed worst value.
+    """
 
     basis: FloatArray
     values: FloatArray
@@ -37,52 +52,37 @@ class _Point:
         return tangent(self.basis, -2 * np.tensordot(self.weights, self.images, axes=1))
 
 
-@dataclass(frozen=True)
-class _Smoothing:
-    """The worst value, smoothed: max over weights y of ``y.h - lam/2 |y|^2 - beta/2 |y - y_0|^2``.
+class _Run:
+    """One start: the current point, the step length, and the best seen.
 
-    Matrices and offsets are in units of the largest variance, so that beta has no unit.
+    The worst value is smoothed: max over weights y of ``y.h - lam/2 |y|^2 - beta/2 |y - y_0|^2``
+    with the anchor y_0. Matrices and offsets are in units of the largest variance, so that beta
+    has no unit.
     """
 
-    covariances: FloatArray
-    offsets: FloatArray
-    lam: float
-
-    def at(self, basis: FloatArray, anchor: FloatArray, beta: float) -> _Point:
-        """Evaluate a basis."""
-        images = self.covariances @ basis
-        values = self.offsets - np.einsum("nr,knr->k", basis, images)
-        return self.reweigh(basis, values, images, anchor, beta)
-
-    def reweigh(
-        self,
-        basis: FloatArray,
-        values: FloatArray,
-        images: FloatArray,
-        anchor: FloatArray,
-        beta: float,
-    ) -> _Point:
-        """Evaluate a known basis for another anchor or beta."""
-        weights = project_to_simplex((beta * anchor + values) / (self.lam + beta))
-        away = weights - anchor
-        smoothed = weights @ values - 0.5 * self.lam * weights @ weights - 0.5 * beta * away @ away
-        return _Point(basis, values, images, weights, float(smoothed))
-
-
-class _Run:
-    """One start: the current point, the step length, and the best seen."""
-
-    def __init__(self, smoothing: _Smoothing, start: FloatArray, beta: float) -> None:
-        self.smoothing = smoothing
-        k = len(smoothing.offsets)
-        self.anchor = np.full(k, 1 / k)
-        self.beta = beta
-        self.point = smoothing.at(start, self.anchor, beta)
-        self.length = _FIRST_STEP
-        self.steps = 0
+    def __init__(
+        self, problem: Problem, unit: float, start: FloatArray, lam: float, beta: float
+    ) -> None:
+        self.covariances, self.offsets = problem.oracle.matrices / unit, problem.offsets / unit
+        self.lam, self.beta = lam, beta
+        self.anchor = np.full(len(self.offsets), 1 / len(self.offsets))
+        self.point = self._at(start)
+        self.length, self.steps = _FIRST_STEP, 0
         self.last: tuple[FloatArray, FloatArray] | None = None
         self.best, self.value = self.point.basis, float(self.point.values.max())
         self.weights, self.residual = self.anchor, np.inf
+
+    def _at(self, basis: FloatArray) -> _Point:
+        """Evaluate a basis."""
+        images = self.covariances @ basis
+        return self._weigh(basis, self.offsets - np.einsum("nr,knr->k", basis, images), images)
+
+    def _weigh(self, basis: FloatArray, values: FloatArray, images: FloatArray) -> _Point:
+        """Find the weights of a basis whose values are known."""
+        weights = project_to_simplex((self.beta * self.anchor + values) / (self.lam + self.beta))
+        away = weights - self.anchor
+        cost = self.lam * weights @ weights + self.beta * away @ away
+        return _Point(basis, values, images, weights, float(weights @ values - 0.5 * cost))
 
     def descend(self) -> None:
         """One gradient step with non-monotone backtracking from a Barzilai-Borwein length."""
@@ -92,9 +92,8 @@ class _Run:
         level = self.point.smoothed + 2 * self.beta
         size = float(np.sum(gradient**2))
         for _ in range(_TRIALS):
-            basis = retract(self.point.basis, -self.length * gradient)
-            trial = self.smoothing.at(basis, self.anchor, self.beta)
-            if trial.smoothed <= level - _ARMIJO * self.length * size:
+            trial = self._at(retract(self.point.basis, -self.length * gradient))
+            if trial.smoothed <= level - ARMIJO * self.length * size:
                 break
             self.length *= _SHRINK
         self.last = (self.point.basis, gradient)
@@ -105,32 +104,31 @@ class _Run:
             self.best, self.value = trial.basis, worst
 
     def _propose(self, gradient: FloatArray) -> None:
+        """Set the step length from the last step: the long and the short formula in turn."""
         if self.last is not None:
             moved, change = self.point.basis - self.last[0], gradient - self.last[1]
             across = abs(float(np.sum(moved * change)))
             long = self.steps % 2 == 0
             above = float(np.sum(moved**2)) if long else across
             below = across if long else float(np.sum(change**2))
+            # A step of length zero would give 0 / 0; the last length then stays.
             if above > 0 and below > 0:
-                self.length = float(np.clip(above / below, 1e-20, 1e20))
+                self.length = float(np.clip(above / below, _SHORTEST, _LONGEST))
         self.steps += 1
 
     def advance(self, beta: float) -> float:
         """Move the anchor to the current weights; return how far from stationary the pair is."""
         here = self.point
         self.anchor, self.beta = here.weights, beta
-        residual = max(
-            float(np.linalg.norm(here.gradient)),
-            float(np.linalg.norm(here.weights - project_to_simplex(here.weights + here.values))),
-        )
+        ascent = here.weights - project_to_simplex(here.weights + here.values)
+        residual = max(float(np.linalg.norm(here.gradient)), float(np.linalg.norm(ascent)))
         if residual < self.residual:
             self.weights, self.residual = here.weights, residual
-        self.point = self.smoothing.reweigh(
-            here.basis, here.values, here.images, self.anchor, beta
-        )
+        self.point = self._weigh(here.basis, here.values, here.images)
         return residual
 
 
+@dataclass(eq=False, repr=False)
 class ARPGDA(LocalSearch):
     """Fair PCA by alternating Riemannian and projected gradient steps (Xu et al., 2024).
 
@@ -195,55 +193,41 @@ class ARPGDA(LocalSearch):
     True
     """
 
-    inner_steps: int = 1
+    n_components: int | None = None
+    _: KW_ONLY
+    criterion: str = "loss"
+    beta: float = 10.0
+    rho: float = 1.5
+    n_starts: int = 5
+    tol: float = 1e-4
+    max_iter: int = 2000
+    center: str = "group"
+    random_state: Any = None
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        criterion: str = "loss",
-        beta: float = 10.0,
-        rho: float = 1.5,
-        n_starts: int = 5,
-        tol: float = 1e-4,
-        max_iter: int = 2000,
-        center: str = "group",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.criterion = criterion
-        self.beta = beta
-        self.rho = rho
-        self.n_starts = n_starts
-        self.tol = tol
-        self.max_iter = max_iter
-        self.center = center
-        self.random_state = random_state
+    _positive: ClassVar[tuple[str, ...]] = ("beta", "rho")
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive(beta=self.beta, rho=self.rho, inner_steps=self.inner_steps)
-
-    def _descend(self, problem: Problem, start: FloatArray) -> Descent:
+    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
         unit = max(float(pairs.values.sum()) for pairs in problem.own_pairs()) or 1.0
-        smoothing = _Smoothing(matrices(problem) / unit, problem.offsets / unit, 0.5 * self.tol)
-        beta = self.beta * len(problem.offsets) ** 2 * np.sqrt(problem.n_components)
-        run = _Run(smoothing, start, beta)
-        reason, stuck = "max_iter reached", np.inf
+        # The authors' choice: the smoothing then costs at most a quarter of the tolerance.
+        lam = 0.5 * self.tol
+        beta = self.beta * problem.oracle.n_groups**2 * np.sqrt(problem.n_components)
+        run = _Run(problem, unit, start, lam, beta)
+        reason, before = "max_iter reached", np.inf
         for step in range(1, self.max_iter + 1):
-            for _ in range(self.inner_steps):
+            for _ in range(getattr(self, "inner_steps", 1)):
                 run.descend()
-            drift = smoothing.lam * run.point.weights + run.beta * (run.anchor - run.point.weights)
-            dual = float(np.abs(drift).max())
-            if dual >= 1e-3 and dual >= 0.999 * stuck:
-                beta *= 0.9
-            stuck = dual
+            weights = run.point.weights
+            drift = float(np.abs(lam * weights + run.beta * (run.anchor - weights)).max())
+            if drift >= _DRIFT and drift >= _SAME_DRIFT * before:
+                beta *= _WEAKER
+            before = drift
             if run.advance(max(beta / (step + 1) ** self.rho, _SMALLEST_BETA)) <= self.tol:
                 reason = "stationary"
                 break
-        return Descent(run.best, run.weights, run.value * unit, step, reason)
+        return MinMaxFound.at(problem, run.best, run.weights, step, reason)
 
 
+@dataclass(eq=False, repr=False)
 class RADA(ARPGDA):
     """Fair PCA by the Riemannian alternating descent ascent framework (Xu et al., 2024).
 
@@ -283,29 +267,9 @@ class RADA(ARPGDA):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        criterion: str = "loss",
-        inner_steps: int = 5,
-        beta: float = 0.1,
-        rho: float = 1.5,
-        n_starts: int = 5,
-        tol: float = 1e-8,
-        max_iter: int = 2000,
-        center: str = "group",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            criterion=criterion,
-            beta=beta,
-            rho=rho,
-            n_starts=n_starts,
-            tol=tol,
-            max_iter=max_iter,
-            center=center,
-            random_state=random_state,
-        )
-        self.inner_steps = inner_steps
+    _: KW_ONLY
+    inner_steps: int = 5
+    beta: float = 0.1
+    tol: float = 1e-8
+
+    _positive: ClassVar[tuple[str, ...]] = ("beta", "rho", "inner_steps")

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
 from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.optimize
 from scipy.spatial.distance import cdist
-from sklearn.utils import check_random_state
 
-from fairpca._checks import check_choice, check_limits
 from fairpca._linalg import FloatArray, IntArray
-from fairpca.methods.base import CENTERS, PublishedMethod
-from fairpca.methods.pca_axes import PCAAxes, efficient, exact_front
+from fairpca.covariances.eigenpairs import full_pairs
+from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._descent import generator
+from fairpca.metrics import kept_variance
 
-_SELECTIONS = ("weighted", "balanced", "error", "gap")
+# Up to this many subsets are listed outright, which takes memory for as many rows of axis numbers;
+# more are left to integer programs. Both find the same front.
+_LIST_BELOW = 200_000
+# By how much the next efficient subset must lower the gap, relative to the largest change of one
+# axis: the first margin that the integer solver can resolve is taken. A subset nearer to the last
+# one than that is missed.
+_MARGINS = (1e-5, 1e-4, 1e-3)
 
 
+@dataclass(eq=False, repr=False)
 class SPEA2FairPCA(PublishedMethod):
     """Fair PCA by choosing among the PCA axes with SPEA2 (Pelegrina et al., 2022).
 
@@ -81,76 +91,58 @@ class SPEA2FairPCA(PublishedMethod):
     [0, 1]
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    search: str = "spea2"
+    selection: str = "weighted"
+    population: int = 100
+    max_iter: int = 50
+    center: str = "global"
+    random_state: Any = None
+
     _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
     notion: ClassVar[str] = "error gap"
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "search": ("spea2", "exact"),
+        "selection": ("weighted", "balanced", "error", "gap"),
+    }
+    # Two parents and two others: below that, a generation has nobody to choose from.
+    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"population": (4, np.inf)}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        search: str = "spea2",
-        selection: str = "weighted",
-        population: int = 100,
-        max_iter: int = 50,
-        center: str = "global",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.search = search
-        self.selection = selection
-        self.population = population
-        self.max_iter = max_iter
-        self.center = center
-        self.random_state = random_state
-
-    def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> SPEA2FairPCA:
-        """Fit the projection; arguments as in `fairpca.FairPCA.fit`, two groups required."""
-        self._check_params()
-        sample = self._sample(X, sensitive_features, sample_weight)
+    def _find(self, sample: Sample) -> Found:
+        r = self._rank(sample.n_features)
         covariances = sample.second_moments(self.center)
-        r = self._rank(covariances.shape[1])
         axes = PCAAxes.of(covariances, sample.shares)
         if self.search == "exact":
             front = exact_front(axes, r, max_points=self.max_iter)
         else:
-            rng = check_random_state(0 if self.random_state is None else self.random_state)
+            rng = generator(self.random_state)
             front = Population(axes, r, self.population, rng).evolve(self.max_iter)
         costs = axes.costs(front)
         chosen = front[self._select(axes, costs)]
         basis = axes.vectors[:, chosen]
-        kept = np.einsum("nr,knr->k", basis, covariances @ basis)
-        return self._record(
-            basis,
-            sample,
-            center_=self.center,
-            front_=costs,
-            front_axes_=front,
-            axes_=chosen,
-            group_values_=np.trace(covariances, axis1=1, axis2=2) - kept,
-            n_iter_=self.max_iter,
-            stop_reason_="all generations done" if self.search == "spea2" else "exact front",
+        traces = np.trace(covariances, axis1=1, axis2=2)
+        return Found(
+            basis=basis,
+            stop_reason="all generations done" if self.search == "spea2" else "exact front",
+            n_iter=self.max_iter,
+            own={
+                "front_": costs,
+                "front_axes_": front,
+                "axes_": chosen,
+                "group_values_": traces - kept_variance(basis, covariances),
+            },
         )
 
-    def _check_params(self) -> None:
-        check_choice("search", self.search, ("spea2", "exact"))
-        check_choice("selection", self.selection, _SELECTIONS)
-        check_choice("center", self.center, CENTERS)
-        check_limits(0.5, self.max_iter)
-        if self.population < 4:
-            raise ValueError(f"population={self.population!r} must be at least 4.")
-
     def _select(self, axes: PCAAxes, costs: FloatArray) -> int:
-        if self.selection == "error":
-            return int(np.argmin(costs[:, 0]))
-        if self.selection == "gap":
-            return int(np.argmin(costs[:, 1]))
+        """Return the position of the subset to keep in the front."""
         if self.selection == "balanced":
             return int(np.argmin(_scaled(costs).sum(axis=1)))
-        singles = np.arange(axes.n_axes)[:, None]
-        front = axes.costs(singles)
-        ranges = np.ptp(front[efficient(front)], axis=0)
+        if self.selection != "weighted":
+            return int(np.argmin(costs[:, 0 if self.selection == "error" else 1]))
+        # The ranges of the two costs are crossed: each cost is divided by its own, up to a factor.
+        singles = axes.front(np.arange(axes.n_axes)[:, None])
+        ranges = np.ptp(axes.costs(singles), axis=0)
         total = float(ranges.sum())
         weights = ranges[::-1] / total if total > 0 else np.full(2, 0.5)
         return int(np.argmin(costs @ weights))
@@ -163,32 +155,146 @@ def _scaled(costs: FloatArray) -> FloatArray:
     return np.asarray(scaled)
 
 
+@dataclass(frozen=True)
+class PCAAxes:
+    """All PCA axes, and what keeping each does to the total error and to the error gap.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n, n)
+        Eigenvectors of the pooled matrix as columns, largest eigenvalue first.
+    total : float
+        Total error when nothing is kept.
+    gains : ndarray of shape (n,)
+        What each axis takes off the total error.
+    gap : float
+        Error of the first group minus that of the second when nothing is kept.
+    changes : ndarray of shape (n,)
+        What each axis takes off the gap.
+    """
+
+    vectors: FloatArray
+    total: float
+    gains: FloatArray
+    gap: float
+    changes: FloatArray
+
+    @classmethod
+    def of(cls, covariances: FloatArray, shares: FloatArray) -> PCAAxes:
+        """Compute the axes of two groups' second moments with these shares."""
+        pooled = np.tensordot(shares, covariances, axes=1)
+        vectors = full_pairs(pooled).vectors
+        kept = np.einsum("nj,knj->kj", vectors, covariances @ vectors)
+        traces = np.trace(covariances, axis1=1, axis2=2)
+        gap, changes = float(traces[0] - traces[1]), kept[0] - kept[1]
+        return cls(vectors, float(shares @ traces), shares @ kept, gap, changes)
+
+    @property
+    def n_axes(self) -> int:
+        """Number of axes."""
+        return len(self.gains)
+
+    def costs(self, subsets: IntArray) -> FloatArray:
+        """Return total error and squared error gap of every row of axis numbers."""
+        error = self.total - self.gains[subsets].sum(axis=1)
+        gap = self.gap - self.changes[subsets].sum(axis=1)
+        return np.stack([error, gap**2], axis=1)
+
+    def front(self, subsets: Any) -> IntArray:
+        """Return those rows of axis numbers that no other row beats in both costs."""
+        rows = np.array(subsets)
+        return np.asarray(rows[efficient(self.costs(rows))])
+
+
+def efficient(costs: FloatArray) -> IntArray:
+    """Return the rows that no other row beats in one cost without losing in the other.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (p, 2)
+
+    Returns
+    -------
+    ndarray of int
+        Positions, sorted by the first cost; of equal rows only one is kept.
+    """
+    order = np.lexsort((costs[:, 1], costs[:, 0]))
+    best = np.minimum.accumulate(costs[order, 1])
+    first = np.append(True, costs[order[1:], 1] < best[:-1])
+    return np.asarray(order[first])
+
+
+def exact_front(axes: PCAAxes, r: int, *, max_points: int) -> IntArray:
+    """Return efficient subsets, all of them unless there are more than `max_points`.
+
+    Small cases are listed. Otherwise integer programs find the least error under a shrinking
+    bound on the gap, from PCA on.
+    """
+    if comb(axes.n_axes, r) <= _LIST_BELOW:
+        return axes.front(list(combinations(range(axes.n_axes), r)))
+    found = [np.arange(r)]
+    scale = float(np.abs(axes.changes).max()) or 1.0
+    while len(found) < max_points:
+        gap = float(np.sqrt(axes.costs(found[-1][None])[0, 1]))
+        # Near the edge of its accuracy the integer solver returns the last subset again, or
+        # nothing although there is one; a wider margin tells.
+        trials = (_least_error(axes, r, gap - margin * scale, scale) for margin in _MARGINS)
+        better = (s for s in trials if s is not None and not np.array_equal(s, found[-1]))
+        subset = next(better, None)
+        if subset is None:
+            break
+        found.append(subset)
+    return axes.front(found)
+
+
+def _least_error(axes: PCAAxes, r: int, gap: float, scale: float) -> IntArray | None:
+    """Return the subset with the largest gain whose gap is at most `gap`, or None."""
+    if gap < 0:
+        return None
+    n = axes.n_axes
+    # Gains and changes near one: the tolerances of the integer program are absolute.
+    low, high = (axes.gap - gap) / scale, (axes.gap + gap) / scale
+    found = scipy.optimize.milp(
+        -axes.gains / max(float(axes.gains.max()), np.finfo(float).tiny),
+        constraints=[
+            scipy.optimize.LinearConstraint(np.ones((1, n)), r, r),
+            scipy.optimize.LinearConstraint(axes.changes[None] / scale, low, high),
+        ],
+        integrality=np.ones(n, dtype=int),
+        bounds=scipy.optimize.Bounds(0, 1),
+        # The default would stop 0.01 % short of the best subset.
+        options={"mip_rel_gap": 0.0},
+    )
+    return None if found.x is None else np.flatnonzero(found.x > 0.5)
+
+
 class Population:
     """Subsets of axes under the strength Pareto evolutionary algorithm (SPEA2).
 
     Parameters
     ----------
     axes : PCAAxes
+        The axes to choose from, with their costs.
     r : int
         Axes per subset.
     size : int
         Subsets per generation; fewer where there are fewer subsets.
     rng : RandomState
+        Source of all random choices.
     """
 
     def __init__(self, axes: PCAAxes, r: int, size: int, rng: Any) -> None:
         self.axes, self.r, self.rng = axes, r, rng
+        # At most half of all subsets, so that a generation can hold distinct ones.
         self.size = min(size, max(round(comb(axes.n_axes, r) / 2), 2))
         self.room = max(round(self.size / 2), 2)
 
     def evolve(self, generations: int) -> IntArray:
         """Run the search; return the efficient subsets of the last archive."""
         n, r = self.axes.n_axes, self.r
-        if r == n:
-            return np.arange(n)[None]
-        if r == 1:
-            singles = np.arange(n)[:, None]
-            return np.asarray(singles[efficient(self.axes.costs(singles))])
+        if r in (1, n):
+            # So few subsets are listed, as the authors do.
+            return self.axes.front(list(combinations(range(n), r)))
         # PCA itself is always one of the first subsets.
         members = np.vstack([np.arange(r)[None], [self._random() for _ in range(self.size - 1)]])
         archive = self._survivors(members)
@@ -196,13 +302,14 @@ class Population:
             cooling = generation / max(generations - 1, 1)
             members = np.array([self._offspring(archive, i, cooling) for i in range(self.size)])
             archive = self._survivors(np.vstack([archive, members]))
-        return np.asarray(archive[efficient(self.axes.costs(archive))])
+        return self.axes.front(archive)
 
     def _random(self) -> IntArray:
         return np.sort(self.rng.choice(self.axes.n_axes, self.r, replace=False))
 
     def _survivors(self, members: IntArray) -> IntArray:
         """Return the archive: all efficient subsets, thinned out or filled up to its size."""
+        # Copies would crowd out everything else.
         members = np.unique(np.sort(members, axis=1), axis=0)
         costs = self.axes.costs(members)
         fitness = _fitness(costs, round(np.sqrt(self.size + self.room)))
@@ -213,33 +320,29 @@ class Population:
             return np.asarray(members[good])
         return np.asarray(members[order[: self.room]])
 
-    def _offspring(self, archive: IntArray, index: int, cooling: float) -> IntArray:
-        parent = self._winner(archive)
-        if index % 2:
-            return self._mutate(parent, cooling)
-        return self._cross(parent, self._winner(archive), cooling)
-
     def _winner(self, archive: IntArray) -> IntArray:
         # The archive is sorted by fitness, so the smaller position wins a tournament.
         return np.asarray(archive[self.rng.randint(len(archive), size=2).min()])
 
-    def _cross(self, first: IntArray, second: IntArray, cooling: float) -> IntArray:
-        own = first[~np.isin(first, second)]
-        other = second[~np.isin(second, first)]
-        if len(own) < 2:
-            return first
-        return self._swap(first, own, other, self._count(len(own) - 1, cooling))
+    def _offspring(self, archive: IntArray, index: int, cooling: float) -> IntArray:
+        """Return a new subset: mutants and crossings in turn, half of each.
 
-    def _mutate(self, parent: IntArray, cooling: float) -> IntArray:
-        outside = np.delete(np.arange(self.axes.n_axes), parent)
-        count = min(self._count(self.r, cooling), len(outside))
-        return self._swap(parent, parent, outside, count)
-
-    def _swap(self, genes: IntArray, leave: IntArray, enter: IntArray, count: int) -> IntArray:
-        """Replace `count` genes out of `leave` by as many out of `enter`."""
+        Some axes leave the first parent. Those that enter come from outside it or, in a crossing,
+        from a second parent.
+        """
+        leave = parent = self._winner(archive)
+        enter, most = np.delete(np.arange(self.axes.n_axes), parent), self.r
+        if index % 2 == 0:
+            other = self._winner(archive)
+            leave, enter = parent[~np.isin(parent, other)], other[~np.isin(other, parent)]
+            most = len(leave) - 1
+            if most < 1:
+                # Swapping the one axis that differs would give the second parent.
+                return parent
+        count = min(self._count(most, cooling), len(enter))
         gone = leave[self.rng.permutation(len(leave))[:count]]
         come = enter[self.rng.permutation(len(enter))[:count]]
-        return np.append(genes[~np.isin(genes, gone)], come)
+        return np.append(parent[~np.isin(parent, gone)], come)
 
     def _count(self, most: int, cooling: float) -> int:
         """Draw how many genes change: up to `most` in the first generation, one in the last."""
@@ -255,6 +358,8 @@ def _fitness(costs: FloatArray, neighbour: int) -> FloatArray:
     raw = strength @ dominates
     scaled = _scaled(costs)
     distances = np.sort(cdist(scaled, scaled), axis=1)
+    # Of two subsets that equally many dominate, the one with more room around it is fitter; the 2
+    # keeps the density below one.
     density = 1 / (distances[:, min(neighbour, len(costs) - 1)] + 2)
     return np.asarray(raw + density)
 

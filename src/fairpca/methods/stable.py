@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from fairpca._checks import check_limits
-from fairpca.methods.base import Found, MinMaxMethod, found_from
+from dataclasses import KW_ONLY, dataclass
+
+from fairpca.methods._base import MinMaxFound, MinMaxMethod
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
 
+@dataclass(eq=False, repr=False)
 class StablePCA(MinMaxMethod):
     """Components that keep variance in every source of data (Wang et al., 2026).
 
@@ -58,24 +60,12 @@ class StablePCA(MinMaxMethod):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        criterion: str = "variance",
-        center: str = "group",
-        tol: float = 1e-10,
-        max_iter: int = 200,
-    ) -> None:
-        self.n_components = n_components
-        self.criterion = criterion
-        self.center = center
-        self.tol = tol
-        self.max_iter = max_iter
+    n_components: int | None = None
+    _: KW_ONLY
+    criterion: str = "variance"
+    center: str = "group"
+    tol: float = 1e-10
+    max_iter: int = 200
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_limits(self.tol, self.max_iter)
-
-    def _solve(self, problem: Problem) -> Found:
-        return found_from(solve_problem(problem, tol=self.tol, max_iter=self.max_iter))
+    def _solve(self, problem: Problem) -> MinMaxFound:
+        return MinMaxFound.of(solve_problem(problem, tol=self.tol, max_iter=self.max_iter))

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from fairpca._checks import check_rank
 from fairpca._linalg import FloatArray, expand, fix_signs, orthonormal
 from fairpca.base import Rows
 from fairpca.covariances.eigenpairs import full_pairs
-from fairpca.methods.base import PublishedMethod, check_positive
+from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._descent import generator
 from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
 from fairpca.moments.label_codes import Label, sort_labels
 
+# What there has to be enough of, in the words of the error.
+_LEFT = "directions that are not removed"
+# Share of the last power iterate that is added to the next. It has to be above rounding, and small
+# beside what one block teaches.
+_TRACE = 1e-10
 
+
+@dataclass(eq=False, repr=False)
 class StreamingFairPCA(PublishedMethod):
     """Fair PCA that nulls out what separates two groups, also on a stream (Lee et al., 2023).
 
@@ -74,52 +81,46 @@ class StreamingFairPCA(PublishedMethod):
     True
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    n_directions: int = 0
+    learning_blocks: int = 100
+    random_state: Any = None
+
     _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
     notion: ClassVar[str] = "mean gap"
+    _positive: ClassVar[tuple[str, ...]] = ("learning_blocks",)
+    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"n_directions": (0, np.inf)}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_directions: int = 0,
-        learning_blocks: int = 100,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_directions = n_directions
-        self.learning_blocks = learning_blocks
-        self.random_state = random_state
-
-    def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> StreamingFairPCA:
-        """Fit all rows at once, exactly; arguments as in `fairpca.FairPCA.fit`, two groups."""
-        self._check_params()
-        sample = self._sample(X, sensitive_features, sample_weight)
+    def _find(self, sample: Sample) -> Found:
+        # A stream that was read before ends here: its directions are not those of these rows.
         self.__dict__.pop("_stream", None)
-        gap = mean_directions(sample)[:, :1]
-        covariances = sample.moments.covariances
+        covariances = sample.source.covariances
         pairs = full_pairs(covariances[0] - covariances[1])
         order = np.argsort(-np.abs(pairs.values), kind="stable")[: self.n_directions]
-        removed = expand(pairs.vectors[:, order], _unit(gap))
+        # The two shifts from the overall mean are parallel; one of them is enough.
+        gap = _unit(mean_directions(sample)[:, :1])
+        removed = expand(pairs.vectors[:, order], gap)
         allowed = allowed_directions(removed)
-        r = self._rank(allowed.shape[1], "the directions that are not removed,")
-        return self._record(
-            leading_within(sample.covariance, allowed, r),
-            sample,
-            center_="global",
-            removed_=removed,
-            n_iter_=1,
-            stop_reason_="offline",
-        )
+        basis = leading_within(sample.covariance, allowed, self._rank(allowed.shape[1], _LEFT))
+        return Found(basis=basis, stop_reason="offline", own={"removed_": removed})
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> StreamingFairPCA:
-        """Read one block of rows; arguments as in `fit`.
+    ) -> Self:
+        """Read one block of rows.
 
         A block without one of the groups still counts, but cannot teach how covariances differ.
         Until both groups were seen no component is learned.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight
+            As in `fit`, of this block; the labels are required.
+
+        Returns
+        -------
+        self
         """
         self._check_params()
         if sensitive_features is None:
@@ -143,31 +144,30 @@ class StreamingFairPCA(PublishedMethod):
         self._stream = stream
         return self
 
-    def _check_params(self) -> None:
-        check_positive(learning_blocks=self.learning_blocks)
-        if self.n_directions < 0:
-            raise ValueError(f"n_directions={self.n_directions!r} must be zero or more.")
-
     def _new_stream(self, n: int) -> _Stream:
-        r = self._rank(n - self.n_directions - 1, "the directions that are not removed,")
-        rng = check_random_state(0 if self.random_state is None else self.random_state)
-        return _Stream(
-            {},
-            orthonormal(rng.standard_normal((n, self.n_directions))),
-            orthonormal(rng.standard_normal((n, r))),
-        )
+        """Return a stream of rows with n columns before its first block."""
+        r = self._rank(n - self.n_directions - 1, _LEFT)
+        rng = generator(self.random_state)
+        directions = orthonormal(rng.standard_normal((n, self.n_directions)))
+        return _Stream({}, directions, orthonormal(rng.standard_normal((n, r))))
 
     def _publish(self, stream: _Stream) -> None:
+        """Set the fitted attributes that need no n x n moments."""
         labels = sort_labels(stream.groups)
-        self.components_ = fix_signs(np.ascontiguousarray(stream.components.T))
-        self.mean_ = stream.mean
-        self.n_components_ = len(self.components_)
-        self.removed_ = stream.removed
-        self.groups_ = labels
-        self.group_counts_ = np.array([stream.groups[label].count for label in labels])
-        self.group_means_ = np.array([stream.groups[label].mean for label in labels])
-        self.n_iter_ = stream.blocks
-        self.center_ = "global"
+        groups = [stream.groups[label] for label in labels]
+        self._set_fitted(
+            {
+                "components_": fix_signs(np.ascontiguousarray(stream.components.T)),
+                "mean_": stream.mean,
+                "n_components_": stream.components.shape[1],
+                "removed_": stream.removed,
+                "groups_": labels,
+                "group_counts_": np.array([group.count for group in groups]),
+                "group_means_": np.array([group.mean for group in groups]),
+                "n_iter_": stream.blocks,
+                "center_": "global",
+            }
+        )
 
 
 def _unit(columns: FloatArray) -> FloatArray:
@@ -187,7 +187,19 @@ class _Running:
 
 @dataclass
 class _Stream:
-    """What survives a block: group means, the directions to remove and the components."""
+    """What survives a block.
+
+    Attributes
+    ----------
+    groups : dict of label to _Running
+        The groups seen so far.
+    directions : ndarray of shape (n, m)
+        Power iterate of the directions of different covariance.
+    components : ndarray of shape (n, r)
+        Power iterate of the components.
+    blocks : int
+        Blocks read.
+    """
 
     groups: dict[Label, _Running]
     directions: FloatArray
@@ -209,24 +221,21 @@ class _Stream:
     def read(self, rows: Rows) -> None:
         """Count the rows of a block into the groups' means."""
         self.blocks += 1
-        for label, picks, weight in _parts(rows):
+        for label, X, weight in _parts(rows):
             total = float(weight.sum())
-            mean = weight @ rows.X[picks] / total
-            known = self.groups.setdefault(label, _Running(0, 0.0, np.zeros(rows.X.shape[1])))
-            known.count += int(picks.sum())
+            known = self.groups.setdefault(label, _Running(0, 0.0, np.zeros(X.shape[1])))
+            known.count += len(X)
             known.weight += total
-            known.mean = known.mean + (mean - known.mean) * (total / known.weight)
+            # By its distance from the mean so far: sums of many rows would lose their digits.
+            change = weight @ X / total - known.mean
+            known.mean = known.mean + change * (total / known.weight)
 
     def learn_directions(self, rows: Rows) -> None:
         """One power iteration on the difference of the block's group covariances."""
         parts = _parts(rows)
-        if len(parts) < 2 or self.directions.shape[1] == 0:
-            return
-        images = [
-            _covariance_product(rows.X[picks], weight, self.directions)
-            for _, picks, weight in parts
-        ]
-        self.directions = _power_step(images[0] - images[1], self.directions)
+        if len(parts) == 2 and self.directions.shape[1] > 0:
+            first, second = (_covariance_product(X, w, self.directions) for _, X, w in parts)
+            self.directions = _power_step(first - second, self.directions)
 
     def learn_components(self, rows: Rows) -> None:
         """One power iteration on the block's covariance, outside the removed directions."""
@@ -249,20 +258,16 @@ def _power_step(image: FloatArray, start: FloatArray) -> FloatArray:
     A block with few rows has an image of low rank; a trace of the last iterate keeps the missing
     directions from becoming arbitrary, and moves no fixed point.
     """
-    return orthonormal(image + 1e-10 * float(np.linalg.norm(image)) * start)
+    return orthonormal(image + _TRACE * float(np.linalg.norm(image)) * start)
 
 
 def _parts(rows: Rows) -> list[tuple[Label, Any, FloatArray]]:
     """Return label, rows and weights of every group of a block that has weight."""
-    groups = rows.groups
-    assert groups is not None
-    found = []
-    for code, label in enumerate(groups.labels):
-        picks = groups.codes == code
-        weight = np.ones(int(picks.sum())) if rows.weight is None else rows.weight[picks]
-        if weight.sum() > 0:
-            found.append((label, picks, weight))
-    return found
+    assert rows.groups is not None
+    weight = np.ones(len(rows.X)) if rows.weight is None else rows.weight
+    members = [rows.groups.codes == code for code in range(rows.groups.n_groups)]
+    found = zip(rows.groups.labels, members, strict=True)
+    return [(label, rows.X[m], weight[m]) for label, m in found if weight[m].sum() > 0]
 
 
 def _covariance_product(

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_limits
 from fairpca._linalg import FloatArray
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.methods.base import CENTERS, PublishedMethod
+from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.metrics import kept_variance
 
+# The golden ratio: with it, one of the two inner points of an interval is one of the next.
 _GOLDEN = (1 + 5**0.5) / 2
-# Slack of the constraint in the authors' code.
+# Slack of the constraint in the authors' code, in squared units of X. Without it, rounding alone
+# could forbid to leave PCA.
 _SLACK = 1e-6
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """The PCA at one value of alpha."""
+    """The PCA at one value of alpha, and the mean squared errors of the two groups there."""
 
     alpha: float
     basis: FloatArray
@@ -28,6 +29,7 @@ class _Trial:
 
     @property
     def gap(self) -> float:
+        """Squared difference of the two errors."""
         return float((self.errors[0] - self.errors[1]) ** 2)
 
 
@@ -35,16 +37,14 @@ class _Family:
     """PCA of ``alpha S_M + (1 - alpha) G``, G favouring the group that PCA serves worse."""
 
     def __init__(self, covariances: FloatArray, shares: FloatArray, r: int) -> None:
-        self.covariances = covariances
+        self.covariances, self.shares, self.r = covariances, shares, r
         self.traces = np.trace(covariances, axis1=1, axis2=2)
-        self.shares = shares
-        self.r = r
         self.n_eigen = 0
+        # At alpha = 1, which is PCA, nobody is favoured; whom to favour is known afterwards.
         self.favour = np.zeros(2)
         self.pca = self.at(1.0)
-        self.favour = np.array(
-            [-1.0, 1.0] if self.pca.errors[0] <= self.pca.errors[1] else [1, -1]
-        )
+        first_is_better = self.pca.errors[0] <= self.pca.errors[1]
+        self.favour = np.array([-1.0, 1.0] if first_is_better else [1.0, -1.0])
 
     def weights(self, alpha: float) -> FloatArray:
         """Return what the two groups' matrices are multiplied by; one may be negative."""
@@ -58,6 +58,7 @@ class _Family:
         return _Trial(alpha, basis, self.traces - kept_variance(basis, self.covariances))
 
 
+@dataclass(eq=False, repr=False)
 class UnconstrainedFPCA(PublishedMethod):
     """u-FPCA: equal errors of two groups along a line of PCAs (Pelegrina and Duarte, 2024).
 
@@ -115,38 +116,28 @@ class UnconstrainedFPCA(PublishedMethod):
     (True, True)
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    tol: float = 1e-6
+    center: str = "global"
+
     _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
     notion: ClassVar[str] = "error gap"
 
-    def __init__(
-        self, n_components: int | None = None, *, tol: float = 1e-6, center: str = "global"
-    ) -> None:
-        self.n_components = n_components
-        self.tol = tol
-        self.center = center
-
-    def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> UnconstrainedFPCA:
-        """Fit the projection; arguments as in `fairpca.FairPCA.fit`, two groups required."""
-        check_choice("center", self.center, CENTERS)
-        check_limits(self.tol, 1)
-        sample = self._sample(X, sensitive_features, sample_weight)
-        covariances = sample.second_moments(self.center)
-        family = _Family(covariances, sample.shares, self._rank(covariances.shape[1]))
+    def _find(self, sample: Sample) -> Found:
+        r = self._rank(sample.n_features)
+        family = _Family(sample.second_moments(self.center), sample.shares, r)
         found = self._search(family)
-        return self._record(
-            found.basis,
-            sample,
-            center_=self.center,
-            alpha_=found.alpha,
-            matrix_weights_=family.weights(found.alpha),
-            group_values_=found.errors,
-            n_iter_=family.n_eigen,
-            stop_reason_="interval closed",
-        )
+        own = {
+            "alpha_": found.alpha,
+            "matrix_weights_": family.weights(found.alpha),
+            "group_values_": found.errors,
+        }
+        n_iter, reason = family.n_eigen, "interval closed"
+        return Found(basis=found.basis, stop_reason=reason, n_iter=n_iter, own=own)
 
     def _search(self, family: _Family) -> _Trial:
+        """Return the PCA in the middle of the last interval."""
         low, high = 0.0, 1.0
         inner = family.at(high - (high - low) / _GOLDEN)
         outer = family.at(low + (high - low) / _GOLDEN)

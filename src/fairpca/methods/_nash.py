@@ -3,6 +3,9 @@
 Over 0 <= P <= I, Tr P = r the sum of log <S_i, P> is concave. Its linearisation at X is a weighted
 PCA with weights 1 / <S_i, X>, and the Frank-Wolfe gap g of that PCA bounds the optimum: no basis
 has a geometric mean above ``exp(g / k)`` times the current one.
+
+A module of its own, although only `MultiCriteriaPCA` uses it: a welfare is not a worst case, and
+nothing of the min-max solvers applies to it.
 """
 
 from __future__ import annotations
@@ -10,10 +13,18 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
-from fairpca._linalg import FloatArray, symmetric
-from fairpca.methods.base import matrices
-from fairpca.methods.relaxation import Relaxed
+from fairpca._linalg import FloatArray
+from fairpca.methods._relaxation import Relaxed, mixture
 from fairpca.solvers.problem import Problem
+
+# Accuracy of a mixture, as a share of the gap that asked for it. The next weighted PCA changes the
+# problem anyway, so more would be wasted; less would add columns instead of using those there are.
+_MIXTURE_SHARE = 0.01
+# Most pairwise steps for one mixture. Past them the mixture is merely less good: the gap is always
+# computed for the mixture in hand.
+_MIXTURE_STEPS = 2000
+# Accuracy of a line search, in a step length of at most one.
+_STEP_TOL = 1e-15
 
 
 def geometric_mean(kept: FloatArray) -> float:
@@ -51,14 +62,9 @@ def nash_columns(problem: Problem, *, tol: float, max_iter: int) -> Relaxed:
             break
         bases.append(basis)
         kept.append(found)
-        shares = _best_mixture(np.array(kept).T, np.append(shares, 0.0), 0.01 * gap)
-    projector = symmetric(
-        sum(
-            (share * (basis @ basis.T) for share, basis in zip(shares, bases, strict=False)),
-            start=np.zeros((problem.oracle.n_features,) * 2),
-        )
-    )
-    return _relaxed(current, projector, gap, steps, reason)
+        shares = np.append(shares, 0.0)
+        shares = _best_mixture(np.array(kept).T, shares, _MIXTURE_SHARE * gap)
+    return _relaxed(current, mixture(bases, shares), gap, steps, reason)
 
 
 def frank_wolfe(problem: Problem, *, tol: float, max_iter: int) -> Relaxed:
@@ -68,7 +74,7 @@ def frank_wolfe(problem: Problem, *, tol: float, max_iter: int) -> Relaxed:
     """
     k, r, n = problem.oracle.n_groups, problem.n_components, problem.oracle.n_features
     projector = np.eye(n) * (r / n)
-    current = np.einsum("kii->k", matrices(problem)) * (r / n)
+    current = np.einsum("kii->k", problem.oracle.matrices) * (r / n)
     reason, steps = "max_iter reached", 0
     while steps < max_iter:
         steps += 1
@@ -93,6 +99,7 @@ def _best_response(problem: Problem, current: FloatArray) -> tuple[FloatArray, F
 def _relaxed(
     current: FloatArray, projector: FloatArray, gap: float, steps: int, reason: str
 ) -> Relaxed:
+    """Return the point with its bound, from the variances it keeps and the gap there."""
     weights = 1 / current
     # In the library's sense every criterion is made small: the bound is that of minus the mean.
     bound = -geometric_mean(current) * float(np.exp(gap / len(current)))
@@ -107,13 +114,13 @@ def _line_search(current: FloatArray, change: FloatArray, longest: float = 1.0) 
 
     if slope(longest) >= 0:
         return longest
-    return float(scipy.optimize.brentq(slope, 0.0, longest, xtol=1e-15))
+    return float(scipy.optimize.brentq(slope, 0.0, longest, xtol=_STEP_TOL))
 
 
 def _best_mixture(kept: FloatArray, shares: FloatArray, tol: float) -> FloatArray:
     """Mix columns of (k, j) variances for the largest sum of logarithms, by pairwise steps."""
     k = len(kept)
-    for _ in range(2000):
+    for _ in range(_MIXTURE_STEPS):
         current = kept @ shares
         slopes = (1 / current) @ kept
         towards = int(np.argmax(slopes))
@@ -121,6 +128,8 @@ def _best_mixture(kept: FloatArray, shares: FloatArray, tol: float) -> FloatArra
         away = int(used[np.argmin(slopes[used])])
         if slopes[towards] - k <= tol and slopes[towards] - slopes[away] <= tol:
             break
+        # Weight moves from one column to another. A plain step would shrink all the others too,
+        # and zigzag.
         length = _line_search(current, kept[:, towards] - kept[:, away], float(shares[away]))
         shares = shares.copy()
         shares[towards] += length
