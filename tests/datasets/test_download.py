@@ -9,13 +9,14 @@ import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fairpca.datasets import DataUnavailableError, fetch_bank_marketing
+from fairpca.datasets import DataUnavailableError, cache, fetch_bank_marketing
 from fairpca.datasets import bank as bank_module
-from fairpca.datasets.cache import ENVIRONMENT, Remote, _Resuming, download, obtain
+from fairpca.datasets.cache import ENVIRONMENT, Remote, download, obtain
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -52,6 +53,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if server.breaks > 0:
             server.breaks -= 1
             body = body[: len(body) // 3]
+            server.content, server.tag = server.next_version or (server.content, server.tag)
         self.wfile.write(body)
         self.close_connection = True
 
@@ -68,7 +70,7 @@ class Server(http.server.ThreadingHTTPServer):
 def server():
     found = Server(("127.0.0.1", 0), Handler)
     found.content, found.tag, found.ranges, found.announce = CONTENT, '"v1"', True, True
-    found.breaks, found.requests = 0, []
+    found.breaks, found.requests, found.next_version = 0, [], None
     found.url = f"http://127.0.0.1:{found.server_port}/file"
     thread = threading.Thread(target=found.serve_forever, daemon=True)
     thread.start()
@@ -80,11 +82,23 @@ def server():
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(_Resuming, "pause", 0.001)
+    monkeypatch.setattr(cache, "_PAUSE", 0.001)
 
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def untouched(tmp_path):
+    """A data directory that must not be written to, not even for a moment."""
+    home = tmp_path / "shared"
+    home.mkdir()
+    # A time in the past: whatever creates or deletes a file there sets it to the present.
+    os.utime(home, (1e9, 1e9))
+    yield home
+    assert names(home) == []
+    assert home.stat().st_mtime == 1e9
 
 
 def test_a_good_file_arrives(server, tmp_path):
@@ -101,20 +115,34 @@ def test_a_file_that_is_there_is_not_asked_for(server, tmp_path):
     assert server.requests == []
 
 
-def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
+def test_a_wrong_checksum_leaves_no_trace(server, untouched):
     server.content = CONTENT[:-1] + b"x"
     with pytest.raises(ValueError, match=r"(?i)hash"):
-        download(Remote("data.bin", server.url, SHA256), tmp_path)
-    assert names(tmp_path) == []
+        download(Remote("data.bin", server.url, SHA256), untouched)
 
 
-def test_a_wrong_structure_leaves_nothing(server, tmp_path):
+def test_a_wrong_structure_leaves_no_trace(server, untouched):
     def check(path):
         raise ValueError("not a table")
 
     with pytest.raises(ValueError, match="not a table"):
-        download(Remote("data.bin", server.url, check=check), tmp_path)
-    assert names(tmp_path) == []
+        download(Remote("data.bin", server.url, check=check), untouched)
+
+
+def test_a_connection_that_stays_broken_leaves_no_trace(server, untouched):
+    server.breaks = 100
+    with pytest.raises(OSError):
+        download(Remote("data.bin", server.url, SHA256), untouched)
+
+
+def test_a_server_that_does_not_answer_leaves_no_trace(untouched, monkeypatch):
+    monkeypatch.setattr(cache, "_ATTEMPTS", 1)
+    # Port 9 of this machine: nobody listens.
+    nobody = Remote("data.bin", "http://127.0.0.1:9/file")
+    with pytest.raises(OSError):
+        download(nobody, untouched)
+    with pytest.raises(OSError):
+        download(nobody, untouched / "new")
 
 
 def test_structure_is_checked_before_the_file_has_its_name(server, tmp_path):
@@ -140,25 +168,10 @@ def test_a_broken_connection_is_continued(server, tmp_path):
     assert names(tmp_path) == ["data.bin"]
 
 
-def test_a_connection_that_stays_broken_is_an_error_and_resumes_later(server, tmp_path):
-    server.breaks = 100
-    with pytest.raises(OSError):
-        download(Remote("data.bin", server.url, SHA256), tmp_path)
-    assert names(tmp_path) == [".data.bin.part", ".data.bin.stamp"]
-    arrived = (tmp_path / ".data.bin.part").stat().st_size
-    assert 0 < arrived < len(CONTENT)
-    server.breaks, server.requests = 0, []
-    assert download(Remote("data.bin", server.url, SHA256), tmp_path).read_bytes() == CONTENT
-    assert [request["Range"] for request in server.requests] == [f"bytes={arrived}-"]
-    assert names(tmp_path) == ["data.bin"]
-
-
 def test_two_versions_are_never_glued_together(server, tmp_path):
-    server.breaks = 100
-    with pytest.raises(OSError):
-        download(Remote("data.bin", server.url), tmp_path)
-    server.breaks, server.content, server.tag = 0, CONTENT[::-1], '"v2"'
+    server.breaks, server.next_version = 1, (CONTENT[::-1], '"v2"')
     assert download(Remote("data.bin", server.url), tmp_path).read_bytes() == CONTENT[::-1]
+    assert "If-Range" in server.requests[1]
 
 
 def test_without_a_validator_an_unpinned_file_starts_again(server, tmp_path):
@@ -169,12 +182,6 @@ def test_without_a_validator_an_unpinned_file_starts_again(server, tmp_path):
 
 def test_a_server_without_ranges_is_asked_from_the_start(server, tmp_path):
     server.breaks, server.ranges = 1, False
-    path = download(Remote("data.bin", server.url, SHA256), tmp_path)
-    assert path.read_bytes() == CONTENT
-
-
-def test_a_stale_remainder_longer_than_the_file_is_thrown_away(server, tmp_path):
-    (tmp_path / ".data.bin.part").write_bytes(CONTENT + b"more")
     path = download(Remote("data.bin", server.url, SHA256), tmp_path)
     assert path.read_bytes() == CONTENT
 
@@ -195,26 +202,25 @@ def test_two_processes_at_once(server, tmp_path):
     """
     runs = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)]) for _ in range(2)]
     assert [run.wait(60) for run in runs] == [0, 0]
-    assert len(server.requests) == 1
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
     assert names(tmp_path) == ["data.bin"]
 
 
-def test_an_interrupted_process_leaves_no_file_under_the_real_name(server, tmp_path):
-    # Killed in the middle of the transfer: what is there resumes, and is never mistaken for data.
+def test_an_interrupted_process_leaves_no_trace(server, untouched, tmp_path):
+    # Killed when everything has arrived and nothing is verified yet.
     code = f"""
         import os
         from pathlib import Path
-        from fairpca.datasets import cache
-        def stop(*args):
-            os._exit(9)
-        cache.os.fsync = stop
-        cache.download(cache.Remote("data.bin", {server.url!r}), Path({str(tmp_path)!r}))
+        from fairpca.datasets.cache import Remote, download
+        remote = Remote("data.bin", {server.url!r}, check=lambda path: os._exit(9))
+        download(remote, Path({str(untouched)!r}))
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=False,
+    )
     assert run.returncode == 9
-    assert "data.bin" not in names(tmp_path)
-    server.content, server.tag = CONTENT[::-1], '"v2"'
-    assert download(Remote("data.bin", server.url), tmp_path).read_bytes() == CONTENT[::-1]
 
 
 # A full disk: a real small file system where this user may mount one, otherwise a limit on the
@@ -276,15 +282,16 @@ def test_a_full_disk(server, tmp_path, announced):
     assert (run.returncode, run.stdout.strip()) == (0, "EFBIG"), run.stderr
 
 
-def test_a_disk_known_to_be_full_is_not_begun(server, tmp_path, monkeypatch):
-    from fairpca.datasets import cache
-
-    free = shutil.disk_usage(tmp_path)._replace(free=1000)
-    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: free)
-    with pytest.raises(OSError, match=r"no room for data\.bin") as caught:
-        download(Remote("data.bin", server.url, SHA256), tmp_path)
-    assert caught.value.errno == errno.ENOSPC
-    assert names(tmp_path) == []
+def test_a_disk_known_to_be_full_is_not_begun(server, untouched, monkeypatch):
+    full = shutil.disk_usage(untouched)._replace(free=1000)
+    roomy = full._replace(free=10 * len(CONTENT))
+    monkeypatch.setattr(
+        cache.shutil, "disk_usage", lambda path: full if path == untouched else roomy
+    )
+    for home in (untouched, untouched / "new"):
+        with pytest.raises(OSError, match=r"no room for data\.bin") as caught:
+            download(Remote("data.bin", server.url, SHA256), home)
+        assert caught.value.errno == errno.ENOSPC
 
 
 def test_the_second_address_is_tried(server, tmp_path):
@@ -306,7 +313,7 @@ def test_without_network_every_loader_says_what_to_do(tmp_path, monkeypatch):
     from fairpca import datasets
 
     # Port 9 of this machine: nobody listens, as without a network.
-    monkeypatch.setattr(_Resuming, "attempts", 1)
+    monkeypatch.setattr(cache, "_ATTEMPTS", 1)
     for variable in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
         monkeypatch.setenv(variable.upper(), "http://127.0.0.1:9")
@@ -343,10 +350,8 @@ def test_a_loader_downloads_and_reads(server, tmp_path, monkeypatch):
     from data_dir import data_path
 
     server.content = data_path("bank.csv").read_bytes()
-    remote = bank_module._REMOTES[0]
-    monkeypatch.setattr(
-        bank_module, "_REMOTES", (Remote(remote.name, server.url, sha256=remote.sha256),)
-    )
+    here = replace(bank_module._SOURCE.remotes[0], url=server.url)
+    monkeypatch.setattr(bank_module, "_SOURCE", replace(bank_module._SOURCE, remotes=(here,)))
     server.breaks = 1
     bunch = fetch_bank_marketing(data_home=tmp_path)
     assert bunch.data.shape == (45211, 15)

@@ -254,8 +254,9 @@ def test_a_changed_value_warns(home, tmp_path):
     codes = np.loadtxt(home / "bank.csv", delimiter=",", dtype=int)
     codes[17, 5] += 1
     np.savetxt(tmp_path / "bank.csv", codes, delimiter=",", fmt="%d")
-    with pytest.warns(UserWarning, match="some values differ"):
+    with pytest.warns(UserWarning, match="some values differ") as caught:
         fetch_bank_marketing(data_home=tmp_path)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -295,7 +296,7 @@ def test_crop_from_an_archive_with_a_header(tmp_path, monkeypatch):
     header = "label," + ",".join(f"f{j}" for j in range(1, 175))
     text = io.StringIO()
     np.savetxt(text, np.column_stack([label, values]), delimiter=",", header=header, comments="")
-    name = crop._REMOTES[0].name
+    name = crop._SOURCE.remotes[0].name
     inner = zipped(WinnipegDataset__txt=text.getvalue())
     (tmp_path / name).write_bytes(zipped(inner__zip=inner))
     with pytest.raises(ValueError, match="63 rows instead of 325834"):
@@ -335,7 +336,7 @@ def test_faces_from_the_archive_of_text_files(tmp_path, monkeypatch):
 
 
 def _digest(x3):
-    from fairpca.datasets.bunch import digest
+    from fairpca.datasets.loading import digest
 
     return digest(x3.astype(np.uint16), np.array([0, 1, 1, 0, 1], dtype=np.int8))
 
@@ -405,7 +406,7 @@ def test_compas_reader(tmp_path):
         "score_text": rng.choice(["Low", "N/A"], m),
         "two_year_recid": rng.integers(0, 2, m),
     }
-    path = tmp_path / compas._REMOTES[0].name
+    path = tmp_path / compas._SOURCE.remotes[0].name
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n")

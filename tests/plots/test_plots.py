@@ -24,7 +24,7 @@ from fairpca.plots import (
     ScatterDisplay,
     TradeoffDisplay,
 )
-from fairpca.plots.style import PALETTE, drawable
+from fairpca.plots.style import FAIR_COLOUR, PALETTE, PCA_COLOUR, drawable
 
 from tables import TABLES, credit_codes
 
@@ -61,8 +61,14 @@ def found(rows):
 
 
 @pytest.fixture(scope="module")
-def model(rows):
-    return FairPCA(2).fit(rows[0], sensitive_features=rows[1])
+def center(found):
+    """What the losses of an audit are about; one that does not say so took the groups' means."""
+    return found.provenance["parameters"].get("center", "group")
+
+
+@pytest.fixture(scope="module")
+def model(rows, center):
+    return FairPCA(2, center=center).fit(rows[0], sensitive_features=rows[1])
 
 
 class TestGroupLoss:
@@ -83,13 +89,13 @@ class TestGroupLoss:
         bare = audit(*rows, 2, n_bootstrap=0)
         assert GroupLossDisplay.from_audit(bare).bars_[0].errorbar is None
 
-    def test_from_estimator_sets_it_beside_pca(self, rows, model):
+    def test_from_estimator_sets_it_beside_pca(self, rows, model, center):
         X, labels = rows
         figure, ax = plt.subplots()
         display = GroupLossDisplay.from_estimator(model, X, sensitive_features=labels, ax=ax)
         assert display.ax_ is ax
         assert display.figure_ is figure
-        expected = group_losses(model, X, sensitive_features=labels)
+        expected = group_losses(model, X, sensitive_features=labels, center=center)
         np.testing.assert_allclose(np.sort(display.values[1]), np.sort(expected))
         assert [text.get_text() for text in ax.get_legend().get_texts()] == ["PCA", "FairPCA"]
 
@@ -100,6 +106,7 @@ class TestGroupLoss:
         display = GroupLossDisplay.from_audit(found, max_groups=5)
         assert display.values.shape == (2, 5)
         assert np.all(np.diff(display.values[0]) <= 0)
+        assert display.ax_.get_ylabel() == "group (5 worst of 20)"
 
     def test_unknown_measure(self, found):
         with pytest.raises(ValueError, match="measure='nothing'"):
@@ -122,13 +129,13 @@ class TestRanks:
             colours = {display.lines_[j][i].get_color() for j in range(2)}
             assert colours == {PALETTE[group]}
 
-    def test_from_estimator_fits_clones(self, rows, model):
+    def test_from_estimator_fits_clones(self, rows, model, center):
         X, labels = rows
         display = RankCurveDisplay.from_estimator(
             model, X, sensitive_features=labels, ranks=[1, 2, 3]
         )
         np.testing.assert_array_equal(display.ranks, [1, 2, 3])
-        fitted = FairPCA(3).fit(X, sensitive_features=labels)
+        fitted = FairPCA(3, center=center).fit(X, sensitive_features=labels)
         np.testing.assert_allclose(display.values[1, 2].max(), fitted.group_losses_.max())
         assert model.n_components_ == 2
 
@@ -146,6 +153,19 @@ class TestRanks:
             model, rows[0], sensitive_features=rows[1], ranks=list(found.ranks)
         )
         np.testing.assert_allclose(again.cut, display.cut, atol=1e-8)
+
+    def test_ten_groups_show_seven_in_distinct_colours_and_say_so(self):
+        rng = np.random.default_rng(0)
+        scales = rng.uniform(1, 3, size=(10, 4))
+        X, labels = rng.normal(size=(300, 4)) * scales[np.arange(300) % 10], np.arange(300) % 10
+        found = audit(X, {"region": labels}, 1, ranks=[1, 2], n_bootstrap=0, leave_one_out=False)
+        display = RankCurveDisplay.from_audit(found)
+        assert len({line.get_color() for line in display.lines_[1]}) == 7
+        title = display.ax_.get_legend().get_title().get_text()
+        assert title == "region (7 worst of 10)"
+
+    def test_no_group_has_the_colour_of_a_reducer(self):
+        assert not {FAIR_COLOUR, PCA_COLOUR} & set(PALETTE)
 
 
 class TestTwoGroups:
@@ -194,6 +214,10 @@ class TestScatter:
             np.testing.assert_allclose(display.points_[i].get_offsets(), expected)
         texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
         assert texts == ["first", "second"]
+        # Beside the axes: it covers no point.
+        display.figure_.canvas.draw()
+        legend = display.ax_.get_legend().get_window_extent()
+        assert legend.x0 >= display.ax_.get_window_extent().x1
 
     def test_from_audit_projects_alike(self, rows, model, found):
         X, labels = rows
@@ -227,6 +251,14 @@ class TestLoadings:
         )
         with pytest.raises(ValueError, match="feature_names has 2"):
             LoadingsDisplay.from_audit(found, feature_names=["a", "b"])
+
+    def test_names_come_from_a_frame(self, rows, found):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(rows[0], columns=list("abcde"))
+        assert LoadingsDisplay.from_audit(found, frame).feature_names == list("abcde")
+        fitted = PCA(2).fit(rows[0])
+        assert LoadingsDisplay.from_estimator(fitted, frame).feature_names == list("abcde")
+        assert LoadingsDisplay.from_estimator(fitted, rows[0]).feature_names[0] == "x0"
 
     def test_pixels(self):
         rng = np.random.default_rng(0)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -119,6 +120,33 @@ class TestMarkup:
         assert "Before you rely on a number" in page
         assert "group 199" in page
 
+    def test_says_who_fares_worse_and_what_can_be_done(self, found):
+        page = unescape(re.sub(r"<script.*?</script>", "", render_page(found), flags=re.S))
+        pca, fair = found.at("PCA").loss, found.at("FairPCA").loss
+        worse = int(np.sum(fair > 1.005 * pca))
+        assert f"{worse} of 3 groups fare worse by loss under FairPCA" in page
+        assert "What can be done" in page
+        assert f"goes from {number(pca.max())} to {number(fair.max())}" in page
+
+    def test_losses_are_also_shares_and_rows_are_of_how_many(self, found):
+        page = render_page(found)
+        share = found.at("PCA").loss[0] / found.groups[0].variance
+        assert f"{percent(share)} of its variance" in page
+        assert f"{percent(80 / 160)} of all" in page
+
+    def test_nothing_is_advised_where_nothing_is_lost(self):
+        X, sizes = rows()
+        result = audit(X, np.repeat(["a", "b", "c"], sizes), X.shape[1], ranks=[], n_bootstrap=0)
+        assert "Nothing needs to change" in render_page(result)
+
+    def test_a_score_of_numbers_is_no_percentage_and_has_a_baseline(self):
+        X, sizes = rows()
+        result = audit(X, np.repeat(["a", "b", "c"], sizes), 2, y=X[:, 0] + 0.5, n_bootstrap=0)
+        page = render_page(result)
+        scores = page[page.index("What a linear model makes of it") :]
+        assert number(result.scores["reducers"]["PCA"]["all"]) in scores
+        assert "always predicting the mean" in scores
+
     def test_writing_is_atomic(self, found, tmp_path, monkeypatch):
         path = tmp_path / "page.html"
         path.write_text("old")
@@ -223,6 +251,21 @@ class TestInABrowser:
             assert tile.inner_text() == percent(fair.gap)
             assert found.verdict(r) == " ".join(page.locator("#verdict p").all_inner_texts())
 
+    @pytest.mark.parametrize(
+        "measure, pick", [("loss", "max"), ("error", "max"), ("share", "min")]
+    )
+    def test_the_worst_served_group_is_that_of_the_measure(self, visit, found, measure, pick):
+        page = visit(found)
+        page.check(f"input[name=measure][value={measure}]")
+        values = found.at("PCA").measure(measure)
+        worst = found.groups[int(getattr(np, f"arg{pick}")(values))].text
+        marked = page.evaluate(
+            """[...document.querySelectorAll('#table .worst[data-reducer="PCA"]')].map(
+                (cell) => cell.closest('tr').cells[0].textContent)"""
+        )
+        assert marked == [worst]
+        assert worst in page.locator("#measure-words").inner_text()
+
     def test_the_slider_changes_chart_and_table(self, visit, found):
         page = visit(found)
         look = "document.querySelector('#%s').innerHTML"
@@ -299,6 +342,9 @@ class TestInABrowser:
         page = visit(found, scheme="dark")
         page.emulate_media(media="print")
         assert not page.locator("#rank").is_visible()
+        # The switches that explain the lines are not printed; this legend is.
+        assert not page.locator("#groups").is_visible()
+        assert page.locator("#line-keys").inner_text().split() == ["north", "south", "west"]
         assert (
             page.evaluate("getComputedStyle(document.body).backgroundColor")
             == "rgb(255, 255, 255)"

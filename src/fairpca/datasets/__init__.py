@@ -1,7 +1,15 @@
 """Real tables with honest descriptions, and synthetic ones with a known answer.
 
-Files are looked for in the directory FAIRPCA_DATA (default: the user's cache directory) and are
-downloaded from their public homes when they are not there.
+`fetch_*` load published tables. Files are looked for in the directory `data_home`, by default the
+one named by the environment variable FAIRPCA_DATA, by default the user's cache directory. What is
+not there is downloaded from its public home, verified, and kept there. A download that fails
+leaves the directory as it was.
+
+All of them return a scikit-learn `Bunch`: `data` without the columns that make the groups,
+`target`, `sensitive_features` for the argument of the same name of `FairPCA.fit`, and `DESCR`,
+which says what the table is and what is questionable about it.
+
+`make_*` draw rows for which the best possible projection is known.
 """
 
 from fairpca.datasets.adult import fetch_adult

@@ -1,21 +1,5 @@
-"""COMPAS recidivism scores (ProPublica, 2016), and the splits of Lee et al. (2022)."""
+"""COMPAS recidivism scores (ProPublica, 2016), and the splits of Lee et al. (2022).
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-from fairpca._checks import check_choice
-from fairpca._linalg import AnyArray, FloatArray
-from fairpca.datasets.bunch import Table, check_digest, expect, make_bunch
-from fairpca.datasets.cache import Remote, need, obtain, resolve_home
-
-_DESCR = """\
-COMPAS
-------
 People scored by the COMPAS risk tool in Broward County, Florida, in 2013 and 2014, and whether
 they were arrested again within two years; obtained and published by ProPublica (J. Angwin,
 J. Larson, S. Mattu and L. Kirchner, "Machine Bias", 2016). ProPublica's terms apply; do not
@@ -30,7 +14,8 @@ C. D. Yoo, "Fast and Efficient MMD-based Fair PCA via Optimization over Stiefel 
 made from 40 % of the rows and standardised by the training part; 11 features, of which one *is*
 the group (race), as they used them.
 
-What is questionable
+What is questionable:
+
 * The outcome is an arrest, not an offence: where and whom police arrest is part of the label.
 * Race was written down by officers; "Caucasian" and "African-American" are their words.
 * ProPublica's two-year window was applied to only some of the people who were arrested again,
@@ -39,20 +24,44 @@ What is questionable
   say why conclusions about justice should not be drawn from that.
 """
 
-_NAMES = ("sex", "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count",
-          "priors_count", "c_charge_degree", "two_year_recid")  # fmt: skip
-_SPLIT_NAMES = [
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairpca._checks import check_choice
+from fairpca.datasets.cache import Remote, need
+from fairpca.datasets.loading import Source, Table, check_digest, expect, one_hot
+
+# Columns of ProPublica's file that are features as they are.
+_NUMERIC = ["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]
+# Columns that become features, labels, or decide whether a row is kept.
+_OTHERS = [
+    "sex", "race", "c_charge_degree", "two_year_recid", "days_b_screening_arrest", "is_recid",
+    "score_text",
+]  # fmt: skip
+# Rows of ProPublica's file before the filter.
+_ROWS = 7214
+
+# The features of the splits, in the order of their columns; the label and the group follow.
+_SPLIT_NAMES = (
     "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count",
     "age_cat=25 - 45", "age_cat=Greater than 45", "age_cat=Less than 25", "c_charge_degree=F",
     "c_charge_degree=M",
-]  # fmt: skip
+)  # fmt: skip
+# Rows of each part of a split: 70 % and 30 % of 2,468.
 _SPLIT_ROWS = {"train": 1727, "test": 741}
+# SHA-256 of the values of all twenty parts, in the order train_0, test_0, train_1, ...
 _SPLIT_DIGEST = "c5f1ff16722acb46e398d58980ffa522ddb74806897fde428bb55030a4d073b2"
-_SPLITS = (
+# Where the authors publish the parts as text, at a fixed commit.
+_SPLIT_URL = (
     "https://raw.githubusercontent.com/nick-jhlee/fair-manifold-pca/"
     "888245a1e0c7d294bc8244164b79b6ddcb08ce72/datasets/COMPAS/"
 )
-# Of the published text files, train and test of split 0 to 9.
+# SHA-256 of the published text files, train and test of split 0 to 9.
 _SPLIT_SHA256 = (
     ("a31668336c0f2b868b28bf049a11846db11538b09f7e242c662c69ce76e6725f",
      "f80253b7b07c1f50bfd2d871e0fdee8b81bb990969645304b6c5c0c45708a482"),
@@ -76,15 +85,81 @@ _SPLIT_SHA256 = (
      "d8db06c5753e1e5bbe3f8c76eed4066b775483dc617064e7b26afa35667df561"),
 )  # fmt: skip
 
-_REMOTES = (
-    Remote(
-        "compas-scores-two-years.csv",
-        "https://raw.githubusercontent.com/propublica/compas-analysis/"
-        "bafff5da3f2e45eca6c2d5055faad269defd135a/compas-scores-two-years.csv",
-        # Recorded by several public projects that pin this file; not computed by us.
-        sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+
+def _read(path: Path) -> Table:
+    """Return ProPublica's table after ProPublica's filter."""
+    frame = need("pandas").read_csv(path)
+    missing = {*_NUMERIC, *_OTHERS} - set(frame.columns)
+    expect(not missing, path, f"it has no column {', '.join(sorted(missing))}")
+    expect(len(frame) == _ROWS, path, f"{len(frame)} rows instead of {_ROWS}")
+    keep = (
+        frame["days_b_screening_arrest"].between(-30, 30)
+        & (frame["is_recid"] != -1)
+        & (frame["c_charge_degree"] != "O")
+        & frame["score_text"].notna()
+        & (frame["score_text"] != "N/A")
+    )
+    frame = frame[keep].reset_index(drop=True)
+    frame["felony"] = frame["c_charge_degree"] == "F"
+    data, names = one_hot(frame[[*_NUMERIC, "felony", "sex", "race"]], ("sex", "race"))
+    return Table(
+        data,
+        names,
+        {name: frame[name].to_numpy().astype(str) for name in ("race", "sex")},
+        target=frame["two_year_recid"].to_numpy().astype(np.int64),
+        target_name="two_year_recid",
+    )
+
+
+_SOURCE = Source(
+    "fetch_compas",
+    __doc__,
+    accepted=("compas-scores-two-years.csv",),
+    remotes=(
+        Remote(
+            "compas-scores-two-years.csv",
+            "https://raw.githubusercontent.com/propublica/compas-analysis/"
+            "bafff5da3f2e45eca6c2d5055faad269defd135a/compas-scores-two-years.csv",
+            # Recorded by several public projects that pin this file; not computed by us.
+            sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+        ),
     ),
+    read=_read,
 )
+
+
+def _split_source(split: int, subset: str) -> Source:
+    """Return the source of one part of one split: one archive of all parts, or its text file."""
+    name = f"{subset}_{split}"
+    sha256 = _SPLIT_SHA256[split][list(_SPLIT_ROWS).index(subset)]
+
+    def read(path: Path) -> Table:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                parts = {f"{s}_{i}": file[f"{s}_{i}"] for i in range(10) for s in _SPLIT_ROWS}
+            check_digest(_SPLIT_DIGEST, path, *parts.values())
+            values = parts[name]
+        else:
+            values = np.loadtxt(path, delimiter=",")
+        wanted = (_SPLIT_ROWS[subset], len(_SPLIT_NAMES) + 2)
+        expect(values.shape == wanted, path, f"{name} has shape {values.shape}, not {wanted}")
+        return Table(
+            values[:, :-2],
+            _SPLIT_NAMES,
+            {"race": np.where(values[:, -1] == 1, "Caucasian", "other")},
+            target=values[:, -2].astype(np.int64),
+            target_name="two_year_recid",
+            keep_groups=True,
+        )
+
+    text = f"compas_splits/{name}.csv"
+    return Source(
+        'fetch_compas(variant="splits")',
+        __doc__,
+        accepted=("compas_splits.npz", text),
+        remotes=(Remote(text, f"{_SPLIT_URL}{name}.csv", sha256=sha256),),
+        read=read,
+    )
 
 
 def fetch_compas(
@@ -110,16 +185,17 @@ def fetch_compas(
         What makes the groups. None keeps all columns and makes no groups. Ignored by
         ``variant="splits"``, whose groups are "Caucasian" and "other".
     split : int, default=0
-        Which of the ten splits, 0 to 9.
+        Which of the ten splits, 0 to 9. Used by ``variant="splits"`` only.
     subset : {"train", "test"}, default="train"
-        Which part of the split.
+        Which part of the split. Used by ``variant="splits"`` only.
     data_home : path, optional
         Directory of data files; default FAIRPCA_DATA, then the user's cache directory.
     download_if_missing : bool, default=True
+        Whether to download the file if it is not there; otherwise that is an error.
     return_X_y : bool, default=False
         Return ``(data, target)`` only.
     as_frame : bool, default=False
-        Return pandas objects.
+        Return pandas objects instead of arrays.
 
     Returns
     -------
@@ -127,91 +203,30 @@ def fetch_compas(
         `data`, `target` (1 = arrested again), `sensitive_features`, `sensitive_names`,
         `feature_names`, `frame`, `filename`, `DESCR`.
 
+    Raises
+    ------
+    DataUnavailableError
+        If the file is not there and cannot be downloaded.
+    ValueError
+        If the file that is there is not this table.
+
     Notes
     -----
     Accepted files: `compas-scores-two-years.csv` (downloaded; its SHA-256 is the one several
     public projects record), and for the splits `compas_splits.npz` or the published text files
     under `compas_splits/` (downloaded, with known SHA-256).
+
+    Examples
+    --------
+    >>> from fairpca.datasets import fetch_compas
+    >>> records = fetch_compas(variant="splits", split=3, subset="test")
+    >>> records.data.shape, sorted(set(records.sensitive_features))
+    ((741, 11), ['Caucasian', 'other'])
     """
     check_choice("variant", variant, ("default", "splits"))
-    shape: dict[str, Any] = {"as_frame": as_frame, "return_X_y": return_X_y, "descr": _DESCR}
+    source = _SOURCE
     if variant == "splits":
         check_choice("split", split, tuple(range(10)))
-        check_choice("subset", subset, ("train", "test"))
-        path, values = _split(split, subset, data_home, download_if_missing)
-        return make_bunch(
-            values[:, :-2],
-            list(_SPLIT_NAMES),
-            {"race": np.where(values[:, -1] == 1, "Caucasian", "other")},
-            target=values[:, -2].astype(np.int64),
-            target_name="two_year_recid",
-            filename=path,
-            **shape,
-        )
-    path = obtain(
-        "fetch_compas",
-        accepted=("compas-scores-two-years.csv",),
-        remotes=_REMOTES,
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-    )
-    return _table(_read(path)).bunch(sensitive, filename=path, **shape)
-
-
-def _read(path: Path) -> Any:
-    frame = need("pandas").read_csv(path)
-    missing = {*_NAMES, "days_b_screening_arrest", "is_recid", "score_text"} - set(frame.columns)
-    expect(not missing, path, f"it has no column {', '.join(sorted(missing))}")
-    expect(len(frame) == 7214, path, f"{len(frame)} rows instead of 7214")
-    keep = (
-        frame["days_b_screening_arrest"].between(-30, 30)
-        & (frame["is_recid"] != -1)
-        & (frame["c_charge_degree"] != "O")
-        & frame["score_text"].notna()
-        & (frame["score_text"] != "N/A")
-    )
-    return frame[keep].reset_index(drop=True)
-
-
-def _table(frame: Any) -> Table:
-    counts = ("age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")
-    columns: dict[str, AnyArray] = {name: frame[name].to_numpy() for name in counts}
-    columns["felony"] = (frame["c_charge_degree"] == "F").to_numpy()
-    columns["sex=Male"] = (frame["sex"] == "Male").to_numpy()
-    for level in sorted(set(frame["race"])):
-        columns[f"race={level}"] = (frame["race"] == level).to_numpy()
-    groupings = {name: frame[name].to_numpy().astype(str) for name in ("race", "sex")}
-    restates = {
-        "race": tuple(name for name in columns if name.startswith("race=")),
-        "sex": ("sex=Male",),
-    }
-    target = frame["two_year_recid"].to_numpy().astype(np.int64)
-    return Table(columns, groupings, restates, target, "two_year_recid")
-
-
-def _split(
-    split: int, subset: str, data_home: str | Path | None, download_if_missing: bool
-) -> tuple[Path, FloatArray]:
-    """Return one published matrix: features, label, group."""
-    home = resolve_home(data_home)
-    name = f"{subset}_{split}"
-    archive = home / "compas_splits.npz"
-    if archive.exists():
-        with np.load(archive, allow_pickle=False) as file:
-            parts = {f"{s}_{i}": file[f"{s}_{i}"] for i in range(10) for s in _SPLIT_ROWS}
-        check_digest(_SPLIT_DIGEST, archive, *parts.values())
-        path, values = archive, parts[name]
-    else:
-        sha256 = _SPLIT_SHA256[split][0 if subset == "train" else 1]
-        remote = Remote(f"compas_splits/{name}.csv", f"{_SPLITS}{name}.csv", sha256=sha256)
-        path = obtain(
-            'fetch_compas(variant="splits")',
-            accepted=(remote.name,),
-            remotes=(remote,),
-            data_home=home,
-            download_if_missing=download_if_missing,
-        )
-        values = np.loadtxt(path, delimiter=",")
-    wanted = (_SPLIT_ROWS[subset], len(_SPLIT_NAMES) + 2)
-    expect(values.shape == wanted, path, f"{name} has shape {values.shape}, not {wanted}")
-    return path, values
+        check_choice("subset", subset, tuple(_SPLIT_ROWS))
+        source, sensitive = _split_source(split, subset), "race"
+    return source.load(sensitive, "default", data_home, download_if_missing, return_X_y, as_frame)

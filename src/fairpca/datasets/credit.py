@@ -1,21 +1,5 @@
-"""Default of Credit Card Clients (Yeh and Lien, 2009)."""
+"""Default of Credit Card Clients (Yeh and Lien, 2009).
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-from fairpca._checks import check_choice
-from fairpca._linalg import AnyArray, IntArray
-from fairpca.datasets.bunch import Table, check_digest, expect, make_bunch, standardise
-from fairpca.datasets.cache import Remote, obtain
-
-_DESCR = """\
-Default of Credit Card Clients
-------------------------------
 30,000 credit card holders of a bank in Taiwan, October 2005: credit limit, sex, education, marital
 status, age, six months of repayment status, bills and payments (New Taiwan dollars); the target is
 default in the next month (6,636 did). I.-C. Yeh and C.-H. Lien, "The comparisons of data mining
@@ -26,7 +10,8 @@ Education: 1 graduate school (10,585), 2 university (14,030), 3 high school (4,9
 (123); the codes 0 (14), 5 (280) and 6 (51) are documented nowhere and are grouped
 with "other" here.
 
-What is questionable
+What is questionable:
+
 * The Fair PCA paper splits by EDUCATION <= 1, so 14 people of the undocumented code 0 count as
   graduates. A are the graduates (10,599); comments in the code call A "low education".
 * Repayment codes -2 and 0 are undocumented; PAY_1 is called PAY_0 in the original file.
@@ -38,6 +23,19 @@ groups A (EDUCATION <= 1) and B, as in the authors' scripts (which sort the rows
 matter). The label is a feature there.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairpca._linalg import AnyArray
+from fairpca.datasets.cache import Remote
+from fairpca.datasets.loading import Source, Table, check_digest, expect, standardise
+
+# The columns of the authors' file after its row number, in their order.
 _NAMES = (
     "EDUCATION", "SEX", "LIMIT_BAL", "MARRIAGE", "AGE",
     *(f"PAY_{j}" for j in range(1, 7)),
@@ -45,23 +43,78 @@ _NAMES = (
     *(f"PAY_AMT{j}" for j in range(1, 7)),
     "default payment next month",
 )  # fmt: skip
-_ROWS = 30000
-_DIGEST = "ce64e83dfa1d7e287f7252230d9cbbec53abb927da316ac58ea56b6f4d5a1939"
+# Other names of the same columns, in UCI's spreadsheet and in copies of it.
 _SAME = {"PAY_0": "PAY_1", "default.payment.next.month": _NAMES[-1], "Y": _NAMES[-1]}
+# What the codes 1, 2, ... mean; every other code is "other".
+_LEVELS = {
+    "education": ("graduate school", "university", "high school"),
+    "sex": ("male", "female"),
+    "marriage": ("married", "single"),
+}
+# Rows of the whole table, as UCI documents it.
+_ROWS = 30000
+# SHA-256 of the values in the order of `_NAMES`, whichever file they are read from.
+_DIGEST = "ce64e83dfa1d7e287f7252230d9cbbec53abb927da316ac58ea56b6f4d5a1939"
 
-_REMOTES = (
-    Remote(
+
+def _read(path: Path) -> Table:
+    """Return the table with the authors' order of columns, found by name."""
+    with open(path, encoding="utf-8-sig") as file:
+        # The names are in the first or the second line, depending on the copy.
+        for skip, line in enumerate(file, start=1):
+            names = [name.strip().strip('"') for name in line.split(",")]
+            if "EDUCATION" in names or skip == 3:
+                break
+    names = [_SAME.get(name, name) for name in names]
+    missing = [name for name in _NAMES if name not in names]
+    expect(not missing, path, f"it has no column {', '.join(missing)}")
+    order = [names.index(name) for name in _NAMES]
+    # Read as floats: some copies write whole numbers as 20000.0.
+    values = np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2, encoding="utf-8-sig")
+    expect(len(values) == _ROWS, path, f"{len(values)} rows instead of {_ROWS}")
+    # `values[:, order]` would be in Fortran order, and sums over rows differ in the last digit.
+    codes = np.take(values, order, axis=1).astype(np.int64)
+    check_digest(_DIGEST, path, codes)
+    groupings = {
+        name: _label(codes[:, _NAMES.index(name.upper())], levels)
+        for name, levels in _LEVELS.items()
+    }
+    data, target = codes[:, :-1].astype(float), codes[:, -1]
+    return Table(data, _NAMES[:-1], groupings, target=target, target_name=_NAMES[-1])
+
+
+def _label(codes: AnyArray, levels: tuple[str, ...]) -> AnyArray:
+    """Return the names of the codes 1, 2, ...; every other code is "other"."""
+    known = (codes >= 1) & (codes <= len(levels))
+    return np.array(("other", *levels))[np.where(known, codes, 0)]
+
+
+def _paper(table: Table) -> Table:
+    """Return every column but the education, and the target, standardised."""
+    data = standardise(np.column_stack([table.data[:, 1:], table.target]))  # type: ignore[list-item]
+    graduate = table.data[:, 0] <= 1
+    return table.as_in_paper(graduate, ("EDUCATION <= 1", "EDUCATION > 1"), data, _NAMES[1:])
+
+
+_SOURCE = Source(
+    "fetch_credit_default",
+    __doc__,
+    accepted=(
         "default_degree.csv",
-        "https://raw.githubusercontent.com/JunhuiShen/Fair-PCA-via-EigOpt/"
-        "ea74a195001dc5491ea437b158daba0516d69f51/default_degree.csv",
-        sha256="c58f7df737cb7953d9022cf9487cf8001c0417ae97bd308301ad733f20c88fc3",
+        "default of credit card clients.csv",
+        "default_of_credit_card_clients.csv",
+        "UCI_Credit_Card.csv",
     ),
-)
-_ACCEPTED = (
-    "default_degree.csv",
-    "default of credit card clients.csv",
-    "default_of_credit_card_clients.csv",
-    "UCI_Credit_Card.csv",
+    remotes=(
+        Remote(
+            "default_degree.csv",
+            "https://raw.githubusercontent.com/JunhuiShen/Fair-PCA-via-EigOpt/"
+            "ea74a195001dc5491ea437b158daba0516d69f51/default_degree.csv",
+            sha256="c58f7df737cb7953d9022cf9487cf8001c0417ae97bd308301ad733f20c88fc3",
+        ),
+    ),
+    read=_read,
+    paper=_paper,
 )
 
 
@@ -87,85 +140,36 @@ def fetch_credit_default(
     data_home : path, optional
         Directory of data files; default FAIRPCA_DATA, then the user's cache directory.
     download_if_missing : bool, default=True
+        Whether to download the file if it is not there; otherwise that is an error.
     return_X_y : bool, default=False
         Return ``(data, target)`` only.
     as_frame : bool, default=False
-        Return pandas objects.
+        Return pandas objects instead of arrays.
 
     Returns
     -------
     Bunch
         `data`, `target` (1 = default), `sensitive_features`, `sensitive_names`, `feature_names`,
-        `frame`, `filename`, `DESCR`.
+        `frame`, `filename`, `DESCR`; with ``variant="paper"`` also `group_meaning`.
+
+    Raises
+    ------
+    DataUnavailableError
+        If the file is not there and cannot be downloaded.
+    ValueError
+        If the file that is there is not this table.
 
     Notes
     -----
     Accepted files: `default_degree.csv` as the Fair PCA authors publish it (downloaded, with a
     known SHA-256), or the UCI spreadsheet saved as CSV, found by its column names. The table's
     values are compared with a stored digest, and a difference warns.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import fetch_credit_default
+    >>> clients = fetch_credit_default(sensitive=["education", "sex"])
+    >>> clients.data.shape, clients.sensitive_features.shape
+    ((30000, 21), (30000, 2))
     """
-    check_choice("variant", variant, ("default", "paper"))
-    path = obtain(
-        "fetch_credit_default",
-        accepted=_ACCEPTED,
-        remotes=_REMOTES,
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-    )
-    codes = _read(path)
-    check_digest(_DIGEST, path, codes)
-    table = _table(codes)
-    shape: dict[str, Any] = {
-        "as_frame": as_frame,
-        "return_X_y": return_X_y,
-        "descr": _DESCR,
-        "filename": path,
-    }
-    if variant == "default":
-        return table.bunch(sensitive, **shape)
-    columns, names = table.matrix(with_target=True)
-    return make_bunch(
-        standardise(columns[:, 1:]),
-        names[1:],
-        {"group": np.where(codes[:, 0] <= 1, "A", "B")},
-        target=table.target,
-        target_name=_NAMES[-1],
-        extras={"group_meaning": {"A": "EDUCATION <= 1", "B": "EDUCATION > 1"}},
-        **shape,
-    )
-
-
-def _table(codes: IntArray) -> Table:
-    columns = {name: codes[:, j] for j, name in enumerate(_NAMES)}
-    target = columns.pop(_NAMES[-1])
-    levels = ("graduate school", "university", "high school")
-    groupings: dict[str, AnyArray] = {
-        "education": _label(columns["EDUCATION"], levels),
-        "sex": _label(columns["SEX"], ("male", "female")),
-        "marriage": _label(columns["MARRIAGE"], ("married", "single")),
-    }
-    restates = {name: (name.upper(),) for name in groupings}
-    return Table(columns, groupings, restates, target, _NAMES[-1])
-
-
-def _label(codes: AnyArray, levels: tuple[str, ...]) -> AnyArray:
-    """Name the codes 1, 2, ...; every other code is "other"."""
-    known = (codes >= 1) & (codes <= len(levels))
-    return np.array(("other", *levels))[np.where(known, codes, 0)]
-
-
-def _read(path: Path) -> IntArray:
-    """Return the table with the authors' order of columns, found by name."""
-    with open(path, encoding="utf-8-sig") as file:
-        for skip, line in enumerate(file, start=1):
-            names = [name.strip().strip('"') for name in line.split(",")]
-            if "EDUCATION" in names or skip == 3:
-                break
-    names = [_SAME.get(name, name) for name in names]
-    missing = [name for name in _NAMES if name not in names]
-    expect(not missing, path, f"it has no column {', '.join(missing)}")
-    order = [names.index(name) for name in _NAMES]
-    # Some copies write whole numbers as 20000.0.
-    values = np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2, encoding="utf-8-sig")
-    expect(len(values) == _ROWS, path, f"{len(values)} rows instead of {_ROWS}")
-    return values[:, order].astype(np.int64)
+    return _SOURCE.load(sensitive, variant, data_home, download_if_missing, return_X_y, as_frame)

@@ -1,22 +1,5 @@
-"""Crop mapping by fused optical and radar data (Winnipeg, 2012)."""
+"""Crop mapping by fused optical and radar data (Winnipeg, 2012).
 
-from __future__ import annotations
-
-import io
-import zipfile
-from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-
-from fairpca._checks import check_choice
-from fairpca._linalg import FloatArray
-from fairpca.datasets.bunch import expect, make_bunch, standardise
-from fairpca.datasets.cache import Remote, need, obtain
-
-_DESCR = """\
-Crop Mapping (fused optical and radar)
---------------------------------------
 325,834 pixels of farmland near Winnipeg, Canada, seen by RapidEye (optical) and UAVSAR (radar) on
 5 and 14 July 2012; 174 features: 49 radar and 38 optical ones for each date. The label is
 the crop. UCI Machine Learning Repository, data set 525, CC BY 4.0.
@@ -24,7 +7,8 @@ the crop. UCI Machine Learning Repository, data set 525, CC BY 4.0.
 Crops: 1 corn (39,162), 2 peas (3,598), 3 canola (75,673), 4 soybeans (74,067), 5 oats (47,117),
 6 wheat (85,074), 7 broadleaf (1,143).
 
-What is questionable
+What is questionable:
+
 * There are no people in this table. "Corn" against "other crops" is a test of size, not of harm.
 * Neighbouring pixels of one field are nearly copies of each other.
 * Many features are linear combinations of others (ratios and sums of the same bands).
@@ -33,19 +17,81 @@ variant="paper": features 1-173, standardised over all rows, groups A (corn) and
 script takes columns 2 to end-1 as if the last one were a label; it is the 174th feature.
 """
 
-CROPS = ("corn", "peas", "canola", "soybeans", "oats", "wheat", "broadleaf")
-_COUNTS = (39162, 3598, 75673, 74067, 47117, 85074, 1143)
-_FEATURES = 174
+from __future__ import annotations
 
-_REMOTES = (
-    Remote(
-        "crop+mapping+using+fused+optical+radar+data+set.zip",
-        "https://archive.ics.uci.edu/static/public/525/"
-        "crop+mapping+using+fused+optical+radar+data+set.zip",
-        check=lambda path: _check(_read(path, "crop.zip"), path),
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairpca._linalg import FloatArray
+from fairpca.datasets.cache import Remote, need
+from fairpca.datasets.loading import Source, Table, expect, open_member, standardise
+
+# What the labels 1 to 7 mean, as UCI documents them.
+CROPS = ("corn", "peas", "canola", "soybeans", "oats", "wheat", "broadleaf")
+# Pixels of each crop. No checksum of the file is known to us; these numbers take its place.
+_COUNTS = (39162, 3598, 75673, 74067, 47117, 85074, 1143)
+# Features of every form of the file, after the label.
+_FEATURES = 174
+# How UCI calls its archive, and under which name it is kept.
+_ARCHIVE = "crop+mapping+using+fused+optical+radar+data+set.zip"
+
+
+def read_crop_rows(path: Path) -> FloatArray:
+    """Read rows of ``label, f1, ..., f174``, with or without a header line.
+
+    Parameters
+    ----------
+    path : Path
+        The text file, or UCI's archive.
+
+    Returns
+    -------
+    ndarray of shape (m, 175)
+    """
+    # pyarrow uses all cores and rounds every number correctly; the default reader of pandas may
+    # miss the last digit.
+    need("pyarrow")
+    with open_member(path, "WinnipegDataset.txt", "WinnipegDataset.csv") as file:
+        first = file.readline()
+        file.seek(0)
+        has_header = not first.split(b",")[0].strip().replace(b".", b"").isdigit()
+        frame = need("pandas").read_csv(file, header=0 if has_header else None, engine="pyarrow")
+    return np.asarray(frame.to_numpy(dtype=np.float64))
+
+
+def _read(path: Path) -> Table:
+    """Return the table, or raise ValueError unless it is the published one."""
+    rows = read_crop_rows(path)
+    m, n = rows.shape
+    expect(n == _FEATURES + 1, path, f"{n} columns instead of a label and {_FEATURES} features")
+    expect(m == sum(_COUNTS), path, f"{m} rows instead of {sum(_COUNTS)}")
+    counts = tuple(int(np.sum(rows[:, 0] == code)) for code in range(1, len(CROPS) + 1))
+    expect(counts == _COUNTS, path, f"pixels per crop are {counts} instead of {_COUNTS}")
+    expect(np.isfinite(rows).all(), path, "it has missing values")
+    crop = np.array(CROPS)[rows[:, 0].astype(int) - 1]
+    groupings = {"corn": np.where(crop == "corn", "corn", "other crop"), "crop": crop}
+    names = [f"f{j}" for j in range(1, _FEATURES + 1)]
+    return Table(rows[:, 1:], names, groupings, target=crop, target_name="crop")
+
+
+def _paper(table: Table) -> Table:
+    """Return all features but the last, standardised."""
+    data, corn = standardise(table.data[:, :-1]), table.groupings["corn"] == "corn"
+    return table.as_in_paper(corn, ("corn", "other crops"), data, table.feature_names[:-1])
+
+
+_SOURCE = Source(
+    "fetch_crop_mapping",
+    __doc__,
+    accepted=("WinnipegDataset.txt", "WinnipegDataset.csv", "crop.csv", _ARCHIVE),
+    remotes=(
+        Remote(_ARCHIVE, f"https://archive.ics.uci.edu/static/public/525/{_ARCHIVE}", check=_read),
     ),
+    read=_read,
+    paper=_paper,
 )
-_ACCEPTED = ("WinnipegDataset.txt", "WinnipegDataset.csv", "crop.csv", _REMOTES[0].name)
 
 
 def fetch_crop_mapping(
@@ -69,101 +115,37 @@ def fetch_crop_mapping(
     data_home : path, optional
         Directory of data files; default FAIRPCA_DATA, then the user's cache directory.
     download_if_missing : bool, default=True
+        Whether to download the file if it is not there; otherwise that is an error.
     return_X_y : bool, default=False
         Return ``(data, target)`` only.
     as_frame : bool, default=False
-        Return pandas objects.
+        Return pandas objects instead of arrays.
 
     Returns
     -------
     Bunch
         `data`, `target` (name of the crop), `sensitive_features`, `sensitive_names`,
-        `feature_names`, `frame`, `filename`, `DESCR`.
+        `feature_names`, `frame`, `filename`, `DESCR`; with ``variant="paper"`` also
+        `group_meaning`.
+
+    Raises
+    ------
+    DataUnavailableError
+        If the file is not there and cannot be downloaded.
+    ValueError
+        If the file that is there is not this table.
 
     Notes
     -----
     Accepted files: `WinnipegDataset.txt` (or .csv), `crop.csv`, or the UCI archive. No checksum of
     the archive is known to us, so it is verified by structure: 325,834 rows, a label and 174
     features, and the number of pixels of every crop.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import fetch_crop_mapping
+    >>> pixels = fetch_crop_mapping(sensitive="crop")  # doctest: +SKIP
+    >>> pixels.data.shape  # doctest: +SKIP
+    (325834, 174)
     """
-    check_choice("variant", variant, ("default", "paper"))
-    check_choice("sensitive", sensitive, ("corn", "crop", None))
-    path = obtain(
-        "fetch_crop_mapping",
-        accepted=_ACCEPTED,
-        remotes=_REMOTES,
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-    )
-    table = _read(path, path.name)
-    _check(table, path)
-    label = table[:, 0].astype(int)
-    target = np.array(CROPS)[label - 1]
-    groupings: dict[str, Any] = {}
-    data, n_kept, extras = table[:, 1:], _FEATURES, {}
-    if variant == "paper":
-        n_kept = _FEATURES - 1
-        data = standardise(data[:, :n_kept])
-        groupings["group"] = np.where(label == 1, "A", "B")
-        extras = {"group_meaning": {"A": "corn", "B": "other crops"}}
-    elif sensitive == "crop":
-        groupings["crop"] = target
-    elif sensitive == "corn":
-        groupings["corn"] = np.where(label == 1, "corn", "other crop")
-    return make_bunch(
-        data,
-        [f"f{j}" for j in range(1, n_kept + 1)],
-        groupings,
-        target=target,
-        target_name="crop",
-        descr=_DESCR,
-        filename=path,
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        extras=extras,
-    )
-
-
-def read_crop_rows(file: Path | IO[bytes]) -> FloatArray:
-    """Read rows of ``label, f1, ..., f174``, with or without a header line."""
-    pd = need("pandas")
-    need("pyarrow")
-    if isinstance(file, Path):
-        with open(file, "rb") as opened:
-            return read_crop_rows(opened)
-    first = file.readline()
-    file.seek(0)
-    has_header = not first.split(b",")[0].strip().replace(b".", b"").isdigit()
-    frame = pd.read_csv(file, header=0 if has_header else None, engine="pyarrow")
-    return np.asarray(frame.to_numpy(dtype=np.float64))
-
-
-def _read(path: Path, name: str) -> FloatArray:
-    if not name.endswith(".zip"):
-        return read_crop_rows(path)
-    with zipfile.ZipFile(path) as archive:
-        return _read_archive(archive, path)
-
-
-def _read_archive(archive: zipfile.ZipFile, path: Path) -> FloatArray:
-    for member in archive.namelist():
-        if Path(member).name in ("WinnipegDataset.txt", "WinnipegDataset.csv"):
-            return read_crop_rows(io.BytesIO(archive.read(member)))
-    for member in archive.namelist():
-        if member.endswith(".zip"):
-            with zipfile.ZipFile(io.BytesIO(archive.read(member))) as inner:
-                return _read_archive(inner, path)
-    raise ValueError(f"{path}: the archive has no WinnipegDataset.txt")
-
-
-def _check(table: FloatArray, path: Path) -> None:
-    expect(
-        table.ndim == 2 and table.shape[1] == _FEATURES + 1,
-        path,
-        f"{table.shape[-1]} columns instead of a label and {_FEATURES} features",
-    )
-    rows = sum(_COUNTS)
-    expect(len(table) == rows, path, f"{len(table)} rows instead of {rows}")
-    counts = tuple(int(np.sum(table[:, 0] == code)) for code in range(1, len(CROPS) + 1))
-    expect(counts == _COUNTS, path, f"pixels per crop are {counts} instead of {_COUNTS}")
-    expect(bool(np.isfinite(table).all()), path, "it has missing values")
+    return _SOURCE.load(sensitive, variant, data_home, download_if_missing, return_X_y, as_frame)

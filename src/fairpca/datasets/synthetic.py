@@ -15,6 +15,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from fairpca._linalg import FloatArray, symmetric
 
+# The end of every description.
 _KNOWN = """
 `optimum` is the smallest worst-group loss over all projections of rank `n_components`,
 `lower_bound` what the dual proves, `components` a projection that attains the optimum (rows; None
@@ -40,6 +41,7 @@ def make_illustration(
     variances : pair of pairs, default=((9.0, 0.5), (4.0, 0.3))
         Variance along and across that direction, along at least as large.
     random_state : int, RandomState instance or None, default=None
+        Seed of the rows; an int gives the same rows every time.
 
     Returns
     -------
@@ -62,7 +64,6 @@ def make_illustration(
     >>> bool(abs(fair.certificate_.value - known.optimum) < 1e-12)
     True
     """
-    rng = check_random_state(random_state)
     covariances = []
     for angle, (along, across) in zip(np.deg2rad(angles), variances, strict=True):
         if not along >= across >= 0:
@@ -78,15 +79,15 @@ def make_illustration(
     turn = np.arctan2(second * np.sin(between), first + second * np.cos(between))
     angle = np.deg2rad(angles[0]) + turn
     return _known(
+        "Two elongated groups in the plane.",
         covariances,
         n_samples,
         ("A", "B"),
-        1,
+        random_state,
+        n_components=1,
         optimum=float((first * np.sin(turn)) ** 2),
         components=np.array([[np.cos(angle), np.sin(angle)]]),
-        rng=rng,
-        extras={"angle": float(np.rad2deg(angle) % 180.0)},
-        descr="Two elongated groups in the plane.",
+        angle=float(np.rad2deg(angle) % 180.0),
     )
 
 
@@ -107,12 +108,20 @@ def make_three_lines(
     n_features : int, default=3
         At least 2; the lines lie in the plane of the first two.
     random_state : int, RandomState instance or None, default=None
+        Seed of the rows; an int gives the same rows every time.
 
     Returns
     -------
     Bunch
         `data`, `sensitive_features`, `n_components` (1), `optimum` (0.75), `lower_bound` (0.5),
         `components`, `DESCR`.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import make_three_lines
+    >>> known = make_three_lines(random_state=0)
+    >>> known.data.shape, known.lower_bound, known.optimum
+    ((60, 3), 0.5, 0.75)
     """
     if n_features < 2:
         raise ValueError(f"n_features={n_features} must be at least 2: the lines need a plane.")
@@ -120,16 +129,16 @@ def make_three_lines(
     angles = np.deg2rad([0.0, 60.0, 120.0])
     directions[:, 0], directions[:, 1] = np.cos(angles), np.sin(angles)
     return _known(
+        "Three lines at 0, 60 and 120 degrees.",
         [np.outer(line, line) for line in directions],
         n_samples,
         ("0", "60", "120"),
-        1,
+        random_state,
+        n_components=1,
         optimum=0.75,
         lower_bound=0.5,
         # On one line; the two others are 60 degrees away and lose sin(60)^2 each.
         components=directions[:1],
-        rng=check_random_state(random_state),
-        descr="Three lines at 0, 60 and 120 degrees.",
     )
 
 
@@ -160,11 +169,13 @@ def make_shared_subspace(
     n_shared : int, default=3
         Dimension of the shared subspace, and the rank the optimum is stated for.
     shared_variance : float, default=1.0
+        Variance of every source in every direction of the shared subspace.
     private_variance : float or sequence of float, default=2.0
-        One for all, or one a source.
+        Variance of each source in its own direction: one for all, or one a source.
     noise_variance : float, default=0.05
-        In every direction.
+        Variance added to all of them, in every direction.
     random_state : int, RandomState instance or None, default=None
+        Seed of the rows; an int gives the same rows every time.
 
     Returns
     -------
@@ -188,8 +199,7 @@ def make_shared_subspace(
     ((580, 12), 1.0)
     """
     rng = check_random_state(random_state)
-    sizes = _sizes(n_samples, 4)
-    k = len(sizes)
+    k = 4 if isinstance(n_samples, int | np.integer) else len(n_samples)
     if n_features < n_shared + k:
         raise ValueError(
             f"n_features={n_features} must be at least n_shared + number of sources, "
@@ -201,28 +211,33 @@ def make_shared_subspace(
     spectra = np.full((k, n_features), float(noise_variance))
     spectra[:, :n_shared] += shared_variance
     spectra[np.arange(k), n_shared + np.arange(k)] += private
-    optimum = _diagonal_optimum(spectra, n_shared)
     shared = axes[:, :n_shared].T
     own = np.sort(spectra, axis=1)[:, ::-1][:, :n_shared].sum(axis=1)
+    optimum = _diagonal_optimum(spectra, own, n_shared)
     loss_of_shared = float((own - spectra[:, :n_shared].sum(axis=1)).max())
+    # The linear program stops at its solver's tolerance. Where both agree, this loss is exact.
     exact = loss_of_shared <= optimum + 1e-9 * max(optimum, 1.0)
     return _known(
+        "Sources with a shared subspace and one private direction each.",
         [symmetric((axes * row) @ axes.T) for row in spectra],
-        sizes,
-        tuple(f"source {i + 1}" for i in range(k)),
-        n_shared,
+        n_samples,
+        [f"source {i + 1}" for i in range(k)],
+        rng,
+        n_components=n_shared,
         optimum=loss_of_shared if exact else optimum,
         components=shared if exact else None,
-        rng=rng,
-        extras={"shared": shared, "private": axes[:, n_shared : n_shared + k].T},
-        descr="Sources with a shared subspace and one private direction each.",
+        shared=shared,
+        private=axes[:, n_shared : n_shared + k].T,
     )
 
 
-def _diagonal_optimum(spectra: FloatArray, r: int) -> float:
-    """Smallest worst loss for covariances that are diagonal in one basis."""
+def _diagonal_optimum(spectra: FloatArray, own: FloatArray, r: int) -> float:
+    """Return the smallest worst loss for covariances that are diagonal in one basis.
+
+    The variables are the diagonal of the projector in that basis, and the worst loss itself, which
+    is minimised. `spectra` has one row of variances per group, `own` the sums of the r largest.
+    """
     k, n = spectra.shape
-    own = np.sort(spectra, axis=1)[:, ::-1][:, :r].sum(axis=1)
     found = linprog(
         np.r_[np.zeros(n), 1.0],
         A_ub=np.hstack([-spectra, -np.ones((k, 1))]),
@@ -238,42 +253,33 @@ def _diagonal_optimum(spectra: FloatArray, r: int) -> float:
 
 
 def _known(
+    about: str,
     covariances: Sequence[FloatArray],
     n_samples: int | Sequence[int],
-    labels: tuple[str, ...],
-    n_components: int,
-    *,
-    optimum: float,
-    components: FloatArray | None,
-    rng: Any,
-    descr: str,
-    lower_bound: float | None = None,
-    extras: dict[str, Any] | None = None,
+    labels: Sequence[str],
+    random_state: Any,
+    **answer: Any,
 ) -> Bunch:
-    """Draw rows with exactly these covariances and state the answer beside them."""
-    sizes = _sizes(n_samples, len(labels))
+    """Draw rows with exactly these covariances and state the answer beside them.
+
+    `answer` has `n_components`, `optimum`, `components`, and `lower_bound` where the dual proves
+    less than the optimum.
+    """
+    equal = isinstance(n_samples, int | np.integer)
+    sizes = np.full(len(labels), n_samples) if equal else np.asarray(n_samples)
     if len(sizes) != len(labels):
         raise ValueError(f"n_samples={n_samples!r} must have {len(labels)} entries.")
-    rows = [_rows(matrix, m, rng) for matrix, m in zip(covariances, sizes, strict=True)]
+    rng = check_random_state(random_state)
+    rows = [_rows(matrix, int(m), rng) for matrix, m in zip(covariances, sizes, strict=True)]
     return Bunch(
         data=np.vstack(rows),
         sensitive_features=np.repeat(np.array(labels), sizes),
-        n_components=n_components,
-        optimum=optimum,
-        lower_bound=optimum if lower_bound is None else lower_bound,
-        components=components,
-        DESCR=descr + _KNOWN,
-        **(extras or {}),
+        DESCR=about + _KNOWN,
+        **{"lower_bound": answer["optimum"], **answer},
     )
 
 
-def _sizes(n_samples: int | Sequence[int], k: int) -> tuple[int, ...]:
-    if isinstance(n_samples, int | np.integer):
-        return (int(n_samples),) * k
-    return tuple(int(m) for m in n_samples)
-
-
-def _rows(covariance: FloatArray, m: int, rng: Any) -> FloatArray:
+def _rows(covariance: FloatArray, m: int, rng: np.random.RandomState) -> FloatArray:
     """Draw `m` rows of mean zero whose covariance (dividing by m) is exactly `covariance`."""
     n = len(covariance)
     if m <= n:
@@ -282,9 +288,11 @@ def _rows(covariance: FloatArray, m: int, rng: Any) -> FloatArray:
             f"more than {n} rows per group."
         )
     draws = rng.standard_normal((m, n))
-    draws -= draws.mean(axis=0)
-    white = np.linalg.qr(draws)[0]
+    # The columns of Q are orthonormal, and combinations of centred columns are centred: so Q has
+    # mean zero and covariance I / m. The second centring removes what rounding left.
+    white = np.linalg.qr(draws - draws.mean(axis=0))[0]
     white -= white.mean(axis=0)
     values, vectors = np.linalg.eigh(covariance)
+    # Rounding makes zero eigenvalues slightly negative, and these have no square root.
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(np.sqrt(m) * white @ root.T)

@@ -1,16 +1,15 @@
-"""Pictures of fits and audits, in the way of scikit-learn's Displays.
+"""Pictures of fits and audits, in the way of scikit-learn's displays.
 
-Each class holds the numbers it draws. `from_audit` and `from_estimator` compute them,
-`plot(ax=...)` draws them with matplotlib and keeps `ax_`, `figure_` and the artists. Colours are
-those of Okabe and Ito, told apart with every kind of colour vision; labels are shown as they were
-given.
+Each class holds the numbers it draws. `from_audit`, `from_estimator` and, for two groups,
+`from_moments` compute them; `plot(ax=...)` draws them with matplotlib and keeps `ax_`, `figure_`
+and the artists. PCA and FairPCA have a colour each that no group has. The colours of the first
+groups are those of Okabe and Ito, told apart with every kind of colour vision; labels are shown as
+they were given.
 """
 
-from fairpca.plots.dual import DualDisplay, NumericalRangeDisplay
-from fairpca.plots.groups import GroupLossDisplay
-from fairpca.plots.loadings import LoadingsDisplay
-from fairpca.plots.ranks import RankCurveDisplay, TradeoffDisplay
-from fairpca.plots.scatter import ScatterDisplay
+from fairpca.plots.audits import GroupLossDisplay, RankCurveDisplay, TradeoffDisplay
+from fairpca.plots.projections import LoadingsDisplay, ScatterDisplay
+from fairpca.plots.two_groups import DualDisplay, NumericalRangeDisplay
 
 __all__ = [
     "DualDisplay",

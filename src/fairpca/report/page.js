@@ -3,22 +3,26 @@
   const { audit, words } = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  // Okabe and Ito's colours, told apart with every kind of colour vision; dashes for more groups.
-  const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
+  // Colours of groups, set in page.css for light, dark and paper. None is that of PCA or FairPCA.
+  // They are told apart with every kind of colour vision; dashes for more groups.
+  const COLOURS = [0, 1, 2, 3, 4, 5].map((i) => `var(--g${i})`);
   const DASHES = ["", "7 3", "2 3"];
   const MEASURES = {
     loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best."],
     error: ["error", "Error: mean squared distance between a group's rows and what is rebuilt of them. Lower is better."],
     share: ["variance kept", "Variance kept: the share of a group's own variance that the components hold. Higher is better."],
   };
-  const byWorst = (r) => order(at("PCA", r).loss);
+  // What is worst: the largest loss or error, the smallest share of variance kept.
+  const badness = (f, i) => (state.measure === "share" ? -f.share[i] : f[state.measure][i]);
+  const byWorst = (r) => order(audit.groups.map((_, i) => badness(at("PCA", r), i)));
   const at = (reducer, r) => audit.findings.find((f) => f.reducer === reducer && f.n_components === r);
   const order = (values) => [...values.keys()].sort((a, b) => values[b] - values[a]);
   const state = { index: audit.ranks.indexOf(audit.n_components), measure: "loss", shown: new Set() };
   const rank = () => audit.ranks[state.index];
+  const total = audit.groups.reduce((sum, group) => sum + group.count, 0) || 1;
   byWorst(audit.n_components).slice(0, audit.groups.length > 12 ? 8 : 12).forEach((i) => state.shown.add(i));
 
-  // Numbers are written as fairpca.audit.verdict writes them.
+  // Numbers are written as fairpca.auditing.verdict writes them.
   function number(x) {
     if (x === 0) return "0";
     const size = Math.abs(x);
@@ -141,6 +145,10 @@
   }
 
   const strokeOf = (i) => ({ stroke: COLOURS[i % 6], "stroke-dasharray": DASHES[Math.floor(i / 6) % 3] });
+  function swatch(parent, i) {
+    const svg = make(parent, "svg", { class: "swatch", viewBox: "0 0 14 14", "aria-hidden": "true" });
+    make(svg, "line", { x1: 0, x2: 14, y1: 7, y2: 7, "stroke-width": 4, ...strokeOf(i) });
+  }
   function rankAxis(svg, x, left, right, width, height, bottom) {
     let last = -99;
     audit.ranks.forEach((r) => {
@@ -160,6 +168,9 @@
     holder.closest("section").hidden = panels.length === 0;
     holder.replaceChildren();
     const groups = [...state.shown].sort((a, b) => a - b);
+    // The switches above explain the lines on a screen; paper has only this.
+    $("line-keys").replaceChildren();
+    groups.forEach((i) => { const key = make($("line-keys"), "span"); swatch(key, i); make(key, "bdi", {}, audit.groups[i].text); });
     const all = panels.flatMap((name) => audit.ranks.flatMap((r) => (at(name, r) ? groups.map((i) => at(name, r)[state.measure][i]) : [])));
     const marks = ticks(Math.max(...all, 0), 5), share = state.measure === "share";
     // All cells first: a panel takes its width from the finished grid.
@@ -235,15 +246,19 @@
     byWorst(r).forEach((i) => {
       const group = audit.groups[i], row = make(body, "tr", group.small ? { class: "few" } : {});
       make(make(row, "th", { scope: "row" }), "bdi", { title: group.text }, group.text);
-      make(row, "td", { class: "n" }, group.count.toLocaleString("en"));
+      const count = make(row, "td", { class: "n" }, group.count.toLocaleString("en") + " ");
+      make(count, "small", {}, `${percent(group.count / total)} of all`);
       make(row, "td", { class: "n wide", "data-value": group.variance }, number(group.variance));
       audit.reducers.forEach((name) => {
         const f = at(name, r);
         if (!f) { make(row, "td", { class: "n" }, "–"); return; }
-        const worst = f.gap > 1e-6 && f.loss[i] >= f.worst_loss * (1 - 1e-9);
+        const all = audit.groups.map((_, g) => badness(f, g)), most = Math.max(...all), least = Math.min(...all);
+        // Several groups can tie for the worst place; where all do, none is marked.
+        const worst = most - least > 1e-6 * Math.abs(most) && all[i] >= most - 1e-9 * Math.abs(most);
         const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": f[state.measure][i] }, written(f[state.measure][i]));
         const span = spanText(f, i);
         if (span) { cell.append(" "); make(cell, "small", {}, span); }
+        if (state.measure !== "share" && group.variance > 0) { cell.append(" "); make(cell, "small", {}, `${percent(f[state.measure][i] / group.variance)} of its variance`); }
       });
     });
   }
@@ -255,8 +270,11 @@
     $("rank-text").textContent = r;
     $("rank").setAttribute("aria-valuetext", words[r].components);
     $("measure-text").textContent = MEASURES[state.measure][1];
+    $("measure-words").textContent = words[r].measures[state.measure];
     document.querySelectorAll("[data-text=components]").forEach((node) => { node.textContent = words[r].components; });
     const tiles = { "pca-worst": [pca.worst_loss, number], "fair-worst": [fair.worst_loss, number], "pca-gap": [pca.gap, percent], "fair-gap": [fair.gap, percent], price: [fair.price, percent], bound: [fair.certificate.lower_bound, number] };
+    const ofVariance = [pca, fair].map((f) => { const i = order(f.loss)[0], v = audit.groups[i].variance; return v > 0 ? percent(f.loss[i] / v) : "–"; });
+    document.querySelector('[data-tile="worst-share"]').textContent = `, ${ofVariance.join(" → ")} of that group's variance`;
     for (const [name, [value, write]] of Object.entries(tiles)) {
       const node = document.querySelector(`[data-tile="${name}"]`);
       node.textContent = write(value);
@@ -285,8 +303,7 @@
       const label = make(boxes, "label"), box = make(label, "input", { type: "checkbox", value: i });
       box.checked = state.shown.has(i);
       box.addEventListener("change", () => { if (box.checked) state.shown.add(i); else state.shown.delete(i); charts(); });
-      const swatch = make(label, "svg", { class: "swatch", viewBox: "0 0 14 14", "aria-hidden": "true" });
-      make(swatch, "line", { x1: 0, x2: 14, y1: 7, y2: 7, "stroke-width": 4, ...strokeOf(i) });
+      swatch(label, i);
       make(label, "bdi", { title: group.text }, group.text);
     });
   }

@@ -10,9 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fairpca._checks import require
 from fairpca.auditing.findings import Audit
@@ -20,6 +23,7 @@ from fairpca.auditing.verdict import (
     components,
     group_title,
     isolated,
+    listed,
     named,
     number,
     percent,
@@ -28,8 +32,21 @@ from fairpca.auditing.verdict import (
 )
 from fairpca.moments.storage import atomic_write
 
-# Left-out groups shown before the rest is folded away.
+# Groups in the table of what happens without them; the rest, which change less, are counted. A
+# longer table would fill a printed page.
 _MOST_LEFT_OUT = 12
+# Entries of a list shown among the origins of the numbers; the rest are counted.
+_LONGEST_LIST = 200
+# A measure that changes by less than this share of the larger value has not changed: it is the
+# resolution of the three digits that are shown.
+_SAME = 5e-3
+# What a measure is called in a sentence, what a value is written with, and which change is for the
+# worse: towards larger (1) or smaller (-1) values.
+_MEASURES = {
+    "loss": ("loss", number, 1),
+    "error": ("error", number, 1),
+    "share": ("share of variance kept", percent, -1),
+}
 
 
 def render_page(audit: Audit, *, title: str | None = None) -> str:
@@ -38,8 +55,29 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     Parameters
     ----------
     audit : Audit
+        What `fairpca.audit` returned, or what was read from its JSON: the page is the same.
     title : str, optional
-        Default: what was audited and by which groups.
+        Heading of the page. Default: what was audited.
+
+    Returns
+    -------
+    str
+        The document. It asks for nothing from outside and runs no script but its own.
+
+    Raises
+    ------
+    ImportError
+        If Jinja2 is not installed; the message says how to install it.
+
+    Examples
+    --------
+    >>> import fairpca
+    >>> from fairpca.report import render_page
+    >>> from sklearn.datasets import load_wine
+    >>> X, kind = load_wine(return_X_y=True)
+    >>> found = fairpca.audit(X / X.std(axis=0), kind, 2, n_bootstrap=0)
+    >>> render_page(found, title="Three vineyards").count("<title>Three vineyards</title>")
+    1
     """
     jinja2 = require("jinja2", extra="app", purpose="the audit page")
     environment = jinja2.Environment(
@@ -47,6 +85,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     )
     environment.filters |= {"number": number, "percent": percent, "components": components}
     template = environment.from_string(_resource("page.html.j2"))
+    # The policy of the page names both by their hash, so they must be exactly what is sent.
     style, script = _resource("page.css"), _resource("page.js")
     return str(
         template.render(
@@ -59,28 +98,66 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             proof=proof(audit.at("FairPCA")),
             order=sorted(range(len(audit.groups)), key=lambda i: -audit.at("PCA").loss[i]),
             shown=[name for name in audit.reducers if audit.has(name)],
+            measure_words=_measure_words(audit, audit.n_components, "loss"),
+            advice=list(_advice(audit)),
+            n_rows=sum(group.count for group in audit.groups) or 1,
+            score=percent if audit.scores.get("score") == "accuracy" else number,
             left_out=_left_out(audit),
             most_left_out=_MOST_LEFT_OUT,
             provenance=list(_flat(audit.provenance)),
             level=percent(float(audit.provenance.get("parameters", {}).get("level", 0.95))),
-            style=_safe(jinja2, style),
-            script=_safe(jinja2, script),
+            style=_safe(style),
+            script=_safe(script),
             style_hash=_csp_hash(style),
             script_hash=_csp_hash(script),
-            data=_safe(jinja2, embedded_json({"audit": audit.to_dict(), "words": _words(audit)})),
+            data=_safe(embedded_json({"audit": audit.to_dict(), "words": _words(audit)})),
         )
     )
 
 
 def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> None:
-    """Write the page atomically; an existing file is replaced."""
+    """Write the page of an audit to a file.
+
+    Parameters
+    ----------
+    audit : Audit
+        What `fairpca.audit` returned.
+    path : str or Path
+        An existing file is replaced, in one step and only when the page is complete.
+    title : str, optional
+        As in `render_page`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fairpca
+    >>> from fairpca.report import write_page
+    >>> from sklearn.datasets import load_wine
+    >>> X, kind = load_wine(return_X_y=True)
+    >>> found = fairpca.audit(X / X.std(axis=0), kind, 2, n_bootstrap=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_page(found, Path(folder) / "audit.html")
+    """
     page = render_page(audit, title=title)
     with atomic_write(path, "w", encoding="utf-8") as file:
         file.write(page)
 
 
 def embedded_json(value: Any) -> str:
-    """Return JSON that cannot end the script element it stands in."""
+    r"""Return JSON that cannot end the script element it stands in.
+
+    Parameters
+    ----------
+    value : dict, list, str, number or None
+        Finite numbers only.
+
+    Examples
+    --------
+    >>> from fairpca.report.page import embedded_json
+    >>> print(embedded_json("</script>"))
+    "\u003c/script\u003e"
+    """
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     # json.dumps escapes everything outside ASCII; what is left can close or open markup.
     for char in "<>&":
@@ -92,15 +169,19 @@ def _resource(name: str) -> str:
     return (resources.files("fairpca.report") / name).read_text(encoding="utf-8")
 
 
-def _safe(jinja2: Any, text: str) -> Any:
+def _safe(text: str) -> Any:
+    """Return text of this package that the template must not escape."""
     return require("markupsafe", extra="app", purpose="the audit page").Markup(text)
 
 
 def _csp_hash(text: str) -> str:
+    """Return the hash by which a content security policy admits this script or style alone."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _title(audit: Audit) -> str:
+    """Return the default heading, with the names of the files where they are known."""
+    # The file of an audit may come from anywhere, so nothing about its origins is certain.
     source = audit.provenance.get("source", {})
     files = source.get("files") if isinstance(source, dict) else None
     names = [str(entry.get("name", "")) for entry in files or [] if isinstance(entry, dict)]
@@ -109,15 +190,75 @@ def _title(audit: Audit) -> str:
 
 
 def _words(audit: Audit) -> dict[str, dict[str, Any]]:
-    """Return the sentences for every number of components, so that the script writes none."""
+    """Return the sentences for every number of components, so that the script writes none.
+
+    They change with the slider ("components", "verdict", "proof") or with the measure chosen
+    ("measures", by its name).
+    """
     return {
         str(r): {
             "components": components(r),
             "verdict": sentences(audit, r),
             "proof": proof(audit.at("FairPCA", r)),
+            "measures": {name: _measure_words(audit, r, name) for name in _MEASURES},
         }
         for r in audit.ranks
     }
+
+
+def _measure_words(audit: Audit, r: int, measure: str) -> str:
+    """Return two sentences about one measure.
+
+    The first names the group served worst under PCA and under FairPCA by this measure; the second
+    says how many groups fare worse under FairPCA than under PCA, and which of them by most.
+    """
+    noun, write, sign = _MEASURES[measure]
+    pca, fair = (audit.at(name, r).measure(measure) for name in ("PCA", "FairPCA"))
+    before, after = (int(np.argmax(sign * values)) for values in (pca, fair))
+    first = (
+        f"By {noun}, {named(audit, before)} is served worst under PCA ({write(pca[before])}) and "
+        f"{named(audit, after)} under FairPCA ({write(fair[after])})."
+    )
+    change = sign * (fair - pca)
+    worse = int(np.sum(change > _SAME * np.maximum(np.abs(fair), np.abs(pca))))
+    if not worse:
+        return f"{first} No group fares worse by {noun} under FairPCA than under PCA."
+    most = int(np.argmax(change))
+    return (
+        f"{first} {worse} of {len(audit.groups)} groups fare worse by {noun} under FairPCA than "
+        f"under PCA, most of all {named(audit, most)} ({write(pca[most])} → {write(fair[most])})."
+    )
+
+
+def _advice(audit: Audit) -> Iterator[str]:
+    """Yield what a reader can do about the result, one sentence or two at a time."""
+    pca, fair = audit.at("PCA"), audit.at("FairPCA")
+    if pca.worst_loss <= pca.certificate.resolution:
+        yield "Nothing needs to change: PCA costs no group anything."
+        return
+    if fair.cut > _SAME:
+        # A gain that another sample could turn around is no reason to act yet.
+        unsure = fair.cut_interval is not None and fair.cut_interval[0] <= 0
+        doubt = " The interval of this change includes none at all: look for more rows first."
+        yield (
+            f"Use FairPCA with {components(audit.n_components)}: the worst loss goes from "
+            f"{number(pca.worst_loss)} to {number(fair.worst_loss)}, and the error over all rows "
+            f"rises by {percent(fair.price)}. New rows are projected without their group."
+            + (doubt if unsure else "")
+        )
+    else:
+        yield f"FairPCA with {components(audit.n_components)} gains too little to be worth it."
+    # More components serve every group better, and cost storage instead of error.
+    larger = (audit.at("PCA", r) for r in audit.ranks if r > audit.n_components)
+    enough = next((finding for finding in larger if finding.worst_loss <= fair.worst_loss), None)
+    if enough is not None:
+        yield (
+            f"PCA with more components also helps: with {enough.n_components} its worst loss is "
+            f"{number(enough.worst_loss)}."
+        )
+    small = [isolated(group.text) for group in audit.groups if group.small]
+    if small:
+        yield f"Collect more rows before deciding about groups with few of them: {listed(small)}."
 
 
 def _left_out(audit: Audit) -> list[dict[str, Any]]:
@@ -133,8 +274,16 @@ def _left_out(audit: Audit) -> list[dict[str, Any]]:
     return sorted(complete, key=lambda row: row["FairPCA"].loss_with - row["FairPCA"].loss_without)
 
 
-def _flat(value: Any, prefix: str = "") -> Any:
-    """Yield (name, text) pairs of nested data."""
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (name, text) pairs of nested data; names of inner entries follow those of outer ones.
+
+    Parameters
+    ----------
+    value : dict, list, str, number or None
+        As it stands in the JSON of an audit.
+    prefix : str, default=""
+        Name of the value.
+    """
     if isinstance(value, dict):
         for key, entry in value.items():
             yield from _flat(entry, f"{prefix} › {key}" if prefix else str(key))
@@ -142,7 +291,7 @@ def _flat(value: Any, prefix: str = "") -> Any:
         for entry in value:
             yield from _flat(entry, prefix)
     elif isinstance(value, list):
-        shown = ", ".join(str(entry) for entry in value[:40])
-        yield prefix, shown if len(value) <= 40 else f"{shown} and {len(value) - 40} more"
+        shown, more = ", ".join(map(str, value[:_LONGEST_LIST])), len(value) - _LONGEST_LIST
+        yield prefix, shown if more <= 0 else f"{shown} and {more} more"
     else:
         yield prefix, "none" if value is None else str(value)
