@@ -9,7 +9,7 @@ from fairpca.covariances.block_krylov import Mixture, SharedSpace
 from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.distributed import dask as dask_engine
 from fairpca.distributed import parquet
-from fairpca.distributed.pieces import Rules
+from fairpca.distributed.pieces import GroupingOptions
 from fairpca.distributed.products import PassOperators, piece_products, piece_sums
 
 from engine_rows import write_rows
@@ -86,7 +86,7 @@ def test_fit_iterates_where_moments_do_not_fit(monkeypatch):
 
 def source(X, labels, pieces=3, **rules):
     """Return passes over rows in memory."""
-    rules = Rules(**rules)
+    rules = GroupingOptions(**rules)
     parts = [(X[i::pieces], labels[i::pieces], None) for i in range(pieces)]
     return PassOperators(
         lambda: [piece_sums(*part, rules, "here") for part in parts],
@@ -134,7 +134,7 @@ def test_raised_values_bound_the_sums_at_every_step():
         space.start(15)
         mixture = Mixture(np.ones(1), np.empty((0, n)))
         for step in range(40):
-            raised = space.ritz(mixture, 15).raised(5)
+            raised = space.ritz(mixture, 15).pairs(5).values
             # The first steps know too little of what is outside; the solver does not stop there.
             if step >= 2:
                 assert np.all(np.cumsum(raised) >= true[:5] - 1e-13 * true[4])

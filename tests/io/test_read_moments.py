@@ -193,7 +193,7 @@ class TestLabels:
         people["city"] = np.resize(["x", "y", "z"], len(people))
         people.loc[::7, "sex"] = None
         paths = write_parts(people, tmp_path, kind)
-        with pytest.raises(ValueError, match=r"part0.*missing label.*unlabelled='ignore'"):
+        with pytest.raises(ValueError, match=r"part0.*label is missing.*unlabelled='ignore'"):
             read_moments(paths, sensitive_features=["sex", "city"], drop=["w"])
         for group_by in ("intersection", "marginal"):
             options = {"group_by": group_by, "unlabelled": "ignore"}

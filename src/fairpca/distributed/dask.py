@@ -1,11 +1,16 @@
-"""Rows in a Dask array or dataframe: moments by a tree on the cluster, lazy projections."""
+"""Rows in a Dask array or dataframe: moments by a tree on the cluster, lazy projections.
+
+`open_table` cuts rows, labels and weights into matching delayed pieces. `moments` counts the
+pieces on the workers and merges the results in a tree; `operators` passes over them once a
+product.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,24 +18,30 @@ from typing import Any
 import numpy as np
 
 from fairpca._checks import require
-from fairpca._linalg import AnyArray, FloatArray, is_dask
-from fairpca.distributed.parquet import Columns, Piece, find_pieces, read_piece
+from fairpca._linalg import FloatArray, is_dask
+from fairpca.distributed.parquet import open_parquet
 from fairpca.distributed.pieces import (
-    Rules,
+    GroupingOptions,
     cell_labels,
     check_counted,
-    feature_columns,
-    matrix,
+    choose_from_frame,
+    groups_of,
     merge_moments,
     moments_of,
+    named,
     project,
 )
 from fairpca.distributed.products import CellSums, PassOperators, piece_products, piece_sums
+from fairpca.io.columns import Wanted
+from fairpca.io.read_moments import Budget, count_batches
+from fairpca.io.sources import Piece, Source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.memory import check_moments_size
 
-# MERGED: """A Dask collection with its labels and weights, cut into matching pieces."""
+_PURPOSE = "computing on a Dask cluster"
+# Products of pieces added by one task. They are small beside moments, so no limit is asked.
+_FAN_IN_PRODUCTS = 8
 
 
 @dataclass(frozen=True)
@@ -40,8 +51,9 @@ class Table:
     Attributes
     ----------
     rows, labels, weights : tuple
-        One entry a piece.
+        One entry a piece; None where there are no labels or weights.
     n_features : int
+        Number of columns.
     features : tuple of str or None
         Names of the columns; None for arrays.
     n_groups : int or None
@@ -55,36 +67,41 @@ class Table:
     features: tuple[str, ...] | None
     n_groups: int | None
 
-    def pieces(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield rows, labels and weights of every piece."""
-        yield from zip(self.rows, self.labels, self.weights, strict=True)
+    def pieces(self) -> Iterator[tuple[tuple[Any, Any, Any], str]]:
+        """Yield rows, labels and weights of every piece, and what errors call it."""
+        parts = zip(self.rows, self.labels, self.weights, strict=True)
+        for i, part in enumerate(parts):
+            yield part, f"partition {i}"
 
 
-def open_table(X: Any, sensitive_features: Any, sample_weight: Any, rules: Rules) -> Table:
-    """Threshold rows, labels and weights into matching delayed pieces.
+def open_table(
+    X: Any, sensitive_features: Any, sample_weight: Any, options: GroupingOptions
+) -> Table:
+    """Cut rows, labels and weights into matching delayed pieces.
 
     Nothing is computed, unless labels in memory have to be cut along chunks of unknown sizes.
 
     Parameters
     ----------
     X, sensitive_features, sample_weight
-        As in `dask.moments`.
-    rules : Rules
+        As in `moments`.
+    options : GroupingOptions
+        How labels in memory become groups.
     """
     features: tuple[str, ...] | None = None
-    if is_frame(X):
+    if _is_frame(X):
         names = _column_names(X, sensitive_features)
-        weight_name = [sample_weight] if isinstance(sample_weight, str) else []
-        chosen = frame_features(X, None, [*names, *weight_name])
-        features = tuple(map(str, chosen))
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        wanted = _choose(X, names, None, weight)
+        features = tuple(map(str, wanted.features))
         if names:
             sensitive_features = X[names]
-        if weight_name:
-            sample_weight = X[sample_weight]
-        rows = X[chosen]
-        n = len(chosen)
+        if weight is not None:
+            sample_weight = X[weight]
+        rows = X[list(wanted.features)]
+        n = len(features)
     else:
-        rows = whole_rows(X)
+        rows = _whole_rows(X)
         n = int(rows.shape[1])
     pieces = _pieces_of(rows)
     cut = _Cutter(rows, len(pieces))
@@ -92,9 +109,9 @@ def open_table(X: Any, sensitive_features: Any, sample_weight: Any, rules: Rules
     labels = cut.like_rows("sensitive_features", sensitive_features)
     if labels is None:
         groups = Groups.from_labels(
-            sensitive_features, group_by=rules.group_by, unlabelled=rules.unlabelled
+            sensitive_features, group_by=options.group_by, unlabelled=options.unlabelled
         )
-        n_groups = groups.n_groups + bool((groups.codes < 0).any())
+        n_groups = len(cell_labels(groups))
         labels = cut.groups(groups)
     weights = cut.like_rows("sample_weight", sample_weight)
     if weights is None:
@@ -102,12 +119,11 @@ def open_table(X: Any, sensitive_features: Any, sample_weight: Any, rules: Rules
     return Table(pieces, labels, weights, n, features, n_groups)
 
 
-def is_frame(X: Any) -> bool:
-    """Whether a Dask collection has named columns."""
+def _is_frame(X: Any) -> bool:
     return hasattr(X, "columns")
 
 
-def whole_rows(X: Any) -> Any:
+def _whole_rows(X: Any) -> Any:
     """Return a Dask array of rows whose chunks hold whole rows."""
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s); pass rows and columns, shape (m, n).")
@@ -116,27 +132,29 @@ def whole_rows(X: Any) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def frame_features(X: Any, features: Sequence[str] | None, taken: Sequence[str]) -> list[Any]:
-    """Return the feature columns of a Dask dataframe."""
+def _choose(
+    X: Any, labels: Sequence[str], features: Sequence[str] | None, weight: str | None = None
+) -> Wanted:
+    """Return the columns of a Dask dataframe that are needed."""
     types = require("pandas.api.types", extra="dask", purpose="a Dask dataframe")
-    numeric = [types.is_numeric_dtype(dtype) for dtype in X.dtypes]
-    return feature_columns(list(X.columns), numeric, features, taken)
+    found = {name: (types.is_numeric_dtype(kind), str(kind)) for name, kind in X.dtypes.items()}
+    return choose_from_frame(found, labels, features, weight)
 
 
 def _column_names(X: Any, sensitive_features: Any) -> list[str]:
     """Return the label columns if they were given by name, else nothing."""
     if isinstance(sensitive_features, str):
         return [sensitive_features]
-    if isinstance(sensitive_features, list | tuple) and 0 < len(sensitive_features) <= len(
-        X.columns
-    ):
-        columns = set(X.columns)
-        try:
-            named = all(name in columns for name in sensitive_features)
-        except TypeError:
-            named = False
-        return list(sensitive_features) if named else []
-    return []
+    if not isinstance(sensitive_features, list | tuple):
+        return []
+    # A list may also be the labels of all rows, even of objects that cannot be looked up.
+    try:
+        named_columns = 0 < len(sensitive_features) <= len(X.columns) and all(
+            name in set(X.columns) for name in sensitive_features
+        )
+    except TypeError:
+        return []
+    return list(sensitive_features) if named_columns else []
 
 
 def _pieces_of(collection: Any) -> tuple[Any, ...]:
@@ -144,7 +162,15 @@ def _pieces_of(collection: Any) -> tuple[Any, ...]:
 
 
 class _Cutter:
-    """Cuts whatever belongs to rows the way the rows are cut."""
+    """Cuts whatever belongs to rows the way the rows are cut.
+
+    Parameters
+    ----------
+    rows : dask array or dataframe
+        The rows.
+    n_pieces : int
+        Number of its row chunks or partitions.
+    """
 
     def __init__(self, rows: Any, n_pieces: int) -> None:
         self.rows, self.n_pieces = rows, n_pieces
@@ -156,13 +182,20 @@ class _Cutter:
             return (None,) * self.n_pieces
         if not is_dask(values):
             return None
-        if not is_frame(values) and hasattr(values, "chunks"):
+        if not _is_frame(values) and hasattr(values, "chunks"):
             values = self._rechunked(values)
         pieces = _pieces_of(values)
         if len(pieces) != self.n_pieces:
             raise ValueError(
                 f"{argument} has {len(pieces)} partition(s) and X has {self.n_pieces}; take both "
                 "from one dataframe, or repartition one like the other."
+            )
+        mine, theirs = (getattr(each, "divisions", (None,)) for each in (self.rows, values))
+        # Unknown divisions are None; then the workers compare the index of every piece.
+        if None not in (*mine, *theirs) and mine != theirs:
+            raise ValueError(
+                f"{argument} has other divisions than X, so that rows would get the values of "
+                "others; take both from one dataframe, or align them first."
             )
         return pieces
 
@@ -207,9 +240,6 @@ class _Cutter:
         return tuple(values[a:b] for a, b in pairwise(edges))
 
 
-_PURPOSE = "computing on a Dask cluster"
-
-
 def moments(
     X: Any,
     sensitive_features: Any = None,
@@ -247,25 +277,21 @@ def moments(
         Before any row is read where the moments of one group exceed the limit; before any row
         is counted where those of all groups do.
     """
-    rules = Rules.of(group_by, unlabelled, memory_limit)
-    return count(open_table(X, sensitive_features, sample_weight, rules), rules)
+    options = GroupingOptions.of(group_by, unlabelled, memory_limit)
+    return count(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def count(table: Table, rules: Rules) -> GroupMoments:
+def count(table: Table, options: GroupingOptions) -> GroupMoments:
     """Count the moments of an opened table; see `moments`."""
     dask = require("dask", extra="dask", purpose=_PURPOSE)
     n, k = table.n_features, table.n_groups
-    check_moments_size(n, k or 1, rules.limit)
-    if k is None and rules.must_count_groups(n):
-        k = _n_cells(
-            dask.delayed(cell_labels)(labels, rules, f"partition {i}")
-            for i, labels in enumerate(table.labels)
-        )
+    check_moments_size(n, k or 1, options.limit)
+    if k is None and options.must_count_groups(n):
+        labels_of = dask.delayed(_piece_labels)
+        k = _n_cells(labels_of(piece[1], options, where) for piece, where in table.pieces())
     count_piece = dask.delayed(moments_of, pure=False)
-    parts = [
-        count_piece(*piece, rules, f"partition {i}") for i, piece in enumerate(table.pieces())
-    ]
-    return _merged(parts, n, k or 1, rules)
+    parts = [count_piece(*piece, options, where) for piece, where in table.pieces()]
+    return _merged(parts, n, k or 1, options)
 
 
 def operators(
@@ -286,11 +312,11 @@ def operators(
     X, sensitive_features, sample_weight, group_by, unlabelled
         As in `moments`.
     """
-    rules = Rules.of(group_by, unlabelled, None)
-    return iterate(open_table(X, sensitive_features, sample_weight, rules), rules)
+    options = GroupingOptions.of(group_by, unlabelled, None)
+    return iterate(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def iterate(table: Table, rules: Rules) -> PassOperators:
+def iterate(table: Table, options: GroupingOptions) -> PassOperators:
     """Return the products of an opened table; see `operators`."""
     dask = require("dask", extra="dask", purpose=_PURPOSE)
     sum_piece, multiply, add = (
@@ -298,25 +324,23 @@ def iterate(table: Table, rules: Rules) -> PassOperators:
     )
 
     def sums() -> list[CellSums]:
-        parts = [
-            sum_piece(*piece, rules, f"partition {i}") for i, piece in enumerate(table.pieces())
-        ]
+        parts = [sum_piece(*piece, options, where) for piece, where in table.pieces()]
         return list(dask.compute(*parts))
 
     def products(facts: CellSums, columns: FloatArray) -> FloatArray:
         shared, block = _sent(facts), _sent(columns)
-        parts = [multiply(*piece, shared, block, rules) for piece in table.pieces()]
-        return np.asarray(_tree(parts, add, 8).compute())
+        parts = [multiply(*piece, shared, block, options) for piece, _ in table.pieces()]
+        return np.asarray(_tree(parts, add, _FAN_IN_PRODUCTS).compute())
 
     return PassOperators(sums, products)
 
 
-def know(table: Table, rules: Rules) -> GroupMoments | PassOperators:
+def moments_or_products(table: Table, options: GroupingOptions) -> GroupMoments | PassOperators:
     """Return the moments of an opened table, or products with it where they do not fit."""
     try:
-        return count(table, rules)
+        return count(table, options)
     except MemoryError:
-        return iterate(table, rules)
+        return iterate(table, options)
 
 
 def read_moments(
@@ -345,20 +369,25 @@ def read_moments(
         As in `moments`.
     """
     dask = require("dask", extra="dask", purpose=_PURPOSE)
-    rules = Rules.of("intersection", unlabelled, memory_limit)
-    pieces, columns = find_pieces(
+    options = GroupingOptions.of("intersection", unlabelled, memory_limit)
+    source = open_parquet(
         paths,
         sensitive_features=sensitive_features,
         features=features,
         sample_weight=sample_weight,
+        unlabelled=unlabelled,
     )
-    n, k = len(columns.features), 1
-    check_moments_size(n, k, rules.limit)
+    n, k = source.n_features, 1
+    check_moments_size(n, k, options.limit)
+    budget, pieces = Budget(n, options.limit, 1), list(source.pieces())
     with _connected(scheduler):
-        if columns.sensitive_features and rules.must_count_groups(n):
-            k = _n_cells(dask.delayed(_file_labels)(piece, columns, rules) for piece in pieces)
+        # Sent whole: Dask would look for collections in every field of every file.
+        shared = dask.delayed(source, traverse=False)
+        if sensitive_features and options.must_count_groups(n):
+            k = _n_cells(dask.delayed(_file_labels)(shared, piece) for piece in pieces)
         count_piece = dask.delayed(_file_moments, pure=False)
-        return _merged([count_piece(piece, columns, rules) for piece in pieces], n, k, rules)
+        parts = [count_piece(shared, piece, budget) for piece in pieces]
+        return _merged(parts, n, k, options)
 
 
 def transform(model: Any, X: Any) -> Any:
@@ -377,12 +406,12 @@ def transform(model: Any, X: Any) -> Any:
         With the chunks or partitions of X.
     """
     mean, components = model.mean_, model.components_
-    if not is_frame(X):
-        X = whole_rows(X)
+    if not _is_frame(X):
+        X = _whole_rows(X)
         _check_width(X.shape[1], len(mean))
         dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         return X.map_blocks(
-            _project_block,
+            project,
             mean,
             components,
             dtype=dtype,
@@ -392,7 +421,7 @@ def transform(model: Any, X: Any) -> Any:
     pandas = require("pandas", extra="dask", purpose=_PURPOSE)
     names = [str(name) for name in model.get_feature_names_out()]
     known = getattr(model, "feature_names_in_", None)
-    chosen = frame_features(X, None if known is None else list(known), ())
+    chosen = list(_choose(X, (), None if known is None else list(known)).features)
     _check_width(len(chosen), len(mean))
     meta = pandas.DataFrame({name: np.empty(0) for name in names}, index=X._meta.index[:0])
     return X[chosen].map_partitions(_project_frame, mean, components, names, meta=meta)
@@ -405,34 +434,38 @@ def _check_width(got: int, wanted: int) -> None:
         )
 
 
-def _project_block(block: Any, mean: FloatArray, components: FloatArray) -> AnyArray:
-    return project(matrix(block), mean, components)
-
-
 def _project_frame(frame: Any, mean: FloatArray, components: FloatArray, names: list[str]) -> Any:
-    values = project(matrix(frame), mean, components)
-    return type(frame)(values, columns=names, index=frame.index)
+    return type(frame)(project(frame, mean, components), columns=names, index=frame.index)
 
 
-def _file_moments(piece: Piece, columns: Columns, rules: Rules) -> GroupMoments:
-    return moments_of(*read_piece(piece, columns), rules, str(piece), columns.features)
+def _file_moments(source: Source, piece: Piece, budget: Budget) -> GroupMoments | None:
+    return count_batches(source.batches(piece), budget)
 
 
-def _file_labels(piece: Piece, columns: Columns, rules: Rules) -> set[Any]:
-    only = Columns((), columns.sensitive_features)
-    return cell_labels(read_piece(piece, only)[1], rules, str(piece))
+def _file_labels(source: Source, piece: Piece) -> set[Any]:
+    """Return the distinct labels of a piece of a file, reading its label columns only."""
+    only = replace(source, wanted=replace(source.wanted, features=(), weight=None))
+    return set().union(*(cell_labels(batch.groups) for batch in only.batches(piece)))
 
 
-def _n_cells(found: Iterator[Any]) -> int:
+def _piece_labels(labels: Any, options: GroupingOptions, where: str) -> set[Any]:
+    """Return the distinct labels of a piece of a collection."""
+    with named(where):
+        return cell_labels(groups_of(labels, len(labels), options))
+
+
+def _n_cells(found: Iterable[Any]) -> int:
     dask = require("dask", extra="dask", purpose=_PURPOSE)
     return len(set().union(*dask.compute(*found)))
 
 
-def _merged(parts: list[Any], n: int, k: int, rules: Rules) -> GroupMoments:
+def _merged(parts: list[Any], n: int, k: int, options: GroupingOptions) -> GroupMoments:
+    """Return the moments of all pieces, merged on the cluster."""
     dask = require("dask", extra="dask", purpose=_PURPOSE)
     merge = dask.delayed(merge_moments, pure=False)
-    tree = _tree(parts, lambda some: merge(some, rules), rules.fan_in(n, k))
-    return check_counted(tree.compute())
+    width = options.fan_in(n, k)
+    tree = _tree(parts, lambda some: merge(some, options), width) if parts else None
+    return check_counted(None if tree is None else tree.compute())
 
 
 def _tree(parts: list[Any], merge: Callable[[list[Any]], Any], fan_in: int) -> Any:

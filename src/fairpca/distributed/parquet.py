@@ -1,148 +1,70 @@
-"""Parquet files cut into pieces that any worker can read on its own."""
+"""Parquet files on the workers of a cluster, or one pass after the other on this machine.
+
+Files are found, checked and read by `fairpca.io`; a worker reads the pieces of an opened source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
 from fairpca._linalg import FloatArray
-from fairpca.distributed.pieces import Rules, feature_columns, named
+from fairpca.distributed.pieces import GroupingOptions
 from fairpca.distributed.products import CellSums, PassOperators, piece_products, piece_sums
+from fairpca.io.files import find_files
+from fairpca.io.open_source import open_source
+from fairpca.io.sources import Batch, Source
 
-_PURPOSE = "reading Parquet files"
-# Uncompressed bytes of a piece: enough to keep BLAS busy, little beside a worker's memory.
-_PIECE_BYTES = 128 << 20
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table and what they are for."""
-
-    features: tuple[str, ...]
-    sensitive_features: tuple[str, ...]
-    sample_weight: str | None = None
-
-    @property
-    def all(self) -> list[str]:
-        """Every column, once."""
-        weight = () if self.sample_weight is None else (self.sample_weight,)
-        return list(dict.fromkeys((*self.features, *self.sensitive_features, *weight)))
+# Batches carry groups already, so no option about labels applies to them any more.
+_AS_READ = GroupingOptions()
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Some row groups of one file."""
-
-    path: str
-    row_groups: tuple[int, ...]
-
-    def __str__(self) -> str:
-        """Name the piece in errors."""
-        return f"{self.path}, row groups {self.row_groups[0]} to {self.row_groups[-1]}"
-
-
-def find_pieces(
+def open_parquet(
     paths: Sequence[str | Path],
     *,
     sensitive_features: Sequence[str] = (),
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
-) -> tuple[list[Piece], Columns]:
-    """Threshold files into pieces, reading only their footers.
+    group_by: str = "intersection",
+    unlabelled: str = "error",
+) -> Source:
+    """Open Parquet files, reading only their footers.
 
     Parameters
     ----------
     paths : sequence of path
-        Files, or directories searched for ``*.parquet``.
-    sensitive_features, features, sample_weight
-        Names of columns; features None takes all others.
+        Files, or directories of them.
+    sensitive_features, features, sample_weight, group_by, unlabelled
+        As in `operators`.
+
+    Returns
+    -------
+    Source
+        Its pieces can be read anywhere that reaches the files.
 
     Raises
     ------
     ValueError
-        Naming the file whose columns differ from the first one's.
+        Naming the file that is no Parquet file, is damaged, or lacks a column.
     """
-    parquet = require("pyarrow.parquet", extra="data", purpose=_PURPOSE)
-    types = require("pyarrow.types", extra="data", purpose=_PURPOSE)
-    weight = () if sample_weight is None else (sample_weight,)
-    pieces: list[Piece] = []
-    columns: Columns | None = None
-    for path in _files(paths):
-        footer = parquet.ParquetFile(path)
-        schema = footer.schema_arrow
-        numeric = [
-            types.is_integer(t)
-            or types.is_floating(t)
-            or types.is_boolean(t)
-            or types.is_decimal(t)
-            for t in schema.types
-        ]
-        if columns is None:
-            taken = (*sensitive_features, *weight)
-            chosen = feature_columns(schema.names, numeric, features, taken)
-            columns = Columns(tuple(chosen), tuple(sensitive_features), sample_weight)
-        else:
-            with named(str(path)):
-                taken = (*columns.sensitive_features, *weight)
-                feature_columns(schema.names, numeric, columns.features, taken)
-        pieces += _cut(str(path), footer.metadata)
-    if columns is None:
-        raise ValueError("paths is empty; pass at least one Parquet file.")
-    return pieces, columns
-
-
-def _files(paths: Sequence[str | Path]) -> list[Path]:
-    found: list[Path] = []
-    for path in map(Path, paths):
-        inside = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        if not inside or not all(file.exists() for file in inside):
-            raise FileNotFoundError(f"{path}: no Parquet file there; check paths.")
-        found += inside
-    return found
-
-
-def _cut(path: str, metadata: Any) -> list[Piece]:
-    pieces, groups, size = [], [], 0
-    for i in range(metadata.num_row_groups):
-        groups.append(i)
-        size += metadata.row_group(i).total_byte_size
-        if size >= _PIECE_BYTES or i == metadata.num_row_groups - 1:
-            pieces.append(Piece(path, tuple(groups)))
-            groups, size = [], 0
-    return pieces
-
-
-def read_piece(piece: Piece, columns: Columns) -> tuple[FloatArray, Any, Any]:
-    """Return rows, labels and weights of a piece."""
-    parquet = require("pyarrow.parquet", extra="data", purpose=_PURPOSE)
-    with parquet.ParquetFile(piece.path) as file:
-        table = file.read_row_groups(list(piece.row_groups), columns=columns.all)
-    return split_table(table, columns)
-
-
-def split_table(table: Any, columns: Columns) -> tuple[FloatArray, Any, Any]:
-    """Return rows, labels (None without label columns) and weights of an Arrow table."""
-    # Column after column of a table is how Fortran stores rows.
-    rows = np.empty((table.num_rows, len(columns.features)), order="F")
-    for j, name in enumerate(columns.features):
-        rows[:, j] = _numbers(table.column(name))
-    labels = None
-    if columns.sensitive_features:
-        labels = {name: table.column(name) for name in columns.sensitive_features}
-    weight = None
-    if columns.sample_weight is not None:
-        weight = _numbers(table.column(columns.sample_weight))
-    return rows, labels, weight
-
-
-def _numbers(column: Any) -> FloatArray:
-    # Nulls arrive as NaN, which is refused with the other NaNs.
-    return np.asarray(column.cast("float64").to_numpy(), dtype=np.float64)
+    files, kind = find_files(paths)
+    if kind != "parquet":
+        raise ValueError(
+            f"{files[0].path} is no Parquet file; a cluster reads Parquet only. Write the table "
+            "as Parquet, or read it with fairpca.io.read_moments."
+        )
+    return open_source(
+        paths,
+        sensitive_features=list(sensitive_features),
+        features=None if features is None else list(features),
+        sample_weight=sample_weight,
+        group_by=group_by,
+        unlabelled=unlabelled,
+    )
 
 
 def operators(
@@ -161,28 +83,77 @@ def operators(
     Parameters
     ----------
     paths : sequence of path
-        Parquet files, or directories of them.
-    sensitive_features, features, sample_weight
-        Names of columns; features None takes all others.
-    group_by, unlabelled : str
+        Parquet files, or directories of them. Names that start with "." or "_" are left out.
+    sensitive_features : sequence of str, default=()
+        Label columns; none puts all rows in one group.
+    features : sequence of str, optional
+        Feature columns, by default all that are neither labels nor weights.
+    sample_weight : str, optional
+        Column of weights; by default every row counts once.
+    group_by : {"intersection", "marginal"}, default="intersection"
         As in `FairPCA`.
+    unlabelled : {"error", "ignore"}, default="error"
+        As in `FairPCA`.
+
+    Returns
+    -------
+    PassOperators
+        The first pass, over counts and means, is already done.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+    >>> from fairpca import FairPCA
+    >>> from fairpca.distributed import parquet
+    >>> rng = np.random.default_rng(0)
+    >>> columns = {f"x{j}": rng.normal(size=60) for j in range(4)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pq.write_table(pa.table({**columns, "g": ["a", "b"] * 30}), Path(folder, "t.parquet"))
+    ...     cells = parquet.operators([folder], sensitive_features=["g"])
+    ...     model = FairPCA(2).fit_operators(cells)
+    >>> model.groups_, cells.n_features
+    (['a', 'b'], 4)
     """
-    pieces, columns = find_pieces(
+    source = open_parquet(
         paths,
         sensitive_features=sensitive_features,
         features=features,
         sample_weight=sample_weight,
+        group_by=group_by,
+        unlabelled=unlabelled,
     )
-    rules = Rules.of(group_by, unlabelled, None)
 
     def sums() -> list[CellSums]:
-        return [piece_sums(*read_piece(piece, columns), rules, str(piece)) for piece in pieces]
+        found = [_batch_sums(batch) for batch in _batches(source)]
+        if not found:
+            raise ValueError("X has no rows; check the files it is read from.")
+        return [reduce(CellSums.merge, found)]
 
     def products(facts: CellSums, matrix: FloatArray) -> FloatArray:
         total = np.zeros((len(facts.labels), *matrix.shape))
-        for piece in pieces:
-            rows, labels, weight = read_piece(piece, columns)
-            piece_products(rows, labels, weight, facts, matrix, rules, out=total)
+        for batch in _batches(source):
+            piece_products(*_parts(batch), facts, matrix, _AS_READ, out=total)
         return total
 
     return PassOperators(sums, products)
+
+
+def _batches(source: Source) -> Iterator[Batch]:
+    for piece in source.pieces():
+        source.files[piece.file].check_unchanged()
+        yield from source.batches(piece)
+
+
+def _parts(batch: Batch) -> tuple[Any, Any, Any]:
+    return batch.matrix(), batch.groups, batch.weight
+
+
+def _batch_sums(batch: Batch) -> CellSums:
+    """Return the sums of a batch; ValueError naming row and column of a NaN."""
+    try:
+        return piece_sums(*_parts(batch), _AS_READ, batch.where)
+    except ValueError:
+        batch.check_finite()
+        raise

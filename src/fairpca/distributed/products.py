@@ -1,22 +1,22 @@
 """Products with group covariances, each one pass over rows that stay where they are.
 
-A pass multiplies all cells' covariances with a block of columns at once; `solve.shared_space`
-keeps every image, so that few passes are needed.
+A pass multiplies the covariances of all cells with a block of columns at once. The solver
+(`fairpca.covariances.block_krylov`) keeps every image, so that few passes are needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, is_sparse
-from fairpca.distributed.pieces import Rules, groups_of, matrix, named, weights_of
-from fairpca.moments.groups import Groups
-from fairpca.moments.label_codes import Label, sort_labels
+from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca.distributed.pieces import GroupingOptions, named, unpack
+from fairpca.moments.group_moments import all_labels
+from fairpca.moments.label_codes import Label
 from fairpca.moments.row_scatter import block_rows
 
 
@@ -26,11 +26,16 @@ class CellSums:
 
     Attributes
     ----------
-    count, weight, spread : ndarray of shape (c,)
-        `spread` is the weighted sum of squared distances to the mean.
+    count, weight : ndarray of shape (c,)
+        Rows of every cell, and the sum of their weights.
+    spread : ndarray of shape (c,)
+        Weighted sum of squared distances to the mean of the cell.
     mean : ndarray of shape (c, n)
-    labels, names : tuple
-        Label None is the cell of unlabelled rows.
+        Weighted mean of every cell.
+    labels : tuple
+        Label of every cell; None is the cell of unlabelled rows.
+    names : tuple of str
+        Names of the label columns.
     """
 
     count: IntArray
@@ -40,52 +45,41 @@ class CellSums:
     labels: tuple[Label, ...]
     names: tuple[str, ...]
 
+    @classmethod
+    def zeros(cls, labels: tuple[Label, ...], names: tuple[str, ...], n_features: int) -> CellSums:
+        """Return the sums of no rows."""
+        c = len(labels)
+        count = np.zeros(c, dtype=np.int64)
+        return cls(count, np.zeros(c), np.zeros(c), np.zeros((c, n_features)), labels, names)
+
     def merge(self, other: CellSums) -> CellSums:
-        """Return the sums of the rows of both."""
-        if self.mean.shape[1] != other.mean.shape[1] or self.names != other.names:
+        """Return the sums of the rows of both; ValueError unless they are of one table."""
+        n = self.mean.shape[1]
+        if n != other.mean.shape[1] or self.names != other.names:
             raise ValueError(
-                f"pieces with {self.mean.shape[1]} features grouped by {self.names} and with "
+                f"pieces with {n} features grouped by {self.names} and with "
                 f"{other.mean.shape[1]} grouped by {other.names} do not belong to one table."
             )
-        union = set(self.labels) | set(other.labels)
-        labels = (*((None,) if None in union else ()), *sort_labels(union - {None}))
-        mine, theirs = self._spread_over(labels), other._spread_over(labels)
-        weight = mine.weight + theirs.weight
-        share = np.divide(theirs.weight, weight, out=np.zeros_like(weight), where=weight > 0)
-        shift = theirs.mean - mine.mean
-        between = mine.weight * share * np.sum(shift**2, axis=1)
-        return CellSums(
-            mine.count + theirs.count,
-            weight,
-            mine.spread + theirs.spread + between,
-            mine.mean + shift * share[:, None],
-            labels,
-            self.names,
-        )
+        total = CellSums.zeros(all_labels(self.labels, other.labels), self.names, n)
+        position = {label: i for i, label in enumerate(total.labels)}
+        for part in (self, other):
+            at = np.array([position[label] for label in part.labels], dtype=np.intp)
+            total.add(at, part.count, part.weight, part.spread, part.mean)
+        return total
 
-    def _spread_over(self, labels: tuple[Label, ...]) -> CellSums:
-        position = {label: i for i, label in enumerate(labels)}
-        at = [position[label] for label in self.labels]
-        c, n = len(labels), self.mean.shape[1]
-        count, weight = np.zeros(c, dtype=np.int64), np.zeros(c)
-        spread, mean = np.zeros(c), np.zeros((c, n))
-        count[at], weight[at], spread[at], mean[at] = (
-            self.count,
-            self.weight,
-            self.spread,
-            self.mean,
-        )
-        return CellSums(count, weight, spread, mean, labels, self.names)
+    def add(self, at: Any, count: Any, weight: Any, spread: Any, mean: AnyArray) -> None:
+        """Add sums of further rows to the cells `at`, in place, by Chan's formula."""
+        together = self.weight[at] + weight
+        share = np.divide(weight, together, out=np.zeros_like(together), where=together > 0)
+        shift = mean - self.mean[at]
+        between = self.weight[at] * share * np.sum(shift**2, axis=-1)
+        self.spread[at] += spread + between
+        self.mean[at] += shift * share[..., None]
+        self.weight[at] = together
+        self.count[at] += count
 
 
-def _cells(groups: Groups) -> tuple[IntArray, tuple[Label, ...]]:
-    """Return codes from 0 and labels, with unlabelled rows as the first cell if there are any."""
-    if (groups.codes < 0).any():
-        return groups.codes + 1, (None, *groups.labels)
-    return groups.codes, groups.labels
-
-
-def _blocks(X: Any, codes: IntArray, cell: int) -> Any:
+def _blocks(X: Any, codes: IntArray, cell: int) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield the positions and the rows of one cell, a block at a time, as float64."""
     picks = np.flatnonzero(codes == cell)
     step = block_rows(X.shape[1])
@@ -95,46 +89,33 @@ def _blocks(X: Any, codes: IntArray, cell: int) -> Any:
         yield part, np.asarray(rows, dtype=np.float64)
 
 
-def piece_sums(rows: Any, labels: Any, sample_weight: Any, rules: Rules, where: str) -> CellSums:
-    """Return the sums of one piece; arguments as in `partial.moments_of`."""
+def piece_sums(
+    rows: Any, labels: Any, sample_weight: Any, options: GroupingOptions, where: str
+) -> CellSums:
+    """Return the sums of one piece.
+
+    Parameters
+    ----------
+    rows, labels, sample_weight, options
+        As in `pieces.unpack`.
+    where : str
+        Name of the piece, for errors.
+    """
     with named(where):
-        X = matrix(rows)
-        groups = groups_of(labels, X.shape[0], rules)
-        weights = weights_of(sample_weight, X.shape[0])
-        codes, cells = _cells(groups)
-        c, n = len(cells), X.shape[1]
-        total = CellSums(
-            np.zeros(c, dtype=np.int64),
-            np.zeros(c),
-            np.zeros(c),
-            np.zeros((c, n)),
-            cells,
-            groups.names,
-        )
-        for cell in range(c):
+        X, groups, weights = unpack(rows, labels, sample_weight, options)
+        codes, cells, _ = groups.cells()
+        total = CellSums.zeros(cells, groups.names, X.shape[1])
+        for cell in range(len(cells)):
             for part, block in _blocks(X, codes, cell):
                 w = np.ones(len(part)) if weights is None else weights[part]
-                total = total.merge(_block_sums(block, w, cell, total))
+                weight = w.sum()
+                mean = w @ block / weight if weight > 0 else np.zeros(X.shape[1])
+                # Centred before it is squared: a large mean would leave only rounding behind.
+                spread = w @ np.sum((block - mean) ** 2, axis=1)
+                total.add(np.array([cell]), len(part), weight, spread, mean)
         if not np.all(np.isfinite(total.mean)):
             raise ValueError("X contains NaN or infinity; impute, drop or rescale them first.")
         return total
-
-
-def _block_sums(block: FloatArray, w: FloatArray, cell: int, like: CellSums) -> CellSums:
-    found = CellSums(
-        np.zeros_like(like.count),
-        np.zeros_like(like.weight),
-        np.zeros_like(like.spread),
-        np.zeros_like(like.mean),
-        like.labels,
-        like.names,
-    )
-    total = float(w.sum())
-    found.count[cell], found.weight[cell] = len(block), total
-    mean = w @ block / total if total > 0 else np.zeros(block.shape[1])
-    found.mean[cell] = mean
-    found.spread[cell] = float(w @ np.sum((block - mean) ** 2, axis=1))
-    return found
 
 
 def piece_products(
@@ -143,7 +124,7 @@ def piece_products(
     sample_weight: Any,
     facts: CellSums,
     columns: FloatArray,
-    rules: Rules,
+    options: GroupingOptions,
     out: FloatArray | None = None,
 ) -> FloatArray:
     """Return what one piece adds to ``S_c @ columns`` of every cell c.
@@ -153,25 +134,24 @@ def piece_products(
 
     Parameters
     ----------
-    rows, labels, sample_weight, rules
-        As in `partial.moments_of`.
+    rows, labels, sample_weight, options
+        As in `pieces.unpack`.
     facts : CellSums
         Of all rows.
     columns : ndarray of shape (n, q)
+        What the covariances are multiplied with.
     out : ndarray of shape (c, n, q), optional
-        Added to, and returned.
+        Added to, and returned; by default a new array of zeros.
     """
-    X = matrix(rows)
-    groups = groups_of(labels, X.shape[0], rules)
-    weights = weights_of(sample_weight, X.shape[0])
-    codes, cells = _cells(groups)
+    X, groups, weights = unpack(rows, labels, sample_weight, options)
+    codes, cells, _ = groups.cells()
     position = {label: i for i, label in enumerate(facts.labels)}
     total = np.zeros((len(facts.labels), *columns.shape)) if out is None else out
     for local, label in enumerate(cells):
-        cell = position[label]
-        if facts.weight[cell] <= 0:
-            continue
         for part, block in _blocks(X, codes, local):
+            cell = position[label]
+            if facts.weight[cell] <= 0:
+                continue
             centred = block - facts.mean[cell]
             inner = centred @ columns
             w = 1.0 if weights is None else weights[part][:, None]
@@ -192,10 +172,18 @@ class PassOperators:
     Attributes
     ----------
     count, weight, traces : ndarray of shape (c,)
+        Rows and weight of every cell, and the trace of its covariance.
     mean : ndarray of shape (c, n)
+        Mean of every cell.
     labels, names : tuple
+        Labels of the cells, and names of the label columns.
     n_passes : int
         Passes over the rows so far, the first one (counts and means) included.
+
+    Raises
+    ------
+    ValueError
+        If no row has weight.
     """
 
     def __init__(

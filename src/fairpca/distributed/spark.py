@@ -15,17 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from fairpca._checks import require
-from fairpca.distributed.parquet import Columns, find_pieces, split_table
+from fairpca.distributed.parquet import open_parquet
 from fairpca.distributed.pieces import (
-    Rules,
+    GroupingOptions,
     check_counted,
-    feature_columns,
-    matrix,
+    choose_from_frame,
     merge_moments,
-    moments_of,
     named,
     project,
 )
+from fairpca.io.columnar import ArrowRows, joined
+from fairpca.io.columns import Wanted
+from fairpca.io.read_moments import Budget, count_batches
+from fairpca.io.sources import Batch, make_batch
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.memory import check_moments_size, moments_bytes
 
@@ -74,33 +76,32 @@ def moments(
     GroupMoments
     """
     functions = require("pyspark.sql.functions", extra="spark", purpose=_PURPOSE)
-    rules = Rules.of("intersection", unlabelled, memory_limit)
-    columns = _columns(frame, sensitive_features, features, sample_weight)
-    limit = min(rules.limit, _ROW_BYTES)
-    n, k = len(columns.features), 1
+    options = GroupingOptions.of("intersection", unlabelled, memory_limit)
+    wanted = _choose(frame, sensitive_features, features, sample_weight, unlabelled)
+    limit = min(options.limit, _ROW_BYTES)
+    n, k = len(wanted.features), 1
     check_moments_size(n, k, limit)
-    if rules.must_count_groups(n):
-        labels = frame.select(*_quoted(columns.sensitive_features))
+    if options.must_count_groups(n):
+        labels = frame.select(*_quoted(wanted.plain_labels))
         k = max(labels.distinct().count(), 1)
         check_moments_size(n, k, limit)
     slots = max(min(_SLOTS, _RESULT_BYTES // moments_bytes(n, k)), 1)
     # mapInArrow cannot find a column with a dot in its name; on the way they have numbers.
-    rows_only = frame.select(*_quoted(columns.all)).toDF(*map(str, range(len(columns.all))))
-    partials = rows_only.mapInArrow(partial(_count, columns=columns, rules=rules), _SCHEMA)
+    numbered = map(str, range(len(wanted.columns)))
+    rows_only = frame.select(*_quoted(wanted.columns)).toDF(*numbered)
+    partials = rows_only.mapInArrow(partial(_count, wanted=wanted, limit=limit), _SCHEMA)
     # Sorted by partition, so that the same partitions give the same bits.
     merged = (
         partials.repartition(slots, functions.col("part") % slots)
         .sortWithinPartitions("part")
-        .mapInArrow(partial(_merge, rules=rules), _SCHEMA)
+        .mapInArrow(partial(_merge, options=options), _SCHEMA)
     )
     rows = sorted(merged.collect(), key=lambda row: row["part"])
     errors = [row["error"] for row in rows if row["error"]]
     if errors:
         raise ValueError(errors[0])
-    if not rows:
-        raise ValueError("X has no rows; check the filter or the files it is read from.")
     parts = (GroupMoments.from_bytes(bytes(row["moments"])) for row in rows)
-    return check_counted(merge_moments(parts, rules))
+    return check_counted(merge_moments(parts, options))
 
 
 def transform(
@@ -135,11 +136,11 @@ def transform(
             f"features names {len(features)} column(s) and the model was fitted on "
             f"{model.n_features_in_}; pass the same columns."
         )
-    _columns(frame, (), features, None)
+    _choose(frame, (), features, None)
     mean, components = model.mean_, model.components_
 
     def score(rows: Any) -> Any:
-        return pandas.Series(list(project(matrix(rows), mean, components)))
+        return pandas.Series(list(project(rows, mean, components)))
 
     # Spark reads the kind of function off its annotations, and wants classes, not their names.
     score.__annotations__ = {"rows": pandas.DataFrame, "return": pandas.Series}
@@ -172,17 +173,21 @@ def read_moments(
     memory_limit : int, optional
         As in `moments`.
     """
+    names = [str(path) for path in paths]
     if all(Path(path).exists() for path in paths):
         # Spark would read a column that a file lacks as nulls; the footers tell which file it is.
-        find_pieces(
+        source = open_parquet(
             paths,
             sensitive_features=sensitive_features,
             features=features,
             sample_weight=sample_weight,
         )
+        # The files themselves: of a folder such as year=2020 Spark would make a column.
+        names = [file.path for file in source.files]
+        features = source.wanted.features
     with _session(scheduler) as session:
         return moments(
-            session.read.parquet(*map(str, paths)),
+            session.read.parquet(*names),
             sensitive_features=sensitive_features,
             features=features,
             sample_weight=sample_weight,
@@ -191,19 +196,22 @@ def read_moments(
         )
 
 
-def _columns(
+def _choose(
     frame: Any,
     sensitive_features: str | Sequence[str],
     features: Sequence[str] | None,
     sample_weight: str | None,
-) -> Columns:
+    unlabelled: str = "error",
+) -> Wanted:
+    """Return the columns of a Spark DataFrame that are needed; arguments as in `moments`."""
     types = require("pyspark.sql.types", extra="spark", purpose=_PURPOSE)
     labels = (sensitive_features,) if isinstance(sensitive_features, str) else sensitive_features
-    fields = frame.schema.fields
-    numeric = [isinstance(f.dataType, types.NumericType | types.BooleanType) for f in fields]
-    taken = (*labels, *(() if sample_weight is None else (sample_weight,)))
-    chosen = feature_columns([f.name for f in fields], numeric, features, taken)
-    return Columns(tuple(chosen), tuple(labels), sample_weight)
+    numeric = types.NumericType | types.BooleanType
+    found = {
+        field.name: (isinstance(field.dataType, numeric), field.dataType.simpleString())
+        for field in frame.schema.fields
+    }
+    return choose_from_frame(found, labels, features, sample_weight, unlabelled)
 
 
 def _quoted(names: Sequence[str]) -> list[str]:
@@ -214,49 +222,43 @@ def _quoted(names: Sequence[str]) -> list[str]:
 # raises four times, and bury the message.
 
 
-def _count(batches: Iterator[Any], columns: Columns, rules: Rules) -> Iterator[Any]:
+def _count(batches: Iterator[Any], wanted: Wanted, limit: int) -> Iterator[Any]:
     """Yield one row with the moments of a partition, or none where it has no rows."""
     part = require("pyspark", extra="spark", purpose=_PURPOSE).TaskContext.get().partitionId()
-    total: GroupMoments | None = None
+    where = f"partition {part}"
+    n = len(wanted.features)
     try:
-        for table in _gathered(batches, len(columns.features)):
-            rows, labels, weight = split_table(table.rename_columns(columns.all), columns)
-            found = moments_of(rows, labels, weight, rules, f"partition {part}", columns.features)
-            total = found if total is None else merge_moments([total, found], rules)
+        total = count_batches(_read(batches, wanted, where), Budget(n, limit, 1))
         if total is not None:
-            with named(f"partition {part}"):
+            with named(where):
                 yield _row(part, None, total.to_bytes())
     except (ValueError, MemoryError) as error:
         yield _row(part, str(error), None)
 
 
-def _gathered(batches: Iterator[Any], n_features: int) -> Iterator[Any]:
-    """Yield tables of many batches; empty batches are left out."""
+def _read(batches: Iterator[Any], wanted: Wanted, where: str) -> Iterator[Batch]:
+    """Yield the rows of a partition; Spark's small batches are joined before they are squared."""
     arrow = require("pyarrow", extra="spark", purpose=_PURPOSE)
-    waiting: list[Any] = []
-    rows = 0
-    for batch in batches:
-        if batch.num_rows:
-            waiting.append(batch)
-            rows += batch.num_rows
-        if rows * n_features >= _ENTRIES:
-            yield arrow.Table.from_batches(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield arrow.Table.from_batches(waiting)
+    first_row = 0
+    for batch in joined(batches, max(_ENTRIES // len(wanted.features), 1)):
+        rows = ArrowRows(arrow.RecordBatch.from_arrays(batch.columns, names=wanted.columns))
+        yield make_batch(rows, wanted, where, first_row)
+        first_row += len(rows)
 
 
-def _merge(batches: Iterator[Any], rules: Rules) -> Iterator[Any]:
+def _merge(batches: Iterator[Any], options: GroupingOptions) -> Iterator[Any]:
     """Yield one row with the merged moments of all rows, or the first error among them."""
-    first, total = -1, None
+    first = -1
+    parts: list[GroupMoments | None] = []
     try:
         for batch in batches:
             for part, error, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 first = part if first < 0 else first
                 if error is not None:
                     raise ValueError(error)
-                found = GroupMoments.from_bytes(data)
-                total = found if total is None else merge_moments([total, found], rules)
+                # Merged at once: a worker holds two of them, not all.
+                parts = [merge_moments([*parts, GroupMoments.from_bytes(data)], options)]
+        total = parts[0] if parts else None
         if total is not None:
             yield _row(first, None, total.to_bytes())
     except (ValueError, MemoryError) as error:

@@ -1,4 +1,8 @@
-"""Which files a source names, and what tells one version of a file from another."""
+"""Which files a source names, of what kind they are, and whether they changed since.
+
+Tables in memory, files read in pieces and clusters find their files here, so that a folder means
+the same files to all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairpca.io.tables import file_kind
+# Endings of the files that can be read, by the kind of reader they need. An ending in none of
+# these is refused, because guessing the format of a file from its bytes goes wrong silently.
+DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".data")
+PARQUET = (".parquet", ".pq")
+ARROW = (".feather", ".arrow", ".ipc")
+NUMPY = (".npy", ".npz")
+# A file without any ending is taken for text, as the tables of the UCI archive are named.
+_KINDS = {"parquet": PARQUET, "arrow": ARROW, "numpy": NUMPY, "delimited": (*DELIMITED, "")}
+# Spark, Hadoop and Dask give these first letters to files and folders that are not data, such as
+# _SUCCESS, _temporary/ and .part.crc. Reading them would count rows twice.
+_NOT_DATA = (".", "_")
 
 
 @dataclass(frozen=True)
@@ -19,11 +33,11 @@ class DataFile:
     Attributes
     ----------
     path : str
-        Absolute.
+        Absolute path.
     size : int
         Bytes.
     mtime_ns : int
-        Time of the last change.
+        Time of the last change, in nanoseconds.
     """
 
     path: str
@@ -32,7 +46,15 @@ class DataFile:
 
     @classmethod
     def at(cls, path: Path) -> DataFile:
-        """Look at a file; FileNotFoundError or ValueError where there is none."""
+        """Return what is known about the file at a path.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is nothing.
+        ValueError
+            If it is no ordinary file, or has no bytes.
+        """
         if not path.exists():
             raise FileNotFoundError(
                 f"{path} does not exist; check the name and the current directory."
@@ -60,19 +82,61 @@ class DataFile:
             )
 
 
+def file_kind(path: Path) -> str:
+    """Return which reader a file needs, by the ending of its name.
+
+    Parameters
+    ----------
+    path : Path
+        The name; ``.gz`` at the end is looked through.
+
+    Returns
+    -------
+    {"parquet", "arrow", "numpy", "delimited"}
+
+    Raises
+    ------
+    ValueError
+        If the ending is not known.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from fairpca.io.files import file_kind
+    >>> file_kind(Path("people.csv.gz")), file_kind(Path("people.pq"))
+    ('delimited', 'parquet')
+    """
+    ending = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    for kind, endings in _KINDS.items():
+        if ending in endings:
+            return kind
+    known = " ".join((*DELIMITED, *PARQUET, *ARROW, *NUMPY))
+    raise ValueError(
+        f"{path}: the ending {ending!r} is not known; pass a file that ends in one of {known}."
+    )
+
+
 def find_files(source: Any) -> tuple[list[DataFile], str]:
     """Return the files of a source, in order, and their kind.
 
     Parameters
     ----------
     source : path, pattern, directory, or a sequence of them
-        A pattern such as ``data/*.parquet`` and a directory give files in the order of their
-        names; in a directory, names that start with "." or "_" are left out.
+        A directory stands for the files in it and in its folders, a pattern such as
+        ``data/**/*.parquet`` for the files that match; both in the order of their names. Files
+        and folders whose names start with "." or "_" are left out, at every level.
 
     Returns
     -------
     files : list of DataFile
     kind : {"parquet", "arrow", "delimited", "numpy"}
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file does not exist, or a pattern matches none.
+    ValueError
+        If there is no file, a file is given twice, or the files are of several kinds.
     """
     entries = [source] if isinstance(source, str | os.PathLike) else list(source)
     paths = [path for entry in entries for path in _expand(entry)]
@@ -88,21 +152,32 @@ def find_files(source: Any) -> tuple[list[DataFile], str]:
 
 
 def _expand(entry: Any) -> list[Path]:
+    """Return the files that one entry of a source stands for."""
     path = Path(entry)
     if path.is_dir():
-        inside = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._")
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and _is_data(p, path))
         if not inside:
             raise ValueError(f"{path} holds no files; pass a directory of tables.")
         return inside
-    if not path.exists() and any(sign in str(entry) for sign in "*?["):
-        found = sorted(glob.glob(str(entry), recursive=True))
-        if not found:
-            raise FileNotFoundError(f"no file matches {str(entry)!r}; check the pattern.")
-        return [Path(name) for name in found]
-    return [path]
+    if path.exists() or not glob.has_magic(str(entry)):
+        return [path]
+    # The part of a pattern before its first wildcard was written by hand and may be anything.
+    plain = [part for part in path.parts if not glob.has_magic(part)]
+    above = Path(*plain[: next(i for i, part in enumerate(path.parts) if glob.has_magic(part))])
+    found = [Path(name) for name in sorted(glob.glob(str(entry), recursive=True))]
+    kept = [p for p in found if p.is_file() and _is_data(p, above)]
+    if not kept:
+        raise FileNotFoundError(f"no file matches {str(entry)!r}; check the pattern.")
+    return kept
+
+
+def _is_data(path: Path, above: Path) -> bool:
+    """Return whether no name between a folder and a file marks what is not data."""
+    return not any(part.startswith(_NOT_DATA) for part in path.relative_to(above).parts)
 
 
 def _refuse_repeats(paths: Sequence[str]) -> None:
+    """Raise ValueError if two paths lead to one file, links followed."""
     seen: set[str] = set()
     for path in paths:
         real = os.path.realpath(path)

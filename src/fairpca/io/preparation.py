@@ -1,26 +1,32 @@
 """Which columns of a table become which numbers, fitted once and applied to new rows.
 
-Text becomes one column per level, numbers are standardised, missing values are refused, dropped or
-filled. Everything fitted is plain data, so it travels inside a model file.
+Text becomes one column per level, dates become days, numbers are standardised, missing values are
+refused, dropped or filled. Everything fitted is plain data, so it travels inside a model file.
 """
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice
+from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
+from fairpca.io.columns import column_numbers, listed, odd_cells
 
 #: What to do about missing values in features.
 MISSING = ("error", "drop", "mean", "median")
-
-# Text with more distinct values than this is a name or a note, not a category.
+# Text with more distinct values than this is a name or a note, not a category: its indicators
+# would outnumber the other features and hold a row or two each.
 MAX_LEVELS = 50
+# A column whose standard deviation is at most this share of its mean is constant: the rounding of
+# a sum of equal numbers leaves about 1e-16 of it, and dividing by that would blow noise up.
+_CONSTANT = 1e-12
+# A date, and perhaps a time, as ISO 8601 writes them. A year alone is a number.
+_ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+_NANOSECONDS_A_DAY = 86_400 * 10**9
 
 
 @dataclass(frozen=True)
@@ -30,12 +36,15 @@ class Feature:
     Attributes
     ----------
     name : str
+        Name of the column.
     levels : tuple of str
         Levels of a category, one indicator each; empty for a number.
     mean, scale : tuple of float
-        Subtracted from and divided into each resulting column.
+        Subtracted from each resulting column, and what the difference is divided by.
     fill : float or None
         Replaces a missing number.
+    date : bool
+        Whether the cells are dates, counted in days since 1970-01-01.
     """
 
     name: str
@@ -43,6 +52,7 @@ class Feature:
     mean: tuple[float, ...]
     scale: tuple[float, ...]
     fill: float | None = None
+    date: bool = False
 
     @property
     def outputs(self) -> list[str]:
@@ -57,6 +67,7 @@ class Prepared:
     Attributes
     ----------
     X : ndarray of shape (m, n)
+        The numbers.
     kept : ndarray of bool
         Which rows of the table they come from.
     notes : tuple of str
@@ -75,8 +86,11 @@ class Preparation:
     Attributes
     ----------
     features : tuple of Feature
+        In the order of the resulting columns.
     standardized : bool
-    missing : str
+        Whether means were subtracted and scales divided by.
+    missing : {"error", "drop", "mean", "median"}
+        What was asked for about missing values.
     """
 
     features: tuple[Feature, ...]
@@ -89,13 +103,29 @@ class Preparation:
         return [name for feature in self.features for name in feature.outputs]
 
     def apply(self, frame: Any) -> Prepared:
-        """Turn rows of a table into numbers."""
+        """Turn rows of a table into numbers.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            With the columns the preparation was fitted on; others are ignored.
+
+        Returns
+        -------
+        Prepared
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, holds text where numbers were, or has missing values that were
+            to be an error.
+        """
         lacking = [f.name for f in self.features if f.name not in frame.columns]
         if lacking:
             raise ValueError(
                 f"the table lacks the column(s) {listed(lacking)}, which the model was fitted on."
             )
-        blocks, notes, hole = [], [], np.zeros(len(frame), dtype=bool)
+        blocks, notes = [], []
         for feature in self.features:
             raw, unknown = _encode(frame[feature.name], feature)
             if unknown:
@@ -103,10 +133,9 @@ class Preparation:
                     f"{feature.name}: level(s) {listed(unknown)} were not there when the model "
                     "was fitted and count as none of the known ones"
                 )
-            block = (raw - np.array(feature.mean)) / np.array(feature.scale)
-            hole |= np.isnan(block).any(axis=1)
-            blocks.append(block)
+            blocks.append((raw - np.array(feature.mean)) / np.array(feature.scale))
         X = np.hstack(blocks)
+        hole = np.isnan(X).any(axis=1)
         if not hole.any():
             return Prepared(X, ~hole, tuple(notes))
         if self.missing != "drop":
@@ -126,7 +155,7 @@ class Preparation:
 
     @classmethod
     def from_dict(cls, data: Any) -> Preparation:
-        """Read what `to_dict` returned."""
+        """Read what `to_dict` returned, with every field of the type it must have."""
         features = tuple(
             Feature(
                 name=str(row["name"]),
@@ -134,6 +163,8 @@ class Preparation:
                 mean=tuple(float(value) for value in row["mean"]),
                 scale=tuple(float(value) for value in row["scale"]),
                 fill=None if row["fill"] is None else float(row["fill"]),
+                # Models of version 0.1 know no dates.
+                date=bool(row.get("date", False)),
             )
             for row in data["features"]
         )
@@ -153,182 +184,213 @@ def prepare(
     Parameters
     ----------
     frame : pandas.DataFrame
+        The table.
     columns : sequence of str
-        The features.
-    categorical : iterable of str
+        The features. Those that cannot be numbers are left out with a note.
+    categorical : iterable of str, default=()
         Columns of numbers that are codes: one indicator per level.
     standardize : bool, default=True
-        Subtract the mean and divide by the standard deviation (divisor m - 1) of each resulting
-        column; a constant column is only centred.
+        Subtract the mean and divide by the standard deviation of each resulting column, with the
+        number of rows as divisor, as scikit-learn's StandardScaler does. A constant column is
+        only centred.
     missing : {"error", "drop", "mean", "median"}, default="error"
-        Raise, drop the rows, or fill numbers in (a missing category is no category).
+        Raise, drop the rows, or fill numbers in. A missing category is no category.
+
+    Returns
+    -------
+    preparation : Preparation
+        To apply to new rows.
+    prepared : Prepared
+        The rows of `frame`.
+
+    Raises
+    ------
+    ValueError
+        If no column is left, values are missing or infinite, or a column is numbers but for a few
+        cells.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairpca.io.preparation import prepare
+    >>> table = pd.DataFrame({"age": [20, 40, 30, 30], "plan": ["a", "b", "a", "a"]})
+    >>> preparation, prepared = prepare(table, columns=["age", "plan"], standardize=False)
+    >>> preparation.feature_names, prepared.X[1].tolist()
+    (['age', 'plan=a', 'plan=b'], [40.0, 0.0, 1.0])
     """
     check_choice("missing", missing, MISSING)
     coded = set(categorical)
-    features, blocks = [], []
-    holes = np.zeros(len(frame), dtype=bool)
     usable, left_out = _usable(frame, columns, coded)
     if not usable:
         raise ValueError(
             f"no column is left as a feature ({'; '.join(left_out) or 'none given'})."
         )
-    for name in usable:
-        feature = _feature(frame[name], name, name in coded, missing)
-        raw, _ = _encode(frame[name], feature)
-        holes |= np.isnan(raw).any(axis=1)
-        features.append(feature)
-        blocks.append(raw)
+    features = [_feature(frame[name], name, name in coded, missing) for name in usable]
+    blocks = [_encode(frame[f.name], f)[0] for f in features]
+    holes = np.isnan(np.hstack(blocks)).any(axis=1)
     if holes.any() and missing != "drop":
         raise ValueError(_missing_message(frame, usable))
     if holes.all():
         raise ValueError("every row has a missing value; fill them in (mean, median) instead.")
-    final = [
-        _scaled(feature, block[~holes], standardize)
-        for feature, block in zip(features, blocks, strict=True)
-    ]
+    final, constant = [], []
+    for feature, block in zip(features, blocks, strict=True):
+        scaled, flat = _scaled(feature, block[~holes], standardize)
+        final.append(scaled)
+        constant += flat
     preparation = Preparation(tuple(final), standardize, missing)
     found = preparation.apply(frame)
-    notes = _account(final, standardize, left_out) + list(found.notes)
-    if missing in ("mean", "median"):
-        filled = int(sum(frame[f.name].isna().sum() for f in final if f.fill is not None))
-        notes += [f"{filled:,} missing number(s) replaced by the {missing}"] if filled else []
-    return preparation, Prepared(found.X, found.kept, tuple(notes))
-
-
-def choose_columns(
-    names: Sequence[str], wanted: Sequence[str], dropped: Sequence[str], outside: Iterable[str]
-) -> list[str]:
-    """Return the feature columns: those wanted (default all), less those dropped or outside.
-
-    A name may be a pattern such as ``BILL_*``; an exact name wins over a pattern.
-    """
-    chosen = [name for entry in wanted for name in matching(entry, names)] if wanted else names
-    gone = {name for entry in dropped for name in matching(entry, names)}
-    gone |= set(outside) - (set(wanted) & set(names))
-    return [name for name in dict.fromkeys(chosen) if name not in gone]
-
-
-def matching(entry: str, names: Sequence[str]) -> list[str]:
-    """Return the column of that name, or those that match the pattern; ValueError if none."""
-    if entry in names:
-        return [entry]
-    found = [name for name in names if fnmatch.fnmatchcase(name, entry)]
-    if not found:
-        raise ValueError(f"there is no column {entry!r}; the table has {listed(names, 12)}.")
-    return found
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Return names in quotes, the first few of many."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    notes = [*_account(frame, preparation, left_out, constant), *found.notes]
+    return preparation, replace(found, notes=tuple(notes))
 
 
 def _usable(frame: Any, columns: Sequence[str], coded: set[str]) -> tuple[list[str], list[str]]:
-    """Split columns into those that can be features and reasons for the others."""
+    """Return the columns that can be features, and the reasons why the others cannot."""
     usable, reasons = [], []
     for name in columns:
         column = frame[name]
-        text = _is_text(column) or name in coded
-        if text:
-            n_levels = column.nunique()
-            if n_levels > MAX_LEVELS and name not in coded:
-                reasons.append(f"{name!r} (text, {n_levels:,} distinct values)")
-                continue
-        elif column.dtype.kind not in "biuf" and not _is_nullable_number(column):
-            reasons.append(f"{name!r} ({column.dtype})")
-            continue
         if column.isna().all():
             reasons.append(f"{name!r} (no values)")
-            continue
-        usable.append(name)
+        elif name in coded or _is_date(column):
+            usable.append(name)
+        elif _is_text(column):
+            n_levels = column.nunique()
+            _refuse_odd_cells(column, name)
+            if n_levels > MAX_LEVELS:
+                reasons.append(f"{name!r} (text, {n_levels:,} distinct values)")
+            else:
+                usable.append(name)
+        elif column.dtype.kind in "biuf":
+            usable.append(name)
+        else:
+            reasons.append(f"{name!r} ({column.dtype})")
     return usable, reasons
 
 
+def _refuse_odd_cells(column: Any, name: str) -> None:
+    """Raise ValueError if a column of text is numbers but for a few cells."""
+    # Which decimal sign the file has is no longer known here; numbers with the other one are odd.
+    found = odd_cells(column, ".") or odd_cells(column, ",")
+    if found is not None:
+        n_odd, row, cell = found
+        raise ValueError(
+            f"column {name!r} is numbers except for {n_odd} of {int(column.notna().sum()):,} "
+            f"cells, the first of them {cell!r} in row {row:,}; correct the cell(s), or say that "
+            "the column is text (--categorical), or leave it out (--drop)."
+        )
+
+
 def _is_text(column: Any) -> bool:
-    return str(column.dtype) in ("object", "str", "string", "category") or str(
-        column.dtype
-    ).startswith("string")
+    return str(column.dtype).startswith(("object", "str", "category"))
 
 
-def _is_nullable_number(column: Any) -> bool:
-    return str(column.dtype).lower().startswith(("int", "uint", "float", "bool"))
+def _is_date(column: Any) -> bool:
+    """Return whether all values of a column are dates, whatever way they are stored."""
+    if column.dtype.kind == "M":
+        return True
+    if not _is_text(column) or str(column.dtype) == "category":
+        return False
+    texts = column.dropna().astype(str)
+    return bool(texts.str.fullmatch(_ISO_DATE).all()) and not np.isnan(_days(texts)).any()
 
 
-def _numbers(column: Any) -> FloatArray:
-    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
+def _days(column: Any) -> FloatArray:
+    """Return dates as days since 1970-01-01 in UTC, NaN where a cell is no date."""
+    pandas = require("pandas", extra="data", purpose="reading dates")
+    cells = column if column.dtype.kind == "M" else column.astype(str).where(column.notna())
+    found = pandas.to_datetime(cells, format="ISO8601", utc=True, errors="coerce")
+    days = found.to_numpy(dtype="datetime64[ns]").astype(np.int64) / _NANOSECONDS_A_DAY
+    return np.where(found.isna(), np.nan, days)
 
 
 def _feature(column: Any, name: str, coded: bool, missing: str) -> Feature:
-    """Return the feature before scaling."""
-    if coded or _is_text(column):
+    """Return how a column becomes numbers, before scaling."""
+    date = not coded and _is_date(column)
+    if coded or (_is_text(column) and not date):
         levels = tuple(sorted({str(value) for value in column.dropna().unique()}))
         return Feature(name, levels, (0.0,) * len(levels), (1.0,) * len(levels))
-    values = _numbers(column)
+    values = _days(column) if date else column_numbers(column)[0]
     if np.isinf(values).any():
         raise ValueError(f"column {name!r} has infinite values; replace them first.")
     fill = None
     if missing in ("mean", "median"):
         fill = float(np.nanmean(values) if missing == "mean" else np.nanmedian(values))
-    return Feature(name, (), (0.0,), (1.0,), fill)
+    return Feature(name, (), (0.0,), (1.0,), fill, date)
 
 
 def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
     """Return the unscaled block of a column, NaN where missing, and levels not known."""
+    present = column.notna().to_numpy()
     if not feature.levels:
-        try:
-            values = _numbers(column)
-        except (TypeError, ValueError):
+        values = _days(column) if feature.date else column_numbers(column)[0]
+        odd = np.flatnonzero(np.isnan(values) & present)
+        if len(odd):
+            what = "dates" if feature.date else "numbers"
             raise ValueError(
-                f"column {feature.name!r} holds text where numbers were fitted."
-            ) from None
+                f"column {feature.name!r} holds text where {what} were fitted: "
+                f"{column.iloc[odd[0]]!r} in row {odd[0]:,}."
+            )
         if feature.fill is not None:
             values = np.where(np.isnan(values), feature.fill, values)
         return values[:, None], []
-    present = column.notna().to_numpy()
     texts = np.array([str(value) for value in column.to_numpy(dtype=object)], dtype=object)
     block = np.zeros((len(texts), len(feature.levels)))
     for j, level in enumerate(feature.levels):
         block[:, j] = (texts == level) & present
-    unknown = sorted(set(texts[present]) - set(feature.levels))
-    return block, unknown
+    return block, sorted(set(texts[present]) - set(feature.levels))
 
 
-def _scaled(feature: Feature, block: FloatArray, standardize: bool) -> Feature:
+def _scaled(feature: Feature, block: FloatArray, standardize: bool) -> tuple[Feature, list[str]]:
+    """Return a feature with mean and scale, and which of its resulting columns are constant."""
+    mean, scale = block.mean(axis=0), block.std(axis=0)
+    constant = scale <= _CONSTANT * np.maximum(np.abs(mean), 1e-300)
+    flat = [name for name, same in zip(feature.outputs, constant, strict=True) if same]
     if not standardize:
-        return feature
-    mean = block.mean(axis=0)
-    scale = block.std(axis=0, ddof=1) if len(block) > 1 else np.zeros(block.shape[1])
-    # Rounding leaves a constant column a tiny spread; dividing by it would blow noise up.
-    constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
+        return feature, flat
     scale = np.where(constant, 1.0, scale)
-    return Feature(
-        feature.name, feature.levels, tuple(mean.tolist()), tuple(scale.tolist()), feature.fill
-    )
+    return replace(feature, mean=tuple(mean.tolist()), scale=tuple(scale.tolist())), flat
 
 
 def _missing_message(frame: Any, names: Sequence[str]) -> str:
     counts = {name: int(frame[name].isna().sum()) for name in names}
     holes = [f"{name!r} ({count})" for name, count in counts.items() if count]
-    shown = ", ".join(holes[:6]) + (f" and {len(holes) - 6} more" if len(holes) > 6 else "")
     return (
-        f"missing values in {shown}: choose what to do with --missing drop, --missing mean or "
-        "--missing median."
+        f"missing values in {_first(holes)}: choose what to do with --missing drop, "
+        "--missing mean or --missing median."
     )
 
 
-def _account(features: list[Feature], standardize: bool, left_out: list[str]) -> list[str]:
-    outputs = sum(len(feature.outputs) for feature in features)
-    text = f"{outputs} feature{'s' * (outputs != 1)}"
+def _first(entries: Sequence[str], most: int = 6) -> str:
+    """Return the first entries of a list, and how many more there are."""
+    more = f" and {len(entries) - most} more" if len(entries) > most else ""
+    return ", ".join(entries[:most]) + more
+
+
+def _account(
+    frame: Any, preparation: Preparation, left_out: list[str], constant: list[str]
+) -> list[str]:
+    """Return what was done to the data, a sentence each."""
+    features, missing = preparation.features, preparation.missing
+    n_outputs = len(preparation.feature_names)
+    text = f"{n_outputs} feature{'s' * (n_outputs != 1)}"
     categories = [feature for feature in features if feature.levels]
     if categories:
         levels = sum(len(feature.levels) for feature in categories)
         text += f" ({len(categories)} text column(s) became {levels} indicators)"
-    text += ", standardised" if standardize else ", not standardised"
-    notes = [text]
+    notes = [text + (", standardised" if preparation.standardized else ", not standardised")]
     if left_out:
-        shown = ", ".join(left_out[:6]) + (
-            f" and {len(left_out) - 6} more" if len(left_out) > 6 else ""
+        notes.append(f"left out: {_first(left_out)}")
+    dates = [feature.name for feature in features if feature.date]
+    if dates:
+        notes.append(f"{listed(dates)} became days since 1970-01-01")
+    if constant:
+        notes.append(f"constant column(s) {listed(constant)} kept; they contribute nothing")
+    filled = int(sum(frame[f.name].isna().sum() for f in features if f.fill is not None))
+    if filled:
+        notes.append(f"{filled:,} missing number(s) replaced by the {missing}")
+    gaps = {f.name: int(frame[f.name].isna().sum()) for f in categories}
+    gaps = {name: count for name, count in gaps.items() if count}
+    if gaps:
+        notes.append(
+            f"{sum(gaps.values()):,} missing text(s) in {listed(list(gaps))} count as no category"
         )
-        notes.append(f"left out: {shown}")
     return notes

@@ -1,4 +1,8 @@
-"""How far a reading has come, how fast it goes and how long it will take."""
+"""`read_moments`: any number of files -> GroupMoments, in bounded memory, resumable.
+
+Workers read pieces and square them. The caller's thread merges the results in the order of the
+pieces, so neither the number of workers nor their timing changes a digit of the result.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,12 @@ import multiprocessing
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairpca._checks import check_choice
@@ -21,16 +24,17 @@ from fairpca._threads import available_cores
 from fairpca.io.checkpoint import Counted, check_place, read_checkpoint, write_checkpoint
 from fairpca.io.delimited import Layout
 from fairpca.io.open_source import open_source
-from fairpca.io.sources import Batch, Piece, Source, check_finite
+from fairpca.io.sources import Batch, Piece, Source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.memory import check_moments_size
 from fairpca.moments.row_scatter import clear_dust
 
-# MERGED: """`read_moments`: any number of files -> GroupMoments, in bounded memory, resumable.
-# MERGED:
-# MERGED: Workers read pieces and square them; the caller's thread merges the results in the order of the
-# MERGED: pieces, so neither the number of workers nor their timing changes a digit of the result.
-# MERGED: """
+# Pieces read ahead beyond those being worked on, so that no worker waits for the merge. Each one
+# more is one more set of moments in memory.
+_AHEAD = 2
+# Seconds between two checkpoints: an interruption costs a minute of work at most, and writing the
+# moments of 1,000 features (8 MB a group) takes far less than that.
+_CHECKPOINT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,6 @@ def _duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-# Pieces read ahead beyond those being worked on.
-_AHEAD = 2
-_CHECKPOINT_SECONDS = 60.0
 
 
 def read_moments(
@@ -161,6 +160,11 @@ def read_moments(
     jobs = available_cores() if n_jobs is None else n_jobs
     if jobs < 1:
         raise ValueError(f"n_jobs={n_jobs!r} must be at least 1.")
+    # An array of labels beside a .npy file has no truth value, so only lists are asked.
+    if sensitive_features is None or (
+        isinstance(sensitive_features, str | list | tuple) and not sensitive_features
+    ):
+        raise ValueError("sensitive_features names no column; pass at least one.")
     opened = open_source(
         source,
         sensitive_features=sensitive_features,
@@ -284,30 +288,25 @@ def _in_order(
 def count_piece(source: Source, piece: Piece, budget: Budget) -> GroupMoments | None:
     """Return the moments of one piece; None if it has no rows."""
     source.files[piece.file].check_unchanged()
+    return count_batches(source.batches(piece), budget)
+
+
+def count_batches(batches: Iterable[Batch], budget: Budget) -> GroupMoments | None:
+    """Return the moments of some batches; None if there is none.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+        Counted in this order.
+    budget : Budget
+        Asked before the moments of a batch, and those of all batches so far, are allocated.
+    """
     found: GroupMoments | None = None
-    for batch in source.batches(piece):
+    for batch in batches:
         budget.check(len(batch.groups.labels) + (0 if found is None else len(found.labels)))
-        moments = _count_batch(batch, source.wanted.features)
+        moments = batch.count()
         found = moments if found is None else found.merge(moments)
     return found
-
-
-def _count_batch(batch: Batch, names: Sequence[str]) -> GroupMoments:
-    # Whatever is not finite shows in the result and is looked for only then.
-    with np.errstate(invalid="ignore", over="ignore"):
-        try:
-            if isinstance(batch.columns, list):
-                moments = GroupMoments.from_columns(
-                    batch.columns, batch.groups, sample_weight=batch.weight
-                )
-            else:
-                moments = GroupMoments.from_array(batch.columns, batch.groups)
-        except ValueError:
-            check_finite(batch, names)
-            raise
-    if not np.all(np.isfinite(moments.scatter)):
-        check_finite(batch, names)
-    return moments
 
 
 @contextlib.contextmanager

@@ -1,36 +1,23 @@
-"""Tables from files for the command line: CSV, TSV, Parquet, Feather/Arrow and NumPy."""
+"""Whole tables in memory, for the command line: CSV, TSV, Parquet, Feather, Arrow and NumPy.
+
+The readers are those of files in pieces (`delimited`, `columnar`), so a table is the same table
+either way. Only archives of several NumPy arrays are read here and nowhere else.
+"""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._checks import require
-from fairpca.io.delimited import Layout, detect, open_text
-
-DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".data")
-PARQUET = (".parquet", ".pq")
-ARROW = (".feather", ".arrow", ".ipc")
-NUMPY = (".npy", ".npz")
-_PURPOSE = "reading tables"
-
-
-def file_kind(path: Path) -> str:
-    """Return "delimited", "parquet", "arrow" or "numpy" by the ending; ValueError otherwise."""
-    ending = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
-    kinds = {"parquet": PARQUET, "arrow": ARROW, "numpy": NUMPY, "delimited": (*DELIMITED, "")}
-    for kind, endings in kinds.items():
-        if ending in endings:
-            return kind
-    known = " ".join((*DELIMITED, *PARQUET, *ARROW, *NUMPY))
-    raise ValueError(
-        f"{path}: the ending {ending!r} is not known; pass a file that ends in one of {known}."
-    )
+from fairpca.io.columnar import another_type, read_whole
+from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, listed
+from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
+from fairpca.io.files import DataFile, file_kind
 
 
 @dataclass(frozen=True)
@@ -40,7 +27,7 @@ class TableFile:
     Attributes
     ----------
     frame : pandas.DataFrame
-        Column names are distinct strings.
+        The rows; column names are distinct strings.
     notes : tuple of str
         What was guessed or renamed.
     row_number_columns : tuple of str
@@ -59,161 +46,174 @@ class TableFile:
 
 
 def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> TableFile:
-    """Read files with the same columns and stack their rows.
+    r"""Read files with the same columns and stack their rows.
 
     Parameters
     ----------
     paths : iterable of path
         .csv, .tsv, .txt (also .gz), .parquet, .feather, .arrow, .npy, .npz.
     layout : Layout, optional
-        Of delimited text; what is None is guessed.
+        Of delimited text; what is None is guessed, which is the default for all of it.
+
+    Returns
+    -------
+    TableFile
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file does not exist.
+    ValueError
+        Naming the file that is damaged, or differs from the others.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fairpca.io.tables import read_tables
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.csv")
+    ...     _ = path.write_text("sex,age\nf,31\nm,45\n")
+    ...     table = read_tables([path])
+    >>> table.frame["age"].tolist(), table.notes
+    ([31, 45], ('people.csv: comma-separated, 1 header row',))
     """
-    pandas = require("pandas", extra="app", purpose=_PURPOSE)
     files = [Path(path) for path in paths]
-    tables = [_read_one(path, layout or Layout()) for path in files]
-    if not tables:
+    if not files:
         raise ValueError("no table was given; pass at least one file.")
-    first = tables[0]
-    columns = list(first.frame.columns)
+    texts = _text_files(files, layout or Layout())
+    tables = [_read_one(path, texts.get(path)) for path in files]
+    columns = list(tables[0].frame.columns)
     for path, table in zip(files, tables, strict=True):
-        if set(table.frame.columns) != set(columns):
-            odd = sorted(set(table.frame.columns) ^ set(columns))
+        odd = sorted(set(table.frame.columns) ^ set(columns))
+        if odd:
             raise ValueError(
-                f"{path} has other columns than the first file: {_quoted(odd)}. Pass tables with "
-                "the same columns."
+                f"{path} has other columns than the first file: {listed(odd, 5)}. Pass tables "
+                "with the same columns."
             )
-    rows = [name for name in columns if all(name in t.row_number_columns for t in tables)]
-    notes = tuple(dict.fromkeys(note for table in tables for note in table.notes))
-    if len(tables) == 1:
-        return first
-    frame = pandas.concat([table.frame[columns] for table in tables], ignore_index=True)
-    repeated = {name for table in tables for name in table.repeated}
-    return TableFile(frame, notes, tuple(rows), first.headed, tuple(sorted(repeated)))
+    # A file without rows has columns, but no types that could agree or disagree.
+    full = [(path, table) for path, table in zip(files, tables, strict=True) if len(table.frame)]
+    if not full:
+        raise ValueError(f"{files[0]} has no rows of data.")
+    full, mixed = _of_one_kind(full, texts)
+    return _stacked([table for _, table in full], columns, mixed)
 
 
-def _quoted(names: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def _text_files(files: Sequence[Path], layout: Layout) -> dict[Path, TextFile]:
+    """Return how the delimited files among some files are read."""
+    for path in files:
+        if path.is_dir():
+            raise ValueError(f"{path} is a directory; pass the files in it.")
+        DataFile.at(path)
+    delimited = [path for path in files if file_kind(path) == "delimited"]
+    found = open_texts([DataFile.at(path) for path in delimited], layout) if delimited else []
+    return dict(zip(delimited, found, strict=True))
 
 
-def _read_one(path: Path, layout: Layout) -> TableFile:
-    _check_file(path)
+def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) -> TableFile:
+    """Return the rows of one file; columns of `as_text` keep the texts of a delimited file."""
     kind = file_kind(path)
-    if kind == "parquet":
-        frame, notes, headed = _read_parquet(path), [f"{path.name}: Parquet"], True
-    elif kind == "arrow":
-        frame, notes, headed = _read_arrow(path), [f"{path.name}: Arrow"], True
+    if text is not None:
+        frame = _read_delimited(path, text, as_text)
+        note, headed = text.layout.describe(), bool(text.layout.header_rows)
     elif kind == "numpy":
-        frame, notes, headed = _read_numpy(path), [f"{path.name}: NumPy"], False
+        frame, note, headed = _read_numpy(path), "NumPy", False
     else:
-        if ".tsv" in path.suffixes[-2:] and layout.separator is None:
-            layout = Layout("\t", layout.decimal, layout.header_rows, layout.encoding)
-        frame, notes, headed = _read_delimited(path, layout)
+        # What pandas wrote as the index of a frame is no column of the table.
+        frame = read_whole(str(path), kind).to_pandas().reset_index(drop=True)
+        note, headed = kind.capitalize(), True
     frame, repeated, renamed = _distinct_names(frame)
-    if len(frame) == 0:
-        raise ValueError(f"{path} has no rows of data.")
-    counters = tuple(name for name in frame.columns if _counts_rows(frame[name]))
-    return TableFile(frame, (*notes, *renamed), counters, headed, repeated)
+    counters = tuple(
+        name
+        for name in frame.columns
+        if len(frame) >= FEW_ROWS and counts_rows(frame[name].to_numpy())
+    )
+    return TableFile(frame, (f"{path.name}: {note}", *renamed), counters, headed, repeated)
 
 
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise ValueError(f"{path} is a directory; pass the files in it.")
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{path} does not exist; check the name and the current directory."
-        )
-    if path.is_file() and path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty (0 bytes).")
+def _of_one_kind(
+    tables: Sequence[tuple[Path, TableFile]], texts: dict[Path, TextFile]
+) -> tuple[list[tuple[Path, TableFile]], list[str]]:
+    """Return tables in which no column is text in one and numbers in another.
+
+    Delimited files have no types, so the numbers of such a column are read again as the texts they
+    are, which is what one file with all rows would give. Files with types are refused.
+
+    Returns
+    -------
+    tables : list of (Path, TableFile)
+    mixed : list of str
+        Columns that were read again as text.
+    """
+    mixed: list[str] = []
+    for name in tables[0][1].frame.columns:
+        kinds = {path: _is_number(table.frame[name]) for path, table in tables}
+        known = {path: kind for path, kind in kinds.items() if kind is not None}
+        if len(set(known.values())) < 2:
+            continue
+        first, other = (next(p for p in known if known[p] == kind) for kind in (True, False))
+        if other not in texts:
+            first, other = sorted((first, other), key=list(known).index)
+            found, expected = (dict(tables)[path].frame[name].dtype for path in (other, first))
+            raise another_type(str(other), name, found, expected, str(first))
+        mixed.append(name)
+    if mixed:
+        tables = [(path, _read_one(path, texts[path], mixed)) for path, _ in tables]
+    return list(tables), mixed
 
 
-def _read_delimited(path: Path, layout: Layout) -> tuple[Any, list[str], bool]:
-    pandas = require("pandas", extra="app", purpose=_PURPOSE)
-    layout, head = detect(path, layout)
-    rows = layout.header_rows or 0
-    names = header_names(path, layout, head)
-    try:
-        with open_text(path, str(layout.encoding)) as file:
-            frame = pandas.read_csv(
-                file,
-                sep=layout.separator,
-                decimal=layout.decimal,
-                header=None,
-                names=list(range(len(names))),
-                index_col=False,
-                skiprows=records_above(path, layout, rows),
-                skipinitialspace=True,
-                low_memory=False,
-                on_bad_lines="error",
-            )
-    except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
-        what = str(error).strip().removeprefix("Error tokenizing data. C error: ")
-        raise ValueError(
-            f"{path} cannot be read as a table ({layout.describe()}): {what}."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not {layout.encoding}: {error.reason}; name its encoding."
-        ) from None
-    frame.columns = names
-    return frame, [f"{path.name}: {layout.describe()}"], rows > 0
+def _is_number(column: Any) -> bool | None:
+    """Return whether a column holds numbers; None where it holds no value at all."""
+    if not column.notna().any():
+        return None
+    return bool(column.dtype.kind in "biuf")
 
 
-def header_names(path: Path, layout: Layout, head: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names of the columns of a delimited file from its first rows."""
-    rows = layout.header_rows or 0
-    width = max(len(row) for row in head[rows:])
-    names = [cell.strip() for cell in head[rows - 1]] if rows else []
-    if len(names) > width:
-        raise ValueError(
-            f"{path} names {len(names)} columns and its rows have {width}; check the separator "
-            f"({layout.describe()})."
-        )
-    names = [name or f"column{j + 1}" for j, name in enumerate(names)]
-    return names + [f"column{j + 1}" for j in range(len(names), width)]
+def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[str]) -> TableFile:
+    """Return the rows of tables with the same columns as one table."""
+    pandas = require("pandas", extra="app", purpose="reading tables")
+    notes = list(dict.fromkeys(note for table in tables for note in table.notes))
+    if mixed:
+        are = "is" if len(mixed) == 1 else "are"
+        notes.append(f"{listed(mixed)} {are} text in some files, so {are} read as text in all")
+    if len(tables) == 1:
+        return replace(tables[0], notes=tuple(notes))
+    # pandas would stack truth values and numbers as objects.
+    numbers = {n for t in tables for n in columns if t.frame[n].dtype.kind in "iuf"}
+    frames = []
+    for table in tables:
+        truths = [n for n in columns if n in numbers and table.frame[n].dtype.kind == "b"]
+        frames.append(table.frame[columns].astype(dict.fromkeys(truths, float)))
+    rows = [name for name in columns if all(name in t.row_number_columns for t in tables)]
+    repeated = sorted({name for table in tables for name in table.repeated})
+    frame = pandas.concat(frames, ignore_index=True)
+    return TableFile(frame, tuple(notes), tuple(rows), tables[0].headed, tuple(repeated))
 
 
-def records_above(path: Path, layout: Layout, rows: int) -> int:
-    """Return how many records the header takes, blank ones included (a cell may hold a line)."""
-    seen = 0
-    with open_text(path, str(layout.encoding)) as file:
-        reader = csv.reader(file, delimiter=str(layout.separator), skipinitialspace=True)
-        for count, row in enumerate(reader):
-            if seen == rows:
-                return count
-            seen += any(cell.strip() for cell in row)
-    return rows
-
-
-def _read_parquet(path: Path) -> Any:
-    parquet = require("pyarrow.parquet", extra="app", purpose="reading Parquet")
-    arrow = require("pyarrow", extra="app", purpose="reading Parquet")
-    try:
-        return parquet.ParquetFile(path).read().to_pandas()
-    except (arrow.ArrowException, ValueError) as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from None
-
-
-def _read_arrow(path: Path) -> Any:
-    arrow = require("pyarrow", extra="app", purpose="reading Feather and Arrow files")
-    feather = require("pyarrow.feather", extra="app", purpose="reading Feather and Arrow files")
-    ipc = require("pyarrow.ipc", extra="app", purpose="reading Feather and Arrow files")
-    try:
-        with path.open("rb") as file:
-            magic = file.read(6)
-        if magic in (b"ARROW1", b"FEA1\x00\x00") or magic[:4] == b"FEA1":
-            return feather.read_table(path).to_pandas()
-        with path.open("rb") as file:
-            return ipc.open_stream(file).read_all().to_pandas()
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise ValueError(f"{path} is not a readable Arrow file: {error}") from None
+def _read_delimited(path: Path, text: TextFile, as_text: Sequence[str]) -> Any:
+    """Return a delimited file as a frame."""
+    if not text.rows:
+        pandas = require("pandas", extra="app", purpose="reading tables")
+        return pandas.DataFrame(columns=list(text.names))
+    frame, _ = next(read_text(str(path), text, as_text=as_text))
+    for j, name in enumerate(text.names):
+        column = frame.iloc[:, j]
+        if name not in as_text and column.dtype.kind not in "biuf":
+            # Whole numbers past the largest integer come as text, and are numbers all the same.
+            start, odd = column_numbers(column.dropna().iloc[:1], str(text.layout.decimal))
+            if len(start) and not odd.any():
+                values, odd = column_numbers(column, str(text.layout.decimal))
+                if not odd.any():
+                    frame.isetitem(j, values)
+    return frame
 
 
 def _read_numpy(path: Path) -> Any:
-    """Read arrays without pickle: a 2-D array becomes columns, a 1-D array one column."""
-    pandas = require("pandas", extra="app", purpose=_PURPOSE)
+    """Return arrays as a frame, without pickle.
+
+    A 2-D array becomes columns, a 1-D array one column, a structured array its fields.
+    """
+    pandas = require("pandas", extra="app", purpose="reading tables")
     try:
         loaded = np.load(path, allow_pickle=False)
         arrays = {path.stem: loaded} if isinstance(loaded, np.ndarray) else dict(loaded.items())
@@ -237,8 +237,7 @@ def _read_numpy(path: Path) -> Any:
         elif array.ndim == 1:
             columns[name] = array
         elif array.ndim == 2:
-            prefix = "column" if single else f"{name}_"
-            first = 1 if single else 0
+            prefix, first = ("column", 1) if single else (f"{name}_", 0)
             columns |= {f"{prefix}{j + first}": array[:, j] for j in range(array.shape[1])}
         else:
             raise ValueError(f"{path}: {name} has shape {array.shape}; pass rows and columns.")
@@ -247,30 +246,16 @@ def _read_numpy(path: Path) -> Any:
 
 def _distinct_names(frame: Any) -> tuple[Any, tuple[str, ...], list[str]]:
     """Return the frame with distinct names, the names that were repeated, and a note on them."""
-    names: list[str] = []
-    renamed = []
-    taken = {str(name) for name in frame.columns}
-    for column in frame.columns:
-        name, number = str(column), 2
-        while name in names:
-            candidate = f"{column} ({number})"
-            number += 1
-            if candidate not in taken:
-                name = candidate
-        if name != str(column):
+    columns = [str(column) for column in frame.columns]
+    taken, names, renamed = set(columns), [], []
+    for column in columns:
+        name, number = column, 2
+        while name in names or (name != column and name in taken):
+            name, number = f"{column} ({number})", number + 1
+        if name != column:
             renamed.append(name)
         names.append(name)
-    columns = [str(column) for column in frame.columns]
     frame = frame.set_axis(names, axis=1)
-    if not renamed:
-        return frame, (), []
     repeated = tuple(sorted({name for name in columns if columns.count(name) > 1}))
-    return frame, repeated, [f"repeated column names became {_quoted(renamed)}"]
-
-
-def _counts_rows(column: Any) -> bool:
-    """Return whether a column only numbers the rows: whole numbers, each one more."""
-    if column.dtype.kind not in "iu" or len(column) < 3:
-        return False
-    values = column.to_numpy()
-    return bool(np.all(np.diff(values) == 1))
+    note = [f"repeated column names became {listed(renamed, 5)}"] if renamed else []
+    return frame, repeated, note

@@ -1,0 +1,358 @@
+"""Which columns of a table are features, labels and weights, and what counts as a number.
+
+There is one rule for tables in memory, for files read in pieces and for rows on a cluster. Columns
+are named exactly or by a pattern such as ``BILL_*``; without names, every column that is neither a
+label nor a weight is a feature.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairpca._checks import require
+from fairpca._linalg import AnyArray, FloatArray
+from fairpca.moments.groups import Threshold
+
+# A column is taken for numbers with typing errors, and refused, if at most this share of its cells
+# are no numbers (one cell always may be) and they are at most this many different texts. A larger
+# share would refuse columns that are text, such as house numbers; a smaller one would let a column
+# of measurements disappear among the texts because of one cell.
+_ODD_SHARE, _ODD_TEXTS = 0.01, 20
+# Columns with fewer cells are never refused: one text among so few says nothing about the others.
+_ODD_FROM_CELLS = 20
+#: Fewer rows than this are no evidence that a column numbers them.
+FEW_ROWS = 3
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """A column of labels, or a column of numbers that a threshold cuts into two groups.
+
+    Attributes
+    ----------
+    name : str
+        Name of the labels, as it appears in ``GroupMoments.names``.
+    column : str
+        Column of the table that they come from.
+    cut : Threshold or None
+        The threshold; None where the values of the column are the labels.
+    """
+
+    name: str
+    column: str
+    cut: Threshold | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns that are read from a table, and how labels become groups.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Feature columns, in the order of the moments.
+    labels : tuple of LabelColumn
+        Label columns; empty puts every row in one group.
+    weight : str or None
+        Column of sample weights.
+    group_by, unlabelled : str
+        As in `Groups.from_labels`.
+    """
+
+    features: tuple[str, ...]
+    labels: tuple[LabelColumn, ...] = ()
+    weight: str | None = None
+    group_by: str = "intersection"
+    unlabelled: str = "error"
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that has to be read, once."""
+        weight = () if self.weight is None else (self.weight,)
+        labels = (label.column for label in self.labels)
+        return list(dict.fromkeys((*self.features, *labels, *weight)))
+
+    @property
+    def plain_labels(self) -> list[str]:
+        """Columns whose values are labels."""
+        return [label.column for label in self.labels if label.cut is None]
+
+    @property
+    def numbers(self) -> set[str]:
+        """Columns whose values must be numbers: features, weights and what thresholds cut."""
+        weight = () if self.weight is None else (self.weight,)
+        cuts = (label.column for label in self.labels if label.cut is not None)
+        return {*self.features, *weight, *cuts}
+
+
+def listed(names: Sequence[Any], most: int = 6) -> str:
+    """Return names in quotes for a message, the first `most` of them and how many more.
+
+    Examples
+    --------
+    >>> from fairpca.io.columns import listed
+    >>> listed(["age", "hours", "income"], most=2)
+    "'age', 'hours' and 1 more"
+    """
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def matching(entry: str, names: Sequence[str], where: str = "the table") -> list[str]:
+    """Return the column of that name, else those that match it as a pattern.
+
+    Parameters
+    ----------
+    entry : str
+        A name, or a pattern with ``*``, ``?`` or ``[...]``. An exact name wins over a pattern, so
+        that a column may be called ``x[0]``.
+    names : sequence of str
+        Columns of the table.
+    where : str, default="the table"
+        What the error calls the table.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column.
+
+    Examples
+    --------
+    >>> from fairpca.io.columns import matching
+    >>> matching("BILL_*", ["age", "BILL_1", "BILL_2"])
+    ['BILL_1', 'BILL_2']
+    """
+    if entry in names:
+        return [entry]
+    found = [name for name in names if fnmatch.fnmatchcase(str(name), str(entry))]
+    if not found:
+        raise ValueError(f"{where} has no column {entry!r}; it has {listed(names, 12)}.")
+    return found
+
+
+def choose_columns(
+    names: Sequence[str],
+    wanted: Sequence[str],
+    dropped: Sequence[str],
+    outside: Iterable[str],
+    where: str = "the table",
+) -> list[str]:
+    """Return the feature columns: those wanted (default all), less those dropped or outside.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns of the table.
+    wanted, dropped : sequence of str
+        Names or patterns; no name at all wants every column.
+    outside : iterable of str
+        Columns with another role, such as labels. They are features only if `wanted` names them
+        exactly.
+    where : str, default="the table"
+        What errors call the table.
+
+    Examples
+    --------
+    >>> from fairpca.io.columns import choose_columns
+    >>> choose_columns(["id", "sex", "age", "hours"], [], ["id"], ["sex"])
+    ['age', 'hours']
+    """
+    chosen = [name for entry in wanted for name in matching(entry, names, where)]
+    gone = {name for entry in dropped for name in matching(entry, names, where)}
+    gone |= set(outside) - (set(wanted) & set(names))
+    return [name for name in dict.fromkeys(chosen if wanted else names) if name not in gone]
+
+
+def choose(
+    names: Sequence[str],
+    *,
+    where: str,
+    labels: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    weight: str | None = None,
+    group_by: str = "intersection",
+    unlabelled: str = "error",
+) -> Wanted:
+    """Choose features, labels and weights from the columns of a table.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns of the table.
+    where : str
+        What errors call the table: the path of a file, or "X".
+    labels : sequence of str, default=()
+        Label columns, or thresholds such as ``age>=65``. A column of exactly that name wins.
+    features, drop : sequence of str, optional
+        As `wanted` and `dropped` of `choose_columns`.
+    weight : str, optional
+        Column of sample weights.
+    group_by, unlabelled : str
+        Passed on.
+
+    Returns
+    -------
+    Wanted
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or occurs twice, or if no feature is left.
+
+    Examples
+    --------
+    >>> from fairpca.io.columns import choose
+    >>> chosen = choose(["sex", "age", "hours"], where="X", labels=["sex", "age>=65"])
+    >>> chosen.features, [label.column for label in chosen.labels]
+    (('hours',), ['sex', 'age'])
+    """
+    repeated = sorted(str(name) for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise ValueError(f"{where} has several columns called {listed(repeated)}; rename them.")
+    chosen_labels = _label_columns(labels, names, where)
+    if weight is not None and weight not in names:
+        raise ValueError(
+            f"sample_weight: {where} has no column {weight!r}; it has {listed(names, 12)}."
+        )
+    outside = {label.column for label in chosen_labels} | ({weight} if weight else set())
+    chosen = choose_columns(names, features or (), drop or (), outside, where)
+    if not chosen:
+        raise ValueError(
+            f"{where}: no column is left as a feature; name some with features, or drop fewer."
+        )
+    return Wanted(tuple(chosen), tuple(chosen_labels), weight, group_by, unlabelled)
+
+
+def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> list[LabelColumn]:
+    """Return the label columns; an entry that is no column may be a threshold of one.
+
+    The first threshold of a column is called like the column, as in memory; further ones keep the
+    text that was given, so that names stay distinct.
+    """
+    found: list[LabelColumn] = []
+    for entry in labels:
+        cut = None if entry in names else Threshold.parse(str(entry))
+        column = entry if cut is None else cut.column
+        if column not in names:
+            raise ValueError(
+                f"sensitive_features: {where} has no column {column!r}; it has "
+                f"{listed(names, 12)}."
+            )
+        taken = column in [label.name for label in found]
+        if taken and cut is None:
+            raise ValueError(f"sensitive_features names the column {column!r} twice.")
+        found.append(LabelColumn(entry if taken else column, column, cut))
+    return found
+
+
+def not_numbers(where: str, name: str, found: Any) -> ValueError:
+    """Return the error about a feature column that holds no numbers.
+
+    Parameters
+    ----------
+    where : str
+        What to call the table: the path of a file, or "X".
+    name : str
+        Name of the column.
+    found : object
+        Type of its values, as the library of the table calls it.
+    """
+    return ValueError(
+        f"{where}: column {name!r} has the type {found}, not numbers; reading in pieces takes "
+        "numeric features only: drop the column (--drop), or read it in memory, where text "
+        "becomes indicators (--engine memory)."
+    )
+
+
+def column_numbers(column: Any, decimal: str = ".") -> tuple[FloatArray, AnyArray]:
+    """Return the cells of a pandas column as float64, and which of them are no numbers.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Of any dtype. Text is read as pandas reads it, so ``1e3`` is a number and ``0x10`` is not.
+    decimal : {".", ","}, default="."
+        Decimal sign of numbers that are text.
+
+    Returns
+    -------
+    values : ndarray of shape (m,)
+        NaN where a cell is missing or no number.
+    odd : ndarray of bool of shape (m,)
+        Cells that hold something else than a number.
+    """
+    if getattr(column.dtype, "kind", "O") in "biuf":
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+        return np.asarray(values), np.zeros(len(column), dtype=bool)
+    pandas = require("pandas", extra="data", purpose="reading columns of tables")
+    cells = column.astype(object)
+    if decimal == ",":
+        cells = cells.map(_with_points, na_action="ignore")
+    numbers = pandas.to_numeric(cells, errors="coerce").astype(float).to_numpy()
+    return numbers, np.isnan(numbers) & column.notna().to_numpy()
+
+
+def _with_points(cell: Any) -> Any:
+    return cell.replace(",", ".") if isinstance(cell, str) else cell
+
+
+def odd_cells(column: Any, decimal: str = ".") -> tuple[int, int, str] | None:
+    """Return which cells keep a column of text from being numbers, if they are only a few.
+
+    A single cell such as ``0x10`` makes a whole column text. Reading it as text would leave a
+    column of measurements out of the features, so the cell has to be named instead.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Cells of a column that is not of a numeric dtype.
+    decimal : {".", ","}, default="."
+        Decimal sign of the numbers.
+
+    Returns
+    -------
+    None or tuple
+        How many cells are odd, the position of the first of them, and what it holds. None if
+        there is none, or so many that the column is text.
+    """
+    n_cells = int(column.notna().sum())
+    if n_cells < _ODD_FROM_CELLS:
+        return None
+    _, odd = column_numbers(column, decimal)
+    places = np.flatnonzero(odd)
+    allowed = max(1, int(_ODD_SHARE * n_cells))
+    if not 0 < len(places) <= allowed or column.iloc[places].nunique() > _ODD_TEXTS:
+        return None
+    return len(places), int(places[0]), str(column.iloc[places[0]])
+
+
+def counts_rows(values: AnyArray, before: int | None = None) -> bool:
+    """Return whether a column, or a part of one, only numbers the rows.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+        Its values; only whole numbers, each one more than the last, number rows.
+    before : int, optional
+        The value above the first one, where these are the rows of a later part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.io.columns import counts_rows
+    >>> counts_rows(np.array([7, 8, 9])), counts_rows(np.array([4, 5, 6]), before=7)
+    (True, False)
+    """
+    if values.dtype.kind not in "iu" or not len(values):
+        return False
+    first, last = int(values[0]), int(values[-1])
+    goes_on = before is None or first == before + 1
+    # Differences of unsigned integers wrap around; the ends tell.
+    return goes_on and last - first == len(values) - 1 and bool(np.all(np.diff(values) == 1))
