@@ -1,15 +1,17 @@
 """`fairpca fit` on files read in pieces: the same model as in memory, or a clear refusal."""
 
 import sys
+import time
 import types
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fairpca import GroupMoments
-from fairpca.cli import run, streaming
-from fairpca.io import Progress, read_moments
+from fairpca.cli import output, run, streaming
+from fairpca.io import read_moments
 from fairpca.persistence import load_model
 
 from data_dir import data_path
@@ -184,7 +186,8 @@ class TestEngines:
     @pytest.mark.parametrize(
         "options, match",
         [
-            (("--engine", "fast"), "--engine='fast'"),
+            (("--engine", "fast"), "--engine fast is not known"),
+            (("--engine", "local", "--criterion", "los"), "Did you mean 'loss'?"),
             (("--engine", "local", "--missing", "mean"), "--missing mean cannot be done in"),
             (("--engine", "local", "--categorical", "paid"), "--categorical cannot be done"),
             (("--engine", "dask", "-g", "v0>=0"), "cut of numbers, which --engine dask does not"),
@@ -231,20 +234,25 @@ class TestFaults:
         arguments = ("fit", *parts, "-g", "sex", "-r", 2, "-o", output)
         arguments = (*arguments, "--checkpoint", checkpoint)
 
-        def interrupt(self, state):
+        def interrupt(text):
             raise KeyboardInterrupt
 
+        def shown_by(function):
+            return contextmanager(lambda doing: (yield function))
+
         with monkeypatch.context() as patch:
-            patch.setattr(streaming.ProgressLine, "__call__", interrupt)
+            patch.setattr(streaming, "progress", shown_by(interrupt))
             done = cli(*arguments)
         assert done.code == 130
         assert checkpoint.exists()
         assert not output.exists()
         seen = []
-        monkeypatch.setattr(streaming.ProgressLine, "__call__", lambda self, s: seen.append(s))
+        monkeypatch.setattr(streaming, "progress", shown_by(seen.append))
         done = cli(*arguments)
         assert done.code == 0
-        assert [state.rows for state in seen] == [160]
+        # Only the second file was read again.
+        assert len(seen) == 1
+        assert seen[0].startswith("160 rows")
         assert not checkpoint.exists()
         assert load_model(output).model.n_samples_ == 160
 
@@ -256,27 +264,33 @@ class TestFaults:
         assert "Choose fewer columns" in capsys.readouterr().err
 
 
-class TestProgressLine:
-    def test_a_line_that_moves_on_a_terminal(self, capsys, monkeypatch):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-        monkeypatch.setattr(streaming, "_LINE_SECONDS", 0.0)
-        line = streaming.ProgressLine()
-        line(Progress(1000, 0.5, 10.0, 100.0))
-        line(Progress(2000, 1.0, 10.0, 0.0))
-        line.close()
+class TestProgress:
+    def test_a_terminal_shows_a_line_that_goes_away(self, capsys, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr(output, "_PATIENCE", 0.0)
+        with output.progress("counting \x1b[2J") as update:
+            time.sleep(0.3)
+            update("1,000 rows")
+            time.sleep(0.3)
         err = capsys.readouterr().err
-        assert err.startswith("\r1,000 rows (50%), 10 rows/s, 1 min 40 s left\r2,000 rows")
-        assert err.endswith("\r")
-        assert "\n" not in err
+        assert "counting \ufffd[2J" in err
+        assert "1,000 rows" in err
+        # The line is erased at the end.
+        assert err.rstrip().endswith("\x1b[2K")
+
+    def test_short_work_is_done_in_silence(self, capsys, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        with output.progress("counting"):
+            pass
+        assert "counting" not in capsys.readouterr().err
 
     def test_a_line_now_and_then_elsewhere(self, capsys, monkeypatch):
-        line = streaming.ProgressLine()
-        line(Progress(1000, None, 10.0, None))
-        assert capsys.readouterr().err == ""
-        monkeypatch.setattr(streaming, "_SPARSE_SECONDS", 0.0)
-        line(Progress(1000, None, 10.0, None))
-        line.close()
-        assert capsys.readouterr().err == "1,000 rows, 10 rows/s\n"
+        with output.progress("counting") as update:
+            update("1,000 rows")
+            assert capsys.readouterr().err == ""
+            monkeypatch.setattr(output, "_SPARSE_SECONDS", 0.0)
+            update("2,000 rows")
+        assert capsys.readouterr().err == "2,000 rows\n"
 
 
 def test_whole_labels_of_crossed_columns():
@@ -286,6 +300,16 @@ def test_whole_labels_of_crossed_columns():
         {"a": [1.0, 2.0, 1.0, None, 2.0, 1.0], "b": list("xyxyxy")},
         unlabelled="ignore",
     )
-    labels = streaming._whole_labels(moments).labels
+    labels = streaming._relabelled(moments, ()).labels
     assert labels == (None, (1, "x"), (1, "y"), (2, "x"), (2, "y"))
     assert all(type(label[0]) is int for label in labels if label is not None)
+
+
+@pytest.mark.parametrize("parts", ENDINGS, indirect=True)
+def test_named_codes(cli, parts, tmp_path):
+    """Codes with one name are one group, in pieces as in memory."""
+    arguments = (*parts, "-g", "sex", "-g", "city", "-r", 2)
+    labels = ("--labels", "city:0=town,1=town", "--labels", "sex:f=women")
+    memory, local = both(cli, tmp_path, *arguments, *labels)
+    assert_same(memory, local)
+    assert local.model.groups_ == [("m", "town"), ("women", "town")]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fairpca.auditing.findings import Audit
-from fairpca.cli.terminal import plain
+from fairpca.cli.output import plain
 
 AUDIT = ("--group", "g", "-r", 1)
 
@@ -35,8 +35,8 @@ class TestMistakes:
         [
             (("none.csv", *AUDIT), "does not exist"),
             (("t.csv", "--group", "nope", "-r", 1), "no column 'nope'"),
-            (("t.csv", "--group", "g", "-r", 4), "n_components=4"),
-            (("t.csv", "--group", "g", "-r", 0), "n_components=0"),
+            (("t.csv", "--group", "g", "-r", 4), "-r 4 must be between 1 and"),
+            (("t.csv", "--group", "g", "-r", 0), "-r 0 must be between 1 and"),
             (("t.csv", "--group", "g", "-r", "many"), "-r many"),
             (("t.csv", "--group", "g", "-r", "1.5"), "-r 1.5"),
             (("t.csv", "--group", "g"), "-r"),
@@ -51,10 +51,13 @@ class TestMistakes:
             (("t.csv", *AUDIT, "--sep", "ab"), "--sep"),
             (("t.csv", *AUDIT, "--decimal", "x"), "--decimal"),
             (("t.csv", *AUDIT, "--encoding", "klingon"), "klingon"),
-            (("t.csv", *AUDIT, "--missing", "guess"), "missing='guess'"),
-            (("t.csv", *AUDIT, "--group-by", "both"), "group_by='both'"),
-            (("t.csv", *AUDIT, "--unlabelled", "no"), "unlabelled='no'"),
+            (("t.csv", *AUDIT, "--missing", "guess"), "--missing guess is not known"),
+            (("t.csv", *AUDIT, "--group-by", "both"), "--group-by both is not known"),
+            (("t.csv", *AUDIT, "--unlabelled", "no"), "--unlabelled no is not known"),
+            (("t.csv", *AUDIT, "--missing", "medain"), "Did you mean 'median'"),
             (("t.csv", *AUDIT, "--header", 500), "no row of data"),
+            (("latin.csv", *AUDIT), "--encoding"),
+            (("wide.csv", *AUDIT), "no row of data"),
             (("t.csv", *AUDIT, "-o", "a.pdf"), "ending"),
             (("t.csv", *AUDIT, "-o", "none/a.html"), "no directory"),
             (("t.csv", *AUDIT, "-o", "folder.html"), "is a directory"),
@@ -65,7 +68,7 @@ class TestMistakes:
             (("folder.html", *AUDIT), "is a directory"),
             (("const.csv", *AUDIT), "at least two"),
             (("nan.csv", *AUDIT), "--missing drop"),
-            (("holes.csv", *AUDIT), "unlabelled='ignore'"),
+            (("holes.csv", *AUDIT), "--unlabelled ignore"),
             (("twice.csv", *AUDIT), "are called 'g'"),
             (("binary.csv", *AUDIT), "not text"),
         ],
@@ -79,6 +82,8 @@ class TestMistakes:
         save(tmp_path, table.assign(v1=table["v1"].where(table.index != 3)), "nan.csv")
         save(tmp_path, table.assign(g=table["g"].where(table.index != 3)), "holes.csv")
         (tmp_path / "twice.csv").write_text("g,v,g\na,1,b\nb,2,a\na,3,b\n")
+        (tmp_path / "latin.csv").write_bytes("größe,g\n1,a\n2,b\n".encode("latin-1"))
+        (tmp_path / "wide.csv").write_text('g,v,"w"\n')
         (tmp_path / "empty.csv").touch()
         (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
         (tmp_path / "folder.html").mkdir()

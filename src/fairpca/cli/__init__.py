@@ -1,17 +1,28 @@
-"""The command line: verbs over the public functions, nothing computed here.
+"""The command line: commands over the public functions, nothing computed here.
 
-Exit codes: 0 done, 1 the gap is larger than ``--max-gap`` allows, 2 anything wrong with the call
-or the input. Nothing heavier than typer is imported until a verb runs.
+`run` is the one place where errors become words and exit codes: 0 done, 2 something is wrong with
+the call or the input, 3 the gap is larger than ``--max-gap`` allows, 130 interrupted. A reader of
+our output that leaves early, such as ``head``, is no error. Code 1 is never used: the shell and
+the interpreter use it for failures of their own, and a pipeline could not tell them apart.
+
+Nothing heavier than typer is imported until a command runs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
+#: Set this variable and errors are raised with their traceback.
 DEBUG = "FAIRPCA_DEBUG"
+
+# How to install typer; the same words as `fairpca._checks.require` uses for other libraries.
+_NEEDS_TYPER = (
+    'the command line needs typer: pip install "fairpca[app]" (or, from a checkout: pip install '
+    '".[app]")'
+)
 
 
 def main() -> None:
@@ -26,59 +37,103 @@ def run(arguments: Sequence[str]) -> int:
     ----------
     arguments : sequence of str
         Without the program's name.
+
+    Returns
+    -------
+    code : int
+        See the head of this module.
+
+    Examples
+    --------
+    >>> from fairpca.cli import run
+    >>> run(["--version"])
+    fairpca 0.1.0
+    0
     """
+    from fairpca.cli.output import note, silence_stdout, warnings_as_notes
+
     try:
-        from fairpca.cli.app import app
+        app = _app()
     except ImportError as error:
         if error.name is None or not error.name.startswith(("typer", "click", "rich")):
             raise
-        _complain('the command line needs typer: pip install "fairpca[app]"')
+        print(f"fairpca: {_NEEDS_TYPER}", file=sys.stderr)
         return 2
-    from fairpca.cli.terminal import warnings_as_notes
-
     try:
         with warnings_as_notes():
             code = app(args=list(arguments), prog_name="fairpca", standalone_mode=False)
+        # A full disk is noticed here, and not when nobody can report it any more.
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
-        _complain("interrupted; no output file was touched")
+        note("fairpca: interrupted; no output file was touched")
         return 130
+    except (BrokenPipeError, SystemExit):
+        # The reader of a help page has gone; rich turns that into an exit with code 1.
+        silence_stdout()
+        return 0
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
-        return _report(error)
+        _report(error)
+        return 2
 
 
-def _report(error: Exception) -> int:
-    """Say what went wrong in one message, without a traceback."""
-    from fairpca.cli.terminal import silence_stdout
+def _app() -> Any:
+    """Return the commands as a typer application; ImportError where typer is missing.
+
+    The commands are listed in the order in which a new user meets them. Everything is imported
+    here and not at the top, so that a missing typer can be reported in a sentence.
+    """
+    import typer
+
+    from fairpca.cli.auditing import audit, report
+    from fairpca.cli.demo import demo
+    from fairpca.cli.listing import compare, datasets, inspect
+    from fairpca.cli.models import fit, transform
+    from fairpca.cli.options import Command, Group, as_command, root
+
+    start = as_command(root)
+    app = typer.Typer(
+        name="fairpca",
+        cls=Group,
+        epilog=start.examples,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(start)
+    for verb in (inspect, audit, fit, transform, compare, report, datasets, demo):
+        command = as_command(verb)
+        app.command(cls=Command, epilog=command.examples)(command)
+    return app
+
+
+def _report(error: Exception) -> None:
+    """Say what went wrong in one message on stderr, without a traceback.
+
+    Errors that the library raises on purpose (ValueError and its like) speak for themselves. Any
+    other exception is called a defect of fairpca, because no input should be able to cause one.
+    """
+    from fairpca.cli.output import in_option_words, note, silence_stdout
 
     show = getattr(error, "show", None)
     if callable(show):
+        # A wrong call: typer shows the usage beside the message.
         show()
-    elif type(error).__name__ == "Abort":
-        _complain("aborted")
+        return
+    text = str(error)
+    if type(error).__name__ == "Abort":
+        text = "aborted"
     elif isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        _complain(f"{where}{error.strerror or error}")
+        text = f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+        # It may be stdout itself that is full; flushing it again at exit would raise once more.
         silence_stdout()
-    elif type(error) is MemoryError and error.args:
-        # Refused by a budget, which says what to do.
-        _complain(str(error))
     elif isinstance(error, MemoryError):
-        _complain("there is not enough memory; use fewer rows or columns, or a machine with more")
-    elif isinstance(error, ValueError | ImportError | NotImplementedError):
-        _complain(str(error))
-    else:
-        _complain(
-            f"{type(error).__name__}: {error} (this is a defect of fairpca; {DEBUG}=1 shows where)"
-        )
-    return 2
-
-
-def _complain(message: str) -> None:
-    from fairpca.cli.terminal import plain
-
-    with contextlib.suppress(OSError):
-        print(f"fairpca: {plain(message)}", file=sys.stderr)
+        # A budget that refuses says what to do; the interpreter says nothing.
+        text = text or "there is not enough memory; use fewer rows or columns"
+    elif not isinstance(error, ValueError | ImportError | NotImplementedError):
+        name = type(error).__name__
+        text = f"{name}: {text} (this is a defect of fairpca; {DEBUG}=1 shows where)"
+    note(f"fairpca: {in_option_words(text)}")

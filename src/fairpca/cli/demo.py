@@ -1,135 +1,94 @@
-"""`fairpca demo`: PCA beside FairPCA on data that ship with scikit-learn."""
+"""`fairpca demo`: PCA beside FairPCA on data that comes with scikit-learn.
+
+It needs no file and no network, and is the first thing most people run. It is a module of its own
+so that `auditing` holds nothing but the audit of a person's own table.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import timeit
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from typer import Option
-
-from fairpca.cli.options import Force, Json
+from fairpca.cli import output
+from fairpca.cli.auditing import audit_lines
+from fairpca.cli.options import FileOptions, option
 
 if TYPE_CHECKING:
     from fairpca.auditing.findings import Audit
 
-# One component: here PCA treats the two groups most differently.
+# Where the picture goes unless asked otherwise.
+_PICTURE = Path("fairpca-demo.png")
+# Components: with one, PCA treats the two groups of the diabetes data most unequally.
 _RANK = 1
+# Fits that are timed. The fastest counts: the machine was busy with something else in the others.
 _REPEATS = 7
 
 
-def demo(
-    output: Annotated[Path, Option("-o", "--output", help="Where the picture goes.")] = Path(
-        "fairpca-demo.png"
-    ),
-    json: Json = False,
-    force: Force = False,
-) -> None:
-    """Show PCA beside FairPCA on the diabetes data of scikit-learn, and draw the losses."""
-    from fairpca.cli.output import check_output, print_json, print_lines
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(FileOptions):
+    """What `demo` takes.
+
+    Attributes
+    ----------
+    output : Path
+        Where the picture goes (.png, .svg or .pdf).
+    """
+
+    examples: ClassVar[str] = """\
+  fairpca demo
+  fairpca demo -o losses.svg"""
+    endings: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")
+
+    output: Annotated[Path, option("FILE", "-o", "--output")] = _PICTURE
+
+
+def demo(options: DemoOptions) -> None:
+    """Show PCA beside FairPCA on the diabetes data of scikit-learn, and draw the losses.
+
+    The 442 patients are grouped by sex; nine measurements are reduced to one component.
+    """
+    from fairpca._checks import require
     from fairpca.moments.storage import atomic_write
+    from fairpca.plots import GroupLossDisplay
 
-    if output != Path("fairpca-demo.png") or not output.is_file():
-        # A second demo may replace the picture of the first, and no other file.
-        check_output(output, (".png", ".svg", ".pdf"), force)
-    X, labels = _diabetes()
-    found, seconds = _measure(X, labels)
-    figure = _picture(found)
-    ending = output.suffix.lower().lstrip(".")
-    with atomic_write(output) as file:
-        figure.savefig(file, format=ending, dpi=120)
-    if json:
-        print_json({"picture": str(output), "seconds": seconds, "audit": found.to_dict()})
-    else:
-        print_lines(_lines(found, seconds, output))
+    # A second demo may replace the picture of the first, and no other file.
+    again = options.output == _PICTURE and _PICTURE.is_file()
+    output.check_output(replace(options, force=options.force or again))
+    # No window and no display needed: the figure only goes to a file.
+    figures = require("matplotlib.figure", extra="app", purpose="the demo's picture")
+    with output.progress("measuring and drawing"):
+        found, columns, seconds = _measure()
+        figure = figures.Figure(figsize=(7, 3.5), layout="constrained")
+        GroupLossDisplay.from_audit(found, ax=figure.subplots())
+        with atomic_write(options.output) as file:
+            figure.savefig(file, format=options.output.suffix.lower().lstrip("."), dpi=120)
+    if options.json:
+        picture = str(options.output)
+        output.print_json({"picture": picture, "seconds": seconds, "audit": found.to_dict()})
+        return
+    times = ", ".join(f"{name} {1000 * time:.1f} ms" for name, time in seconds.items())
+    about = "Diabetes data of scikit-learn: 442 patients, 9 measurements, grouped by sex."
+    lines = [about, "", *audit_lines(found, columns), f"Time of a fit: {times}."]
+    output.print_lines([*lines, f"Picture: {options.output}"])
 
 
-def _diabetes() -> tuple[Any, dict[str, Any]]:
-    """Return 442 patients' measurements, standardised, and their sex as coded in the data."""
-    import numpy as np
+def _measure() -> tuple[Audit, list[str], dict[str, float]]:
+    """Return the audit by sex, the columns in it, and the seconds a fit of each method takes."""
     from sklearn.datasets import load_diabetes
-
-    data = load_diabetes(scaled=False)
-    column = data.feature_names.index("sex")
-    X = np.delete(data.data, column, axis=1)
-    X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
-    return X, {"sex": data.data[:, column].astype(int)}
-
-
-def _measure(X: Any, labels: dict[str, Any]) -> tuple[Audit, dict[str, float]]:
     from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
 
     from fairpca.auditing import audit
     from fairpca.estimator import FairPCA
 
-    found = audit(X, labels, _RANK, n_bootstrap=0)
-    model = FairPCA(_RANK)
-    seconds = {
-        "PCA": _best_time(lambda: PCA(_RANK).fit(X)),
-        "FairPCA": _best_time(lambda: model.fit(X, sensitive_features=labels)),
+    data = load_diabetes(scaled=False, as_frame=True).data
+    labels = {"sex": data.pop("sex").to_numpy(dtype=int)}
+    X = StandardScaler().fit_transform(data)
+    fits = {
+        "PCA": lambda: PCA(_RANK).fit(X),
+        "FairPCA": lambda: FairPCA(_RANK).fit(X, sensitive_features=labels),
     }
-    return found, seconds
-
-
-def _best_time(action: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def _picture(found: Audit) -> Any:
-    from fairpca._checks import require
-
-    # No window and no display needed: the figure only goes to a file.
-    figures = require("matplotlib.figure", extra="app", purpose="the demo's picture")
-    from fairpca.plots import GroupLossDisplay, RankCurveDisplay
-
-    figure = figures.Figure(figsize=(10, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    GroupLossDisplay.from_audit(found, ax=left)
-    RankCurveDisplay.from_audit(found, ax=right)
-    left.set_title("Loss of each group", fontsize="medium", loc="left")
-    right.set_title("The same over the number of components", fontsize="medium")
-    return figure
-
-
-def _lines(found: Audit, seconds: dict[str, float], output: Path) -> list[Any]:
-    from rich.text import Text
-
-    from fairpca.auditing.verdict import components, number, percent, proof
-    from fairpca.cli.terminal import table
-
-    rows = []
-    for name in ("PCA", "FairPCA"):
-        finding = found.at(name)
-        rows.append(
-            [
-                name,
-                *(number(float(loss)) for loss in finding.loss),
-                percent(finding.gap),
-                number(finding.total_error),
-                f"{1000 * seconds[name]:.1f} ms",
-            ]
-        )
-    columns = [
-        f"loss, {components(_RANK)}",
-        *(f"sex {g.text} ({g.count})" for g in found.groups),
-        "gap",
-        "total error",
-        "time",
-    ]
-    return [
-        Text("Diabetes data of scikit-learn: 442 patients, 9 measurements, grouped by sex."),
-        Text(),
-        table(columns, rows),
-        Text(),
-        Text(found.verdict()),
-        Text(),
-        Text(proof(found.at("FairPCA"))),
-        Text(),
-        Text(f"Picture: {output}"),
-    ]
+    seconds = {name: min(timeit.repeat(f, number=1, repeat=_REPEATS)) for name, f in fits.items()}
+    return audit(X, labels, _RANK, n_bootstrap=0), list(data.columns), seconds

@@ -1,4 +1,10 @@
-"""From files and options to rows and labels, with an account of what was done."""
+"""From files and options to rows and labels in memory, with an account of what was done.
+
+`load` is what `audit`, `compare` and `fit` start with, `read` what `inspect` and `transform` start
+with. Files are read by `fairpca.io.tables`, columns become numbers in `fairpca.io.preparation`;
+here names on the command line become columns, and columns become labels. Whatever is guessed or
+left out is said in one note on stderr and kept for the provenance of an audit.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +18,18 @@ import numpy as np
 
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import ReadingOptions, TableOptions
-from fairpca.cli.terminal import note
+from fairpca.cli.output import did_you_mean, note, progress
+from fairpca.io.columns import choose_columns, listed, matching
 from fairpca.io.delimited import Layout
-from fairpca.io.preparation import Preparation, choose_columns, listed, matching, prepare
+from fairpca.io.preparation import Preparation, prepare
 from fairpca.io.tables import TableFile, read_tables
 from fairpca.moments.groups import Threshold
 
-# More distinct labels than this is a measurement, not a group.
+# More distinct labels than this are a measurement or a name, not groups: an audit of them would
+# take minutes and say nothing. Fractions are refused earlier, since a code is a whole number, and
+# so are labels that most rows have for themselves, such as names.
 _MOST_LABELS = 1000
+_MOST_FRACTIONS = 50
 
 
 @dataclass(frozen=True)
@@ -29,13 +39,15 @@ class Loaded:
     Attributes
     ----------
     X : ndarray of shape (m, n)
-    labels : dict of str to ndarray
-        Group columns.
-    y : ndarray or None
-    weight : ndarray or None
+        The features, prepared.
+    labels : dict of str to ndarray of shape (m,)
+        Group columns by name.
+    y, weight : ndarray of shape (m,) or None
+        Target and row weights, where they were asked for.
     preparation : Preparation
+        How the columns became features.
     source : dict
-        Files and what was done to them, for provenance.
+        Files and what was done to them, for the provenance of an audit.
     """
 
     X: FloatArray
@@ -47,7 +59,7 @@ class Loaded:
 
 
 def layout_of(options: ReadingOptions) -> Layout:
-    """Return the layout the options ask for."""
+    """Return the layout of delimited text the options ask for; None where it is to be guessed."""
     sep = {"tab": "\t", "\\t": "\t"}.get(options.sep or "", options.sep)
     if sep is not None and len(sep) != 1:
         raise ValueError(f"--sep {options.sep!r}: pass one character, or 'tab'.")
@@ -56,84 +68,163 @@ def layout_of(options: ReadingOptions) -> Layout:
     return Layout(sep, options.decimal, options.header, options.encoding)
 
 
-def load(
-    paths: Sequence[Path],
-    group: Sequence[str],
-    options: TableOptions,
-    *,
-    target: str | None = None,
-    weight: str | None = None,
-) -> Loaded:
-    """Read tables, pick columns, prepare them, and say on stderr what was done."""
-    table = read_tables(paths, layout_of(options))
-    names = list(table.frame.columns)
-    labels, used = group_labels(table, group)
-    outside = [find_column(table, name) for name in (target, weight) if name is not None]
+def read(options: ReadingOptions) -> tuple[TableFile, list[Any]]:
+    """Read tables into one frame.
+
+    Returns
+    -------
+    table : TableFile
+        The rows of all files.
+    files : list of dict
+        Name, size and SHA-256 of every file.
+    """
+    with progress(f"reading {listed([path.name for path in options.tables])}"):
+        table = read_tables(options.tables, layout_of(options))
+        return table, [_file_record(path) for path in options.tables]
+
+
+def load(options: TableOptions, *, target: str | None = None, weight: str | None = None) -> Loaded:
+    """Read tables, pick columns, prepare them, and say on stderr what was done.
+
+    Parameters
+    ----------
+    options : TableOptions
+        The command's options.
+    target, weight : str, optional
+        Columns of a target and of row weights; they are no features.
+
+    Returns
+    -------
+    data : Loaded
+
+    Raises
+    ------
+    ValueError
+        Naming the column, the option or the file that is wrong.
+    """
+    table, files = read(options)
+    frame, names = table.frame, list(table.frame.columns)
+    labels, used = group_labels(table, options.group)
+    labels = renamed(labels, options.labels)
+    outside = {name: find_column(table, name) for name in (target, weight) if name is not None}
+    # Asked before anything is chosen, so that the error can suggest a name.
+    for entry in (*options.features, *options.drop, *options.categorical):
+        _known(entry, names)
+    # A row number is left out unless somebody says it is a code.
     categorical = [name for entry in options.categorical for name in matching(entry, names)]
-    counters = [n for n in table.row_number_columns if n not in categorical]
-    features = choose_columns(names, options.features, options.drop, {*used, *outside, *counters})
+    counters = [name for name in table.row_number_columns if name not in categorical]
+    features = choose_columns(
+        names, options.features, options.drop, {*used, *outside.values(), *counters}
+    )
     preparation, prepared = prepare(
-        table.frame,
+        frame,
         columns=features,
         categorical=categorical,
         standardize=options.standardize,
         missing=options.missing,
     )
-    left = [f"group column {listed(used)} is no feature"]
+    notes = [f"{len(frame):,} rows", *table.notes, *prepared.notes]
+    notes.append(f"group column {listed(used)} is no feature")
     if counters and not set(counters) <= set(features):
-        left.append(f"row number {listed(counters)} left out")
-    notes = [f"{len(table.frame):,} rows", *table.notes, *prepared.notes, *left]
+        notes.append(f"row number {listed(counters)} left out")
     note("read " + "; ".join(notes) + ".")
+    # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
+    y = None if target is None else as_written(frame[outside[target]])[kept]
+    weights = None if weight is None else frame[outside[weight]].to_numpy(dtype=float)[kept]
+    labels = {name: values[kept] for name, values in labels.items()}
     return Loaded(
-        X=prepared.X,
-        labels={name: values[kept] for name, values in labels.items()},
-        y=None if target is None else _values(table.frame[find_column(table, target)])[kept],
-        weight=None
-        if weight is None
-        else np.asarray(table.frame[find_column(table, weight)].to_numpy(dtype=float))[kept],
-        preparation=preparation,
-        source={"files": [_file_record(path) for path in paths], "preparation": notes},
+        prepared.X, labels, y, weights, preparation, {"files": files, "preparation": notes}
     )
 
 
 def find_column(table: TableFile, name: str) -> str:
-    """Return the column of that name; a number counts columns where there is no header."""
+    """Return the column of that name; a number counts columns where there is no header.
+
+    Parameters
+    ----------
+    table : TableFile
+    name : str
+        As given on the command line; "1" is the first column.
+
+    Raises
+    ------
+    ValueError
+        Where there is no such column, with the one that is spelled most alike, or where several
+        columns had that name in the file.
+    """
     names = list(table.frame.columns)
     if name in table.repeated:
+        alike = [n for n in names if n == name or n.startswith(f"{name} (")]
         raise ValueError(
-            f"{names.count(name) + 1} or more columns are called {name!r}; they are now "
-            f"{listed([n for n in names if n == name or n.startswith(name + ' (')])}. Rename the "
+            f"{len(alike)} columns are called {name!r}; they are now {listed(alike)}. Rename the "
             "one you mean in the file."
         )
     if name in names:
         return name
     if not table.headed and name.isdigit() and 1 <= int(name) <= len(names):
         return str(names[int(name) - 1])
-    raise ValueError(f"there is no column {name!r}; the table has {listed(names, 12)}.")
+    raise _no_column(name, names)
+
+
+def _known(entry: str, names: Sequence[str]) -> None:
+    """Raise ValueError with a suggestion where a name or pattern matches no column."""
+    try:
+        matching(entry, names)
+    except ValueError:
+        raise _no_column(entry, names) from None
+
+
+def _no_column(name: str, names: Sequence[str]) -> ValueError:
+    return ValueError(
+        f"there is no column {name!r}.{did_you_mean(name, names)} The table has "
+        f"{listed(names, 12)}."
+    )
 
 
 def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, AnyArray], list[str]]:
-    """Return the label columns by name, and the columns of the table they come from."""
+    """Return the labels by name, and the columns of the table they come from.
+
+    Parameters
+    ----------
+    table : TableFile
+    wanted : sequence of str
+        Columns, or cuts of numbers such as ``age>=65``; a column of that very name comes first.
+
+    Returns
+    -------
+    labels : dict of str to ndarray of shape (m,)
+        By name of the column; None in an array of objects is a row without a label.
+    used : list of str
+        Each column once, in the order given. They are no features.
+    """
     labels: dict[str, AnyArray] = {}
     used = []
     for entry in wanted:
-        cut = Threshold.parse(entry)
-        if cut and entry not in table.frame.columns:
-            column = find_column(table, cut.column)
-            labels[column if column not in labels else entry] = _cut(
-                table.frame[column], entry, replace(cut, column=column)
-            )
-        else:
-            column = find_column(table, entry)
-            labels[column] = _values(table.frame[column])
+        cut = None if entry in table.frame.columns else Threshold.parse(entry)
+        column = find_column(table, entry if cut is None else cut.column)
+        series = table.frame[column]
+        if cut is None:
+            labels[column] = as_written(series)
             _check_labels(column, labels[column])
+        else:
+            # A second cut of one column is named by what was written.
+            name = entry if column in labels else column
+            labels[name] = _cut(series, entry, replace(cut, column=column))
         used.append(column)
     return labels, list(dict.fromkeys(used))
 
 
 def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
-    """Return two labels: on one side of a number and on the other."""
+    """Return two labels, on one side of a number and on the other; a gap has no label.
+
+    Parameters
+    ----------
+    series : pandas.Series
+    entry : str
+        As given on the command line, for the error where the column holds text.
+    cut : Threshold
+    """
     try:
         numbers = series.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
@@ -143,34 +234,102 @@ def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
     return cut.apply(numbers)
 
 
-def _values(series: Any) -> AnyArray:
-    """Return labels as they were written: whole numbers stay whole where some are missing."""
-    if series.dtype.kind == "f":
-        numbers = series.to_numpy()
-        known = numbers[~np.isnan(numbers)]
-        if len(known) and np.all(known == np.round(known)) and np.all(np.abs(known) < 2**53):
-            whole = np.array([None if np.isnan(x) else int(x) for x in numbers], dtype=object)
-            return whole if len(known) < len(numbers) else known.astype(np.int64)
-        return np.asarray(numbers)
-    if series.dtype.kind in "iub":
+def as_written(series: Any) -> AnyArray:
+    """Return the values of a pandas column as they were written in the file.
+
+    A column of whole numbers with a gap is read as floats; its values are whole again here, with
+    None in the gaps. Text is an array of objects with None in the gaps.
+    """
+    if series.dtype.kind in "iub" and not series.hasnans:
         return np.asarray(series.to_numpy())
-    values = series.astype(object).where(series.notna(), None)
-    return np.asarray(values.to_numpy(dtype=object))
+    values = series.astype(object).where(series.notna(), None).tolist()
+    if series.dtype.kind != "f":
+        return np.array(values, dtype=object)
+    whole = whole_numbers(values)
+    if whole is None:
+        return np.asarray(series.to_numpy())
+    return np.array(whole, dtype=object if None in whole else np.int64)
+
+
+def whole_numbers(values: Sequence[Any]) -> list[Any] | None:
+    """Return floats as integers, None for None; None where one of them is no whole number.
+
+    From 2**53 on every float is whole, so nothing is known about such numbers.
+
+    Examples
+    --------
+    >>> from fairpca.cli.loading import whole_numbers
+    >>> whole_numbers([1.0, None, 2.0])
+    [1, None, 2]
+    >>> whole_numbers([1.0, 2.5]) is None
+    True
+    """
+    known = [value for value in values if value is not None]
+    whole = all(isinstance(v, float) and v.is_integer() and abs(v) < 2**53 for v in known)
+    return [None if v is None else int(v) for v in values] if known and whole else None
 
 
 def _check_labels(column: str, values: AnyArray) -> None:
+    """Refuse measurements as labels, with the remedy.
+
+    The limits are about what people mean, not about what can be computed; from Python any number
+    of groups can be audited.
+    """
     distinct = len({value for value in values.tolist() if value is not None})
-    fractional = values.dtype.kind == "f" and distinct > 50
-    if distinct > _MOST_LABELS or fractional:
+    own = values.dtype.kind == "f" or 2 * distinct > len(values)
+    if distinct > (_MOST_FRACTIONS if own else _MOST_LABELS):
         raise ValueError(
             f"--group {column}: {distinct:,} distinct labels are too many to be groups; cut a "
             f"number in two with --group '{column}>=VALUE', or label the rows first."
         )
 
 
+def renamed(labels: dict[str, Any], entries: Sequence[str]) -> dict[str, Any]:
+    """Return labels with the names that ``--labels`` gives them.
+
+    Parameters
+    ----------
+    labels : dict of str to sequence
+        Labels by column, None where there is none.
+    entries : sequence of str
+        Such as ``1=graduate,2=university``, or ``SEX:1=male,2=female`` where several columns are
+        given. Other codes of a renamed column keep their own text as a name.
+
+    Raises
+    ------
+    ValueError
+        Naming the entry that cannot be read or the code that no row has.
+
+    Examples
+    --------
+    >>> from fairpca.cli.loading import renamed
+    >>> renamed({"school": [1, 2, None]}, ["1=graduate"])["school"].tolist()
+    ['graduate', '2', None]
+    """
+    found = dict(labels)
+    for entry in entries:
+        first = next(iter(labels))
+        column = next((name for name in labels if entry.startswith(f"{name}:")), first)
+        if len(labels) > 1 and not entry.startswith(f"{column}:"):
+            raise ValueError(f"--labels {entry}: begin with the column, such as {first}:{entry}.")
+        codes = {str(value) for value in labels[column] if value is not None}
+        names = {}
+        for pair in entry.removeprefix(f"{column}:").split(","):
+            # The label of a cut has a sign of equality itself; a name hardly ever has.
+            code, _, name = (part.strip() for part in pair.rpartition("="))
+            if not code or not name:
+                raise ValueError(f"--labels {entry}: pass pairs such as 1=graduate,2=university.")
+            if code not in codes:
+                hint = did_you_mean(code, codes) or f" The labels are {listed(sorted(codes))}."
+                raise ValueError(f"--labels {entry}: {code!r} is no label of {column!r}.{hint}")
+            names[code] = name
+        values = [None if v is None else names.get(str(v), str(v)) for v in found[column]]
+        found[column] = np.array(values, dtype=object)
+    return found
+
+
 def _file_record(path: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
+    """Return what tells one version of a file from another; the directory is nobody's business."""
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}

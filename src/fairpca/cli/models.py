@@ -1,231 +1,231 @@
-"""`fairpca fit` and `fairpca transform`."""
+"""`fairpca fit` and `fairpca transform`: a model to a file, and new rows through it.
+
+The file holds the model and how the columns of the table became features, so that `transform`
+needs a table with the same columns and nothing else. `fairpca.persistence` writes and reads it.
+"""
 
 from __future__ import annotations
 
-import json as json_text
 import warnings
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from typer import Argument, Option
+from fairpca.cli import output
+from fairpca.cli.options import FileOptions, FitOptions, ReadingOptions, argument, option
 
-from fairpca.cli.options import (
-    Components,
-    FitOptions,
-    Force,
-    Groups,
-    Json,
-    ReadingOptions,
-    Seed,
-    Table,
-    Tables,
-    parse_components,
-    takes,
-)
-
-_TABLES = (".csv", ".tsv", ".parquet", ".feather", ".npy", ".json")
+if TYPE_CHECKING:
+    from fairpca.io.preparation import Preparation
 
 
-@takes(FitOptions)
-def fit(
-    tables: Tables,
-    group: Groups,
-    components: Components,
-    options: FitOptions,
-    output: Annotated[
-        Path, Option("-o", "--output", help="Model file to write (.skops).", show_default=False)
-    ],
-    criterion: Annotated[
-        str,
-        Option(
-            help="What is minimised for the worst group: loss, error, variance, relative or share."
-        ),
-    ] = "loss",
-    weight: Annotated[
-        str | None, Option(help="Column of row weights.", show_default=False)
-    ] = None,
-    seed: Seed = 0,
-    json: Json = False,
-    force: Force = False,
-) -> None:
-    """Fit FairPCA and save it, without pickle, with everything needed for new rows."""
+def fit(options: FitOptions) -> None:
+    """Fit FairPCA and save it, without pickle, with everything needed for new rows.
+
+    Prints the loss and the error of every group, and how far the worst loss is from the best any
+    projection could reach.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     from fairpca.cli.loading import load
-    from fairpca.cli.output import check_output, print_json, print_lines
     from fairpca.cli.streaming import choose_engine, stream
-    from fairpca.cli.terminal import note
     from fairpca.estimator import FairPCA
     from fairpca.persistence import save_model
 
-    r = parse_components(components)
-    check_output(output, (".skops",), force)
-    model = FairPCA(
-        r,
-        criterion=criterion,
-        group_by=options.group_by,
-        unlabelled=options.unlabelled,
-        random_state=seed,
-    )
-    engine = choose_engine(options, tables, options)
+    output.check_output(options)
+    settings = options.pick("criterion", "group_by", "unlabelled", "random_state")
+    model = FairPCA(options.n_components, **settings)
+    # Contradictions between options are found before any row is read.
+    engine = choose_engine(options)
     with warnings.catch_warnings():
         # What is open is in the certificate, which is printed.
         warnings.simplefilter("ignore", ConvergenceWarning)
         if engine == "memory":
-            data = load(tables, group, options, weight=weight)
+            data = load(options, weight=options.weight)
             preparation, notes = data.preparation, tuple(data.source["preparation"])
-            model.fit(data.X, sensitive_features=data.labels, sample_weight=data.weight)
+            with output.progress("fitting FairPCA"):
+                model.fit(data.X, sensitive_features=data.labels, sample_weight=data.weight)
         else:
-            found = stream(tables, group, options, options, name=engine, weight=weight)
-            preparation, notes = found.preparation, found.notes
-            model.fit_moments(found.moments)
-    save_model(
-        output,
-        model,
-        feature_names=preparation.feature_names,
-        preparation=preparation,
-        notes=notes,
-    )
-    note(f"wrote {output}")
-    if json:
-        print_json(_summary(model, output))
+            moments, preparation, notes = stream(options, engine)
+            with output.progress("fitting FairPCA"):
+                model.fit_moments(moments)
+    names = preparation.feature_names
+    save_model(options.output, model, feature_names=names, preparation=preparation, notes=notes)
+    output.note(f"wrote {options.output}")
+    summary = _summary(model, options.output)
+    if options.json:
+        output.print_json(summary)
     else:
-        print_lines(_model_lines(model))
+        output.print_lines(_model_lines(model, summary))
 
 
-@takes(ReadingOptions)
-def transform(
-    model: Annotated[
-        Path,
-        Argument(
-            metavar="MODEL", help="A model file written by `fairpca fit`.", show_default=False
-        ),
-    ],
-    table: Table,
-    options: ReadingOptions,
-    keep: Annotated[
-        list[str] | None,
-        Option(
-            "--keep",
-            help="Column of the table to copy beside the components; repeat.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        Option(
-            "-o",
-            "--output",
-            help="A .csv, .tsv, .parquet, .feather, .npy or .json file; default CSV on stdout.",
-            show_default=False,
-        ),
-    ] = None,
-    json: Json = False,
-    force: Force = False,
-) -> None:
-    """Project the rows of a table with a saved model; groups are not needed."""
-    from fairpca._checks import require
-    from fairpca.cli.loading import find_column, layout_of
-    from fairpca.cli.output import check_output, print_json, print_text
-    from fairpca.cli.terminal import note
-    from fairpca.io.tables import read_tables
-    from fairpca.persistence import load_model
+def _summary(model: Any, path: Path) -> dict[str, Any]:
+    """Return what `fit --json` prints: plain values, the groups in the order of the model.
 
-    check_output(output, _TABLES, force)
-    saved = load_model(model)
-    read = read_tables([table], layout_of(options))
-    if saved.preparation is None:
-        raise ValueError(f"{model} does not say how columns become features; use it from Python.")
-    prepared = saved.preparation.apply(read.frame)
-    projected = saved.model.transform(prepared.X)
-    note("read " + "; ".join([f"{len(read.frame):,} rows", *read.notes, *prepared.notes]) + ".")
-    pandas = require("pandas", extra="app", purpose="transform")
-    frame = pandas.DataFrame(projected, columns=list(saved.model.get_feature_names_out()))
-    for name in reversed(keep or []):
-        column = find_column(read, name)
-        frame.insert(0, column, read.frame[column].to_numpy()[prepared.kept])
-    if output is not None:
-        _write(frame, output)
-    if json:
-        rows = None if output is not None else _plain_rows(frame)
-        print_json(
-            {
-                "output": None if output is None else str(output),
-                "columns": list(frame.columns),
-                "n_rows": len(frame),
-                "rows": rows,
-            }
-        )
-    elif output is None:
-        print_text(frame.to_csv(index=False))
-
-
-def _write(frame: Any, output: Path) -> None:
-    from fairpca.cli.output import write_file
-
-    ending = output.suffix.lower()
-    if ending == ".parquet":
-        write_file(output, lambda file: frame.to_parquet(file, index=False), text=False)
-    elif ending == ".feather":
-        write_file(output, frame.to_feather, text=False)
-    elif ending == ".npy":
-        import numpy as np
-
-        numbers = frame.to_numpy(dtype=float)
-        write_file(output, lambda file: np.save(file, numbers), text=False)
-    elif ending == ".json":
-        rows = [dict(zip(frame.columns, row, strict=True)) for row in _plain_rows(frame)]
-        write_file(output, lambda file: json_text.dump(rows, file, default=str))
-    else:
-        separator = "\t" if ending == ".tsv" else ","
-        write_file(output, lambda file: frame.to_csv(file, index=False, sep=separator))
-
-
-def _plain_rows(frame: Any) -> list[list[Any]]:
-    """Return rows of plain values with every digit; None where a kept column has a hole."""
-    values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
-    return [list(row) for row in values]
-
-
-def _summary(model: Any, output: Path) -> dict[str, Any]:
+    Parameters
+    ----------
+    model : FairPCA
+        Fitted.
+    path : Path
+        Where it was saved.
+    """
     from fairpca.auditing.verdict import label_texts
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)
-    certificate = model.certificate_
+    columns = texts, model.group_counts_, model.group_losses_, model.group_errors_
+    certificate = ("value", "lower_bound", "gap", "optimal")
     return {
-        "output": str(output),
+        "output": str(path),
         "n_components": model.n_components_,
         "criterion": model.criterion,
         "groups": [
             {"text": text, "count": int(count), "loss": float(loss), "error": float(error)}
-            for text, count, loss, error in zip(
-                texts, model.group_counts_, model.group_losses_, model.group_errors_, strict=True
-            )
+            for text, count, loss, error in zip(*columns, strict=True)
         ],
-        "certificate": {
-            "value": certificate.value,
-            "lower_bound": certificate.lower_bound,
-            "gap": certificate.gap,
-            "optimal": certificate.optimal,
-        },
+        "certificate": {name: getattr(model.certificate_, name) for name in certificate},
     }
 
 
-def _model_lines(model: Any) -> list[Any]:
-    from rich.text import Text
+def _model_lines(model: Any, summary: dict[str, Any]) -> list[Any]:
+    """Return what `fit` prints for people: a table of the groups and the certificate.
 
-    from fairpca.auditing.verdict import components, label_texts, number
-    from fairpca.cli.terminal import table
+    Parameters
+    ----------
+    model : FairPCA
+    summary : dict
+        What `_summary` returned for it.
+    """
+    from fairpca.auditing.verdict import components, number
 
-    texts = label_texts(model.groups_, model.group_names_, model.group_by)
     rows = [
-        [text, f"{count:,}", number(float(loss)), number(float(error))]
-        for text, count, loss, error in zip(
-            texts, model.group_counts_, model.group_losses_, model.group_errors_, strict=True
-        )
+        [group["text"], f"{group['count']:,}", number(group["loss"]), number(group["error"])]
+        for group in summary["groups"]
     ]
     return [
-        Text(f"FairPCA, {components(model.n_components_)}"),
-        table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
-        Text(str(model.certificate_)),
+        f"FairPCA, {components(model.n_components_)}",
+        output.table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
+        str(model.certificate_),
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformOptions(ReadingOptions, FileOptions):
+    """What `transform` takes.
+
+    Attributes
+    ----------
+    model : Path
+        A model file written by `fairpca fit`.
+    keep : list of str
+        Column of the table to copy beside the components; repeat.
+    missing : str, optional
+        Missing numbers: 'error', 'drop' the row, or fill in the 'mean' of the rows the model was
+        fitted on. Default: as the model was fitted.
+    output : Path, optional
+        A .csv, .tsv, .parquet, .feather, .npy or .json file; default CSV on stdout. In CSV, text
+        that a spreadsheet would run as a formula gets a leading apostrophe.
+    """
+
+    examples: ClassVar[str] = """\
+  fairpca transform model.skops people.csv -o scores.csv
+  fairpca transform model.skops new.csv --keep id -o scores.parquet"""
+    endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".parquet", ".feather", ".npy", ".json")
+    panel: ClassVar[str | None] = None
+
+    model: Annotated[Path, argument("MODEL")]
+    keep: Annotated[list[str], option("COL")] = field(default_factory=list)
+    missing: Annotated[str | None, option("HOW", among=("error", "drop", "mean"))] = None
+    output: Annotated[Path | None, option("FILE", "-o", "--output")] = None
+
+
+def transform(options: TransformOptions) -> None:
+    """Project the rows of a table with a saved model; groups are not needed.
+
+    The columns are prepared as they were when the model was fitted. Columns the model does not
+    know are ignored.
+    """
+    import numpy as np
+
+    from fairpca._checks import require
+    from fairpca.cli.loading import find_column, read
+    from fairpca.persistence import load_model
+
+    output.check_output(options)
+    saved = load_model(options.model)
+    if saved.preparation is None:
+        raise ValueError(
+            f"{options.model} does not say how columns become features; use it from Python."
+        )
+    table, _ = read(options)
+    # Nothing but the columns the model knows is looked at, so a label column may be missing.
+    preparation = _with_missing(saved.preparation, saved.model, options.missing)
+    try:
+        prepared = preparation.apply(table.frame)
+    except ValueError as error:
+        # A median is not known here, so it is no remedy.
+        text = str(error).replace(", --missing mean or --missing median", " or --missing mean")
+        raise ValueError(text) from None
+    notes = [f"{len(table.frame):,} rows", *table.notes, *prepared.notes]
+    output.note("read " + "; ".join(notes) + ".")
+    pandas = require("pandas", extra="app", purpose="transform")
+    scores, names = saved.model.transform(prepared.X), saved.model.get_feature_names_out()
+    frame = pandas.DataFrame(scores, columns=list(names))
+    # Each goes to the front, the first one named last.
+    for name in reversed(options.keep):
+        column = find_column(table, name)
+        frame.insert(0, column, table.frame[column].to_numpy()[prepared.kept])
+    formats = {
+        "csv": lambda: output.csv_text(frame),
+        "tsv": lambda: output.csv_text(frame, "\t"),
+        "parquet": lambda: partial(frame.to_parquet, index=False),
+        "feather": lambda: frame.to_feather,
+        "npy": lambda: partial(np.save, arr=frame.to_numpy(dtype=float)),
+        "json": lambda: output.json_text(_records(frame)),
+    }
+    output.deliver(
+        options,
+        lambda: {
+            "output": options.output,
+            "columns": list(frame.columns),
+            "n_rows": len(frame),
+            "rows": None if options.output else [list(row.values()) for row in _records(frame)],
+        },
+        lambda: output.print_text(output.csv_text(frame)),
+        **formats,
+    )
+
+
+def _with_missing(preparation: Preparation, model: Any, missing: str | None) -> Preparation:
+    """Return the preparation with what ``--missing`` asks for in place of what was fitted.
+
+    The mean of a raw column is known from the fit: features are scaled about it, and the model
+    has the mean of what is left. A median is not known.
+
+    Parameters
+    ----------
+    preparation : Preparation
+        From the model file.
+    model : FairPCA
+        Fitted on what the preparation makes.
+    missing : {"error", "drop", "mean"} or None
+        None leaves everything as it was fitted.
+    """
+    if missing is None:
+        return preparation
+    means = dict(zip(preparation.feature_names, model.mean_.tolist(), strict=True))
+    features = []
+    for feature in preparation.features:
+        filled = missing == "mean" and not feature.levels
+        fill = feature.mean[0] + feature.scale[0] * means[feature.name] if filled else None
+        features.append(replace(feature, fill=fill))
+    return replace(preparation, features=tuple(features), missing=missing)
+
+
+def _records(frame: Any) -> list[dict[str, Any]]:
+    """Return rows of plain values with every digit; None where JSON has no number for it.
+
+    pandas' own `to_json` keeps ten digits, which is not enough to get the same components back.
+    """
+    known = frame.notna() & ~frame.isin([float("inf"), float("-inf")])
+    rows: list[dict[str, Any]] = frame.astype(object).where(known, None).to_dict("records")
+    return rows

@@ -1,270 +1,473 @@
-"""Options that several verbs share, written down once."""
+"""What every command takes: one frozen dataclass per command, one field per option.
+
+A command is a function of one such record. `as_command` reads the fields of the record and makes
+the function typer wants, with one keyword per option. The help of an option is what the docstring
+of its dataclass says about the field, so that a reader of the code and a reader of ``--help`` are
+told the same. Options that several commands share stand in the base classes here, once; a
+command's own options stand beside the command.
+
+To add an option, add a field with an annotation and a default, and two lines about it under
+"Attributes". Where the field is called like the Python argument it sets, `JsonOption.pick` passes
+it on.
+
+Only typer is imported here, so that ``fairpca --help`` appears at once.
+"""
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
-from typer import Argument, Option
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
-_READING = "How the file is read"
-_COLUMNS = "What becomes of the columns"
-_ENGINE = "Tables larger than memory"
+from fairpca.cli.output import did_you_mean
 
-Tables = Annotated[
-    list[Path],
-    Argument(
-        metavar="TABLE",
-        help="CSV, TSV, Parquet, Feather/Arrow or NumPy files; rows are stacked.",
-        show_default=False,
-    ),
-]
-Table = Annotated[
-    Path,
-    Argument(
-        metavar="TABLE",
-        help="A CSV, TSV, Parquet, Feather/Arrow or NumPy file.",
-        show_default=False,
-    ),
-]
-Components = Annotated[
-    str,
-    Option(
-        "-r",
-        "--components",
-        metavar="R",
-        help="Number of components, or a share such as 0.9: the fewest with which every "
-        "group keeps that share of its variance.",
-        show_default=False,
-    ),
-]
-Groups = Annotated[
-    list[str],
-    Option(
-        "-g",
-        "--group",
-        metavar="COL",
-        help="Column of group labels, or a cut such as 'age>=65'. Repeat it to cross columns.",
-        show_default=False,
-    ),
-]
-Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
-Force = Annotated[bool, Option("--force", help="Replace the output file if it exists.")]
-Seed = Annotated[int, Option("--seed", help="Seed of everything random.")]
+# The end of every help page. Scripts rely on these numbers.
+_EXIT_CODES = """\
+Exit codes: 0 done; 2 something is wrong with the call or the input, or no
+method could run; 3 the gap is larger than --max-gap allows; 130 interrupted."""
+
+# Fields that come after others, in this order: in the help, and, if they are arguments without a
+# name, on the command line.
+_LAST = ("tables", "output", "force", "json")
+# The name of a table that stands for standard input.
+_STDIN = Path("-")
 
 
-@dataclass(frozen=True)
-class ReadingOptions:
-    """How delimited text is read; what is not given is guessed and said."""
+def option(metavar: str, *names: str, among: tuple[str, ...] = (), **settings: Any) -> Any:
+    """Return what typer has to know about an option; it stands in the annotation of a field.
 
-    sep: Annotated[
-        str | None,
-        Option(
-            metavar="CHAR",
-            help="Separator, one character or 'tab'; guessed.",
-            rich_help_panel=_READING,
-            show_default=False,
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        Option(
-            metavar="CHAR",
-            help="Decimal sign, '.' or ','; guessed.",
-            rich_help_panel=_READING,
-            show_default=False,
-        ),
-    ] = None
-    header: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            min=0,
-            help="Header rows (the last one names the columns); guessed.",
-            rich_help_panel=_READING,
-            show_default=False,
-        ),
-    ] = None
-    encoding: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="Encoding; UTF-8 unless the file says otherwise.",
-            rich_help_panel=_READING,
-            show_default=False,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class TableOptions(ReadingOptions):
-    """Which columns are groups and features, and what is done to them."""
-
-    group_by: Annotated[
-        str,
-        Option(
-            metavar="HOW",
-            help="Several columns: 'intersection' or 'marginal' (each column's levels).",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = "intersection"
-    unlabelled: Annotated[
-        str,
-        Option(
-            metavar="HOW",
-            help="Rows without a label: 'error', or 'ignore' (in PCA, in no group).",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = "error"
-    features: Annotated[
-        list[str],
-        Option(
-            "--feature",
-            metavar="COL",
-            help="Column to use; repeat, patterns such as 'BILL_*' work. Default: all but group "
-            "columns and row numbers.",
-            rich_help_panel=_COLUMNS,
-            show_default=False,
-        ),
-    ] = field(default_factory=list)
-    drop: Annotated[
-        list[str],
-        Option(
-            "--drop",
-            metavar="COL",
-            help="Column to leave out; repeat, patterns work.",
-            rich_help_panel=_COLUMNS,
-            show_default=False,
-        ),
-    ] = field(default_factory=list)
-    categorical: Annotated[
-        list[str],
-        Option(
-            "--categorical",
-            metavar="COL",
-            help="Column of codes: one indicator per level. Text is always treated so.",
-            rich_help_panel=_COLUMNS,
-            show_default=False,
-        ),
-    ] = field(default_factory=list)
-    standardize: Annotated[
-        bool,
-        Option(
-            "--standardize/--no-standardize",
-            help="Give every column mean 0 and standard deviation 1.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = True
-    missing: Annotated[
-        str,
-        Option(
-            metavar="HOW",
-            help="Missing values: 'error', 'drop' the row, or fill in 'mean' or 'median'.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = "error"
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """Where the rows are counted."""
-
-    engine: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help="'memory', 'local' (in pieces, in bounded memory), 'dask', 'spark', or 'auto': "
-            "in pieces where Parquet or Arrow files are large.",
-            rich_help_panel=_ENGINE,
-        ),
-    ] = "auto"
-    jobs: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            min=1,
-            help="Pieces read at the same time; default one per core.",
-            rich_help_panel=_ENGINE,
-            show_default=False,
-        ),
-    ] = None
-    checkpoint: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="Keep what was counted there; an interrupted run goes on from it.",
-            rich_help_panel=_ENGINE,
-            show_default=False,
-        ),
-    ] = None
-    scheduler: Annotated[
-        str | None,
-        Option(
-            metavar="ADDRESS",
-            help="Of the Dask or Spark cluster; default one on this machine.",
-            rich_help_panel=_ENGINE,
-            show_default=False,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class FitOptions(EngineOptions, TableOptions):
-    """What `fit` takes: how to read, what becomes of columns, where to count."""
-
-
-def takes(options: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a verb every field of an options class as a command-line option.
-
-    The verb receives them as one object in its parameter `options`.
+    Parameters
+    ----------
+    metavar : str
+        What stands for the value in the help, such as ``COL``; empty for a flag.
+    *names : str
+        Names on the command line; by default the name of the field with hyphens.
+    among : tuple of str, optional
+        The only values it takes, in lower case. Anything else is refused before any work starts.
+    **settings : object
+        Passed on to `typer.Option`, for example ``min=0``.
     """
-    hints = get_type_hints(options, include_extras=True)
+    info = typer.Option(*names, metavar=metavar, **settings)
+    info.among = among
+    return info
 
-    def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
-        own_hints = get_type_hints(verb, include_extras=True)
-        own = [
-            parameter.replace(annotation=own_hints[parameter.name], kind=parameter.KEYWORD_ONLY)
-            for parameter in inspect.signature(verb).parameters.values()
-            if parameter.name != "options"
-        ]
-        shared = [
-            inspect.Parameter(
-                entry.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=entry.default if entry.default is not MISSING else [],
-                annotation=hints[entry.name],
-            )
-            for entry in fields(options)
-        ]
 
-        def call(**given: Any) -> Any:
-            chosen = {entry.name: given.pop(entry.name) for entry in fields(options)}
-            return verb(options=options(**chosen), **given)
+def argument(metavar: str) -> Any:
+    """Return what typer has to know about an argument without a name, as `option` does."""
+    return typer.Argument(metavar=metavar)
 
-        call.__name__, call.__doc__ = verb.__name__, verb.__doc__
-        call.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-        call.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
-        return call
 
-    return decorate
+@dataclass(frozen=True, kw_only=True)
+class JsonOption:
+    """What every command takes.
+
+    Attributes
+    ----------
+    examples : str
+        Commands that can be copied; they stand under "Examples" in the help. A line of more than
+        78 characters would be broken on a narrow terminal.
+    panel : str or None
+        Title of the options of this very class in the help; None for the plain "Options".
+    json : bool, default=False
+        Print the result as JSON.
+    """
+
+    examples: ClassVar[str] = ""
+    panel: ClassVar[str | None] = None
+
+    json: Annotated[bool, option("", "--json")] = False
+
+    def pick(self, *names: str) -> dict[str, Any]:
+        """Return some fields by name, to be passed on as keywords of a Python function."""
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(JsonOption):
+    """What every command takes that writes a file.
+
+    Attributes
+    ----------
+    endings : tuple of str
+        Endings of files it can write.
+    force : bool, default=False
+        Replace the output file if it exists.
+    """
+
+    endings: ClassVar[tuple[str, ...]] = ()
+
+    force: Annotated[bool, option("", "--force")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(JsonOption):
+    """Which tables are read, and how. What is not given is guessed, and the guess is printed.
+
+    Attributes
+    ----------
+    tables : list of Path
+        CSV, TSV, Parquet, Feather/Arrow or NumPy files, whose rows are stacked; - is delimited
+        text from standard input.
+    sep : str, optional
+        Separator, one character or 'tab'; guessed.
+    decimal : str, optional
+        Decimal sign, '.' or ','; guessed.
+    header : int, optional
+        Header rows (the last one names the columns); guessed.
+    encoding : str, optional
+        Encoding; UTF-8 unless the file says otherwise.
+    """
+
+    panel: ClassVar[str | None] = "How the file is read"
+
+    tables: Annotated[list[Path], argument("TABLE")]
+    sep: Annotated[str | None, option("CHAR")] = None
+    decimal: Annotated[str | None, option("CHAR")] = None
+    header: Annotated[int | None, option("N", min=0)] = None
+    encoding: Annotated[str | None, option("NAME")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions(ReadingOptions):
+    """Which columns are features, and what is done to them.
+
+    Attributes
+    ----------
+    labels : list of str
+        Names for the codes of the group column, such as 1=graduate,2=university; codes with one
+        name become one group. With several group columns repeat it and begin with the column,
+        such as SEX:1=male,2=female.
+    group_by : str, default="intersection"
+        Several columns: 'intersection' or 'marginal' (each column's levels).
+    unlabelled : str, default="error"
+        Rows without a label: 'error', or 'ignore' (in PCA, in no group).
+    features : list of str
+        Column to use; repeat, patterns such as 'BILL_*' work. Default: all but group columns and
+        row numbers.
+    drop : list of str
+        Column to leave out; repeat, patterns work.
+    categorical : list of str
+        Column of codes: one indicator per level. Text is always treated so.
+    standardize : bool, default=True
+        Give every column mean 0 and standard deviation 1.
+    missing : str, default="error"
+        Missing values: 'error', 'drop' the row, or fill in 'mean' or 'median'.
+    """
+
+    panel: ClassVar[str | None] = "What becomes of the columns"
+
+    labels: Annotated[list[str], option("MAP")] = field(default_factory=list)
+    group_by: Annotated[str, option("HOW", among=("intersection", "marginal"))] = "intersection"
+    unlabelled: Annotated[str, option("HOW", among=("error", "ignore"))] = "error"
+    features: Annotated[list[str], option("COL", "--feature")] = field(default_factory=list)
+    drop: Annotated[list[str], option("COL")] = field(default_factory=list)
+    categorical: Annotated[list[str], option("COL")] = field(default_factory=list)
+    standardize: Annotated[bool, option("")] = True
+    missing: Annotated[str, option("HOW", among=("error", "drop", "mean", "median"))] = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ColumnOptions, FileOptions):
+    """What every command takes that compares groups.
+
+    Attributes
+    ----------
+    group : list of str
+        Column of group labels, or a cut such as 'age>=65'. Repeat it to cross columns.
+    components : str
+        Number of components, or a share such as 0.9: the fewest with which every group keeps that
+        share of its variance.
+    random_state : int, default=0
+        Seed of everything random.
+    """
+
+    panel: ClassVar[str | None] = None
+
+    group: Annotated[list[str], option("COL", "-g", "--group")]
+    components: Annotated[str, option("R", "-r", "--components")]
+    random_state: Annotated[int, option("N", "--seed")] = 0
+
+    @property
+    def n_components(self) -> int | float:
+        """The number of components, or the share of variance, that ``-r`` asks for."""
+        return parse_components(self.components)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(JsonOption):
+    """Where the rows are counted.
+
+    Attributes
+    ----------
+    engine : str, default="auto"
+        'memory', 'local' (in pieces, in bounded memory), 'dask', 'spark', or 'auto': in pieces
+        where Parquet or Arrow files are large.
+    jobs : int, optional
+        Pieces read at the same time; default one per core.
+    checkpoint : Path, optional
+        Keep what was counted there; an interrupted run goes on from it.
+    scheduler : str, optional
+        Of the Dask or Spark cluster; default one on this machine.
+    """
+
+    panel: ClassVar[str | None] = "Tables larger than memory"
+
+    engine: Annotated[str, option("NAME", among=("auto", "memory", "local", "dask", "spark"))] = (
+        "auto"
+    )
+    jobs: Annotated[int | None, option("N", min=1)] = None
+    checkpoint: Annotated[Path | None, option("FILE")] = None
+    scheduler: Annotated[str | None, option("ADDRESS")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(EngineOptions, TableOptions):
+    """What `fit` takes, and what reading in pieces needs to know.
+
+    Attributes
+    ----------
+    output : Path
+        Model file to write (.skops).
+    criterion : str, default="loss"
+        What is minimised for the worst group: loss, error, variance, relative or share.
+    weight : str, optional
+        Column of row weights.
+    """
+
+    examples: ClassVar[str] = """\
+  fairpca fit people.csv -g sex -r 2 -o model.skops
+  fairpca fit 'parts/*.parquet' -g sex -r 2 --engine local -o model.skops"""
+    endings: ClassVar[tuple[str, ...]] = (".skops",)
+    panel: ClassVar[str | None] = None
+
+    output: Annotated[Path, option("FILE", "-o", "--output")]
+    criterion: Annotated[
+        str, option("NAME", among=("loss", "error", "variance", "relative", "share"))
+    ] = "loss"
+    weight: Annotated[str | None, option("COL")] = None
+
+
+def _show_version(wanted: bool) -> None:
+    """Print the version and leave, before typer asks for a command."""
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"fairpca {version('fairpca')}")
+        raise typer.Exit
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootOptions:
+    """What `fairpca` takes without a command.
+
+    Attributes
+    ----------
+    version : bool, default=False
+        Show the version.
+    """
+
+    examples: ClassVar[str] = """\
+  fairpca demo
+  fairpca inspect people.csv
+  fairpca audit people.csv -g sex -r 2 -o audit.html"""
+
+    version: Annotated[bool, option("", "--version", callback=_show_version, is_eager=True)] = (
+        False
+    )
+
+
+def root(options: RootOptions) -> None:
+    """One projection whose worst-served group is served as well as possible, with a proof."""
+
+
+class _WithExamples:
+    """A command whose help ends with examples and exit codes, as they were written.
+
+    typer would fill the lines of its epilog like prose, and a command broken over two lines
+    cannot be copied. It would also show the types of Python, ``<bool>`` for a flag and
+    ``<list[Path]>`` for the tables, which tell a reader of the help nothing.
+    """
+
+    epilog: str | None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help of typer, then the examples."""
+        examples, self.epilog = self.epilog, None
+        for parameter in self.get_params(ctx):  # type: ignore[attr-defined]
+            if parameter.param_type_name == "argument" or parameter.is_flag:
+                parameter.display_type_rich = lambda ctx: ""
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+        self.epilog = examples
+        typer.echo(f"Examples:\n{examples}\n\n{_EXIT_CODES}")
+
+
+class Command(_WithExamples, TyperCommand):
+    """One command of `fairpca`."""
+
+
+class Group(_WithExamples, TyperGroup):
+    """The command `fairpca` itself."""
+
+
+def as_command(verb: Callable[..., Any]) -> Any:
+    """Return a function with one keyword per option of a command.
+
+    Parameters
+    ----------
+    verb : callable
+        Takes one parameter, `options`, annotated with a dataclass of this module's kind. Its
+        docstring is the help of the command.
+
+    Returns
+    -------
+    call : callable
+        Checks its keywords, gathers them into the dataclass and calls the verb. Its signature and
+        annotations are those typer reads, its `examples` those of the dataclass.
+    """
+    record = get_type_hints(verb)["options"]
+    annotations = {entry.name: _annotation(record, entry.name) for entry in fields(record)}
+
+    def gather(**given: Any) -> Any:
+        for name, hint in annotations.items():
+            given[name] = _checked(name, given[name], getattr(hint.__metadata__[0], "among", ()))
+        with _stdin_on_disk(record(**given)) as options:
+            return verb(options)
+
+    parameters = []
+    for entry in fields(record):
+        default = inspect.Parameter.empty if entry.default is MISSING else entry.default
+        if entry.default_factory is not MISSING:
+            default = entry.default_factory()
+        kind, hint = inspect.Parameter.KEYWORD_ONLY, annotations[entry.name]
+        parameters.append(inspect.Parameter(entry.name, kind, default=default, annotation=hint))
+    # What is required comes first, what many commands share last; the model before the tables.
+    parameters.sort(
+        key=lambda p: (p.default is not p.empty, p.name in _LAST and 1 + _LAST.index(p.name))
+    )
+    # typer reads name, docstring and signature of a function, and nothing says how it got them.
+    call: Any = gather
+    # Line breaks of the source would be shown as they are; only paragraphs are meant.
+    text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(verb) or "")
+    call.__name__, call.__doc__ = verb.__name__, text
+    call.__signature__ = inspect.Signature(parameters)
+    call.__annotations__ = annotations
+    call.examples = record.examples
+    return call
+
+
+def _checked(name: str, value: Any, among: tuple[str, ...]) -> Any:
+    """Return the value of an option, in lower case where it is one of few.
+
+    Parameters
+    ----------
+    name : str
+        Field of the option.
+    value : object
+        None where the option was not given and has no default.
+    among : tuple of str
+        What `option` was told; empty where anything goes.
+
+    Raises
+    ------
+    ValueError
+        Where the value is none of them, with the one that is spelled most alike.
+    """
+    if not among or value is None or value.lower() in among:
+        return value.lower() if among and value else value
+    raise ValueError(
+        f"--{name.replace('_', '-')} {value} is not known.{did_you_mean(value, among)} Choose one "
+        f"of {', '.join(among)}."
+    )
+
+
+@contextmanager
+def _stdin_on_disk(options: Any) -> Iterator[Any]:
+    """Yield options in which standard input (``-``) is a temporary file.
+
+    The readers look at a file twice, once to guess its layout and once to read it, and a stream
+    can be read only once. The copy is gone when the context ends, however it ends.
+    """
+    tables = list(getattr(options, "tables", ()))
+    if _STDIN not in tables:
+        yield options
+        return
+    if tables.count(_STDIN) > 1:
+        # The second copy would be empty.
+        raise ValueError("- is given twice, and standard input can be read only once.")
+    with tempfile.TemporaryDirectory(prefix="fairpca-") as folder:
+        # A name without an ending is read as delimited text.
+        copied = Path(folder, "stdin")
+        with copied.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        tables = [copied if path == _STDIN else path for path in tables]
+        try:
+            yield replace(options, tables=tables)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(copied), "standard input")) from None
+
+
+def _annotation(record: type[Any], name: str) -> Any:
+    """Return the annotation of a field with the help and the panel of the class that has it.
+
+    Parameters
+    ----------
+    record : type
+        The dataclass of a command.
+    name : str
+        One of its fields; it may stand in a base class.
+    """
+    # The class that declares a field documents it; a subclass may only add its own.
+    owner = next(base for base in record.__mro__ if name in vars(base).get("__annotations__", ()))
+    hint = get_type_hints(record, include_extras=True)[name]
+    info = copy.copy(hint.__metadata__[0])
+    # Two lines of numpydoc: "name : type", then the text, indented. Interpreters that strip
+    # docstrings (-OO) show options without a help.
+    text = inspect.cleandoc(owner.__doc__ or "")
+    found = re.search(rf"^{name} : .*\n((?: .*\n?)+)", text, re.MULTILINE)
+    info.help = " ".join(found[1].split()) if found else None
+    info.rich_help_panel = vars(owner).get("panel") if isinstance(info, OptionInfo) else None
+    # "[default: ]" and "[default: None]" tell nobody anything.
+    info.show_default = isinstance(getattr(record, name, None), str | int | Path)
+    return Annotated[hint.__origin__, info]
 
 
 def parse_components(text: str) -> int | float:
-    """Read -r: a number of components or a share; ValueError otherwise."""
-    try:
+    """Read the value of ``-r``: a number of components, or a share between 0 and 1.
+
+    Parameters
+    ----------
+    text : str
+        Whether the table has as many columns is checked where the table is known.
+
+    Raises
+    ------
+    ValueError
+        Where it is neither.
+
+    Examples
+    --------
+    >>> from fairpca.cli.options import parse_components
+    >>> parse_components("5"), parse_components("0.9")
+    (5, 0.9)
+    """
+    with suppress(ValueError):
         return int(text)
-    except ValueError:
-        pass
-    try:
-        share = float(text)
-    except ValueError:
-        share = float("nan")
-    if not 0 < share < 1:
-        raise ValueError(
-            f"-r {text}: pass a number of components such as 5, or a share between 0 and 1 such "
-            "as 0.9."
-        )
-    return share
+    with suppress(ValueError):
+        if 0 < float(text) < 1:
+            return float(text)
+    raise ValueError(
+        f"-r {text}: pass a number of components such as 5, or a share between 0 and 1 such as "
+        "0.9."
+    )

@@ -1,67 +1,428 @@
-"""Results: to stdout or to a file, whole or not at all, never over another file unasked."""
+"""Everything that leaves a command: notes on stderr, results on stdout, files.
+
+Text from a table is data. On a terminal it is cleaned of characters that would steer the
+terminal, in error messages it is translated into the words of the command line, in CSV it is kept
+from being run as a formula by a spreadsheet. Files are written whole or not at all, and never
+over another file unasked.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+import threading
+import time
+import unicodedata
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from fairpca.cli.terminal import console, note, silence_stdout
-from fairpca.moments.storage import atomic_write
+# Overrides and embeddings that reorder the text around them: "abc\u202e" hides what follows.
+_BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
+# Spreadsheets take a cell that starts with one of these for a formula; some strip
+# a leading tab or carriage return first.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+# Seconds before a command says what it is doing: shorter waits need no explanation.
+_PATIENCE = 2.0
+# Seconds between two lines of progress where stderr is a file, so that a log stays short.
+_SPARSE_SECONDS = 30.0
+
+# What Python calls an argument and the command line an option. Applied to error texts, so that
+# advice given by the library can be followed here.
+_OPTION_OF = {
+    "n_components": "-r",
+    "sensitive_features": "--group",
+    "sample_weight": "--weight",
+    "group_by": "--group-by",
+    "n_bootstrap": "--bootstrap",
+    "min_group_size": "--min-group-size",
+    "random_state": "--seed",
+    "unlabelled": "--unlabelled",
+    "missing": "--missing",
+    "encoding": "--encoding",
+    "criterion": "--criterion",
+    "features": "--feature",
+    "target": "--target-kind",
+}
+# Advice that names no argument, as patterns. One the library no longer uses is only a dead line
+# here; tests/cli/test_hostile_input.py notices when the advice itself is lost.
+_PHRASES = {
+    r"a header of 0 rows": "--header 0",
+    r"ame its encoding": "ame its encoding with --encoding",
+    r"name some with features": "name some with --feature",
+    r"\by has\b": "--target has",
+}
 
 
-def check_output(path: Path | None, endings: tuple[str, ...], force: bool) -> None:
-    """Refuse an output file before work starts, rather than after it."""
-    if path is None:
-        return
-    if path.suffix.lower() not in endings:
-        raise ValueError(f"-o {path}: the ending must be one of {', '.join(endings)}.")
-    if path.is_dir():
-        raise ValueError(f"-o {path} is a directory; name a file.")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"-o {path} is not an ordinary file and is left alone.")
-    if path.exists() and not force:
-        raise ValueError(f"-o {path} exists; add --force to replace it, or choose another name.")
-    if not path.parent.is_dir():
-        raise ValueError(f"-o {path}: there is no directory {path.parent}.")
+def plain(text: str) -> str:
+    r"""Return text without characters that a terminal would obey instead of show.
+
+    Examples
+    --------
+    >>> from fairpca.cli.output import plain
+    >>> plain("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    shown = []
+    for char in text.replace("\t", " ").replace("\n", " "):
+        if char in _BIDI_CONTROLS:
+            continue
+        # Control characters, and halves of characters, which no stream can encode.
+        steers = unicodedata.category(char) in ("Cc", "Cs")
+        shown.append("\N{REPLACEMENT CHARACTER}" if steers else char)
+    return "".join(shown)
 
 
-def write_file(path: Path, write: Callable[[IO[Any]], Any], *, text: bool = True) -> None:
-    """Write a file atomically and say so on stderr."""
-    mode: dict[str, Any] = {"mode": "w", "encoding": "utf-8"} if text else {"mode": "wb"}
-    with atomic_write(path, **mode) as file:
-        write(file)
-    note(f"wrote {path}")
+def in_option_words(text: str) -> str:
+    """Return an error text with the names of options in place of those of Python arguments.
+
+    Quoted words are left alone: they are values or names of columns, not arguments.
+
+    Examples
+    --------
+    >>> from fairpca.cli.output import in_option_words
+    >>> in_option_words("3 rows have no label; pass unlabelled='ignore'.")
+    '3 rows have no label; pass --unlabelled ignore.'
+    """
+    for name, option in _OPTION_OF.items():
+        text = re.sub(rf"(?<![\w'\"-]){name}=(['\"]?)([^\s'\",;]+)\1", rf"{option} \2", text)
+        # Only a word with an underscore is surely no English.
+        if "_" in name:
+            text = re.sub(rf"(?<![\w'\"]){name}(?![\w'\"])", option, text)
+    for phrase, ours in _PHRASES.items():
+        text = re.sub(phrase, ours, text)
+    return text
 
 
-def print_text(text: str) -> None:
-    """Write a result to stdout."""
-    with _readers_may_leave():
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
+def did_you_mean(name: str, known: Iterable[Any]) -> str:
+    """Return " Did you mean 'x'?" for known names that are spelled almost alike, or "".
+
+    Examples
+    --------
+    >>> from fairpca.cli.output import did_you_mean
+    >>> did_you_mean("departement", ["department", "sex"])
+    " Did you mean 'department'?"
+    """
+    spelled = {str(entry).lower(): str(entry) for entry in known}
+    near = difflib.get_close_matches(name.lower(), spelled)
+    # Another case is no other name, whatever else is spelled alike.
+    close = [name.lower()] if name.lower() in spelled else near
+    return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
+
+
+def note(message: str) -> None:
+    """Tell the user something on stderr, in lines that fit the terminal.
+
+    A file gets one line per message, so that logs can be searched; COLUMNS overrules that.
+
+    Parameters
+    ----------
+    message : str
+        May hold text from a table: it is cleaned here. A stderr that cannot be written to is no
+        reason to fail.
+    """
+    text = plain(message)
+    if sys.stderr.isatty() or os.environ.get("COLUMNS"):
+        width = console(stderr=True).width
+        # A path or an option broken in two cannot be copied.
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def _readers_may_leave() -> Iterator[None]:
-    """Whoever stops reading has seen enough: the command goes on and keeps its exit code."""
-    try:
+def warnings_as_notes() -> Iterator[None]:
+    """Within it, a library's warning is one note, without a file name and a line number.
+
+    The words of the command line replace those of Python in it, as in errors.
+    """
+    seen = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        # Methods are fitted one after the other, and each would say the same.
+        if str(message) not in seen:
+            note(f"note: {in_option_words(str(message))}")
+        seen.add(str(message))
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
         yield
+
+
+@contextlib.contextmanager
+def progress(doing: str) -> Iterator[Callable[[str], None]]:
+    """Say on stderr what is being done, once it takes longer than two seconds.
+
+    Parameters
+    ----------
+    doing : str
+        Such as "auditing 30,000 rows".
+
+    Yields
+    ------
+    update : callable
+        Takes a text to show instead. A terminal shows it at once; elsewhere a line is written
+        every thirty seconds.
+    """
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    stderr, last = console(stderr=True), time.monotonic()
+    text = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), text, TimeElapsedColumn()
+    line = Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
+    task = line.add_task(plain(doing), total=None)
+
+    def update(message: str) -> None:
+        nonlocal last
+        line.update(task, description=plain(message))
+        if line.disable and time.monotonic() - last >= _SPARSE_SECONDS:
+            last = time.monotonic()
+            note(message)
+
+    start = threading.Timer(_PATIENCE, line.start)
+    # An interrupt must not wait for the timer.
+    start.daemon = True
+    start.start()
+    try:
+        yield update
+    finally:
+        start.cancel()
+        # The line may be starting right now; stopped before that it would stay for ever.
+        start.join()
+        line.stop()
+
+
+def console(*, stderr: bool = False) -> Any:
+    """Return a rich console without markup, so that labels are shown as they are.
+
+    A new one is made each time, since stdout and stderr may have been replaced in between.
+    """
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    words: Collection[int] = (0,),
+    strong: Collection[int] = (),
+) -> Any:
+    """Return a table for `print_lines`.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Titles; a line break in a title makes it two lines high.
+    rows : sequence of sequence of str
+    words : collection of int, default=(0,)
+        Columns of text: to the left, folded where they are too long. Others are numbers, to the
+        right and never folded.
+    strong : collection of int
+        Rows in bold.
+
+    Returns
+    -------
+    table : rich.table.Table
+        With cleaned cells.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    found = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for j, name in enumerate(columns):
+        title = Text("\n".join(plain(line) for line in name.split("\n")))
+        number = j not in words
+        justify = "right" if number else "left"
+        found.add_column(title, justify=justify, overflow="fold", no_wrap=number)  # type: ignore[arg-type]
+    for i, row in enumerate(rows):
+        cells = [Text(plain(cell)) for cell in row]
+        found.add_row(*cells, style="bold" if i in strong else None)
+    return found
+
+
+def print_lines(lines: Iterable[Any]) -> None:
+    """Write sentences and tables to stdout, as wide as the terminal."""
+    from rich.text import Text
+
+    out = console()
+    # Captured first: rich would leave with exit code 1 where the reader has gone.
+    with out.capture() as captured:
+        for line in lines:
+            out.print(Text(plain(line)) if isinstance(line, str) else line)
+    _write_stdout(captured.get())
+
+
+def print_text(text: str) -> None:
+    """Write a result to stdout: as it is to a file or a pipe, cleaned to a terminal.
+
+    A program that reads the result needs every byte of it; a terminal would obey some of them.
+    """
+    if sys.stdout.isatty():
+        text = "\n".join(plain(line) for line in text.split("\n"))
+    _write_stdout(text if text.endswith("\n") else text + "\n")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """Return strict JSON; paths and dates become text, NaN is an error."""
+    return json.dumps(value, indent=indent, allow_nan=False, default=str)
+
+
+def print_json(value: Any) -> None:
+    """Write a result to stdout as JSON; its escapes leave nothing a terminal would obey."""
+    _write_stdout(json_text(value) + "\n")
+
+
+def _write_stdout(text: str) -> None:
+    """Write and flush. Who stops reading has seen enough: the command keeps its exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()
 
 
-def print_json(value: Any) -> None:
-    """Write a result to stdout as JSON."""
-    print_text(json.dumps(value, allow_nan=False, default=str))
+def silence_stdout() -> None:
+    """Send what is still to come to nowhere: the reader of our output has gone, or is full.
 
-
-def print_lines(lines: list[Any]) -> None:
-    """Write rich objects to stdout."""
-    out = console()
-    with _readers_may_leave():
-        for line in lines:
-            out.print(line)
+    Python flushes stdout once more at exit, and would print an error that nobody can act on.
+    """
+    with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def check_output(options: Any) -> None:
+    """Refuse an output file before work starts, rather than after it.
+
+    Parameters
+    ----------
+    options : FileOptions
+        With the fields `output` (None is always accepted) and `force`, and the class attribute
+        `endings`.
+
+    Raises
+    ------
+    ValueError
+        With the first of the reasons below that applies.
+    """
+    path = options.output
+    if path is None:
+        return
+    ending = f"the ending must be one of {', '.join(options.endings)}"
+    reasons = {
+        f": {ending}": path.suffix.lower() not in options.endings,
+        " is a directory; name a file": path.is_dir(),
+        " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
+        " exists; add --force to replace it, or choose another name": path.exists()
+        and not options.force,
+        f": there is no directory {path.parent}": not path.parent.is_dir(),
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            raise ValueError(f"-o {path}{reason}.")
+
+
+def write_file(path: Path, content: str | Callable[[IO[Any]], Any]) -> None:
+    """Write a file whole or not at all, and say so on stderr.
+
+    Parameters
+    ----------
+    path : Path
+        A file of that name is replaced; `check_output` has asked before.
+    content : str or callable
+        Text, written as UTF-8, or a function that writes to a binary file.
+    """
+    from fairpca.moments.storage import atomic_write
+
+    with atomic_write(path) as file:
+        if isinstance(content, str):
+            file.write(content.encode())
+        else:
+            content(file)
+    note(f"wrote {path}")
+
+
+def deliver(
+    options: Any,
+    data: Callable[[], Any],
+    show: Callable[[], None],
+    **contents: Callable[[], str | Callable[[IO[Any]], Any]],
+) -> None:
+    """Give a result in the forms that were asked for; each form is made only if it is.
+
+    Parameters
+    ----------
+    options : FileOptions
+        With the fields `output` and `json`.
+    data : callable
+        Returns what is written as JSON, to stdout or to a file.
+    show : callable
+        Prints the result for people, where neither a file nor JSON was asked for.
+    **contents : callable
+        Returns what goes into a file with this ending, as `write_file` takes it.
+    """
+    if options.output is not None:
+        ending = options.output.suffix.lower().lstrip(".")
+        make = contents.get(ending, lambda: json_text(data(), indent=1))
+        write_file(options.output, make())
+    if options.json:
+        print_json(data())
+    elif options.output is None:
+        show()
+
+
+def csv_text(frame: Any, separator: str = ",") -> str:
+    """Return a frame as CSV in which no text is a formula for a spreadsheet.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    separator : str, default=","
+
+    Returns
+    -------
+    text : str
+        Text that starts like a formula and is no number has an apostrophe in front, which
+        spreadsheets show as text. Numbers are written with every digit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairpca.cli.output import csv_text
+    >>> print(csv_text(pd.DataFrame({"who": ["=1+1", "-5", "anna"], "n": [-1, 2, 3]})), end="")
+    who,n
+    '=1+1,-1
+    -5,2
+    anna,3
+    """
+    # Names of columns come from the table, too.
+    safe = frame.rename(columns=_no_formula)
+    for name, kind in safe.dtypes.items():
+        if kind.kind not in "biufmM":
+            safe[name] = safe[name].map(_no_formula)
+    return str(safe.to_csv(index=False, sep=separator))
+
+
+def _no_formula(cell: Any) -> Any:
+    """Return a cell with an apostrophe in front where a spreadsheet would calculate with it."""
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA_STARTS):
+        return cell
+    # -5 is a number to a spreadsheet, too, and an apostrophe would make it text.
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

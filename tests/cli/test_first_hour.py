@@ -1,0 +1,338 @@
+"""What new users ran into in their first hour, and does not happen again."""
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import warnings
+from typing import get_type_hints
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+from fairpca.cli.options import FitOptions
+from fairpca.cli.output import csv_text, did_you_mean, in_option_words, warnings_as_notes
+from fairpca.criteria import CRITERIA
+
+MAIN = "import sys; from fairpca.cli import main; main()"
+
+
+def process(arguments, **options):
+    """Run the real command line in a process of its own."""
+    command = [sys.executable, "-c", MAIN, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, **options)
+
+
+def on_a_terminal(*arguments):
+    """Return what a command writes to a terminal, stderr left out."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", MAIN, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL) as running:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:
+                # Linux ends a closed terminal with an error instead of with nothing.
+                break
+            if not part:
+                break
+            parts.append(part)
+    os.close(ours)
+    assert running.returncode == 0
+    return b"".join(parts)
+
+
+@pytest.fixture
+def model(cli, csv, tmp_path):
+    path = tmp_path / "m.skops"
+    assert cli("fit", csv, "-g", "sex", "-r", 2, "--feature", "v*", "-o", path).code == 0
+    return path
+
+
+class TestTarget:
+    def test_the_terminal_shows_scores_and_a_baseline(self, cli, csv):
+        done = cli("audit", csv, "-g", "sex", "-r", 2, "--target", "paid", "--bootstrap", 0)
+        assert "accuracy of paid" in done.out
+        assert "baseline" in done.out
+        assert max(map(len, done.out.splitlines())) <= 80
+
+    def test_the_csv_has_them(self, cli, csv, tmp_path):
+        path = tmp_path / "a.csv"
+        call = ("audit", csv, "-g", "sex", "-r", 2, "--target", "paid", "--bootstrap", 0)
+        scores = cli(*call, "--json", "-o", path).json["scores"]
+        table = pd.read_csv(path).query("reducer == 'FairPCA' and n_components == 2")
+        assert table["accuracy"].tolist() == pytest.approx(scores["reducers"]["FairPCA"]["groups"])
+        assert table["baseline"].tolist() == pytest.approx(scores["baseline"]["groups"])
+
+    def test_whole_numbers_that_are_amounts(self, cli, frame, tmp_path):
+        amounts = np.arange(160) % 40
+        frame.assign(amount=amounts).to_csv(tmp_path / "t.csv", index=False)
+        call = ("audit", tmp_path / "t.csv", "-g", "sex", "-r", 2, "--bootstrap", 0, "--json")
+        call = (*call, "--target", "amount", "--ranks", 2)
+        assert cli(*call).json["scores"]["score"] == "R squared"
+        done = cli(*call, "--target-kind", "classes")
+        assert done.json["scores"]["score"] == "accuracy"
+
+    def test_a_target_with_gaps_is_called_by_its_option(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.assign(paid=frame["paid"].where(frame.index != 3)).to_csv(path, index=False)
+        done = cli("audit", path, "-g", "sex", "-r", 2, "--target", "paid", "--drop", "plan")
+        assert done.code == 2
+        assert "--target has 1 missing value(s)" in done.err
+
+
+def test_the_columns_used_are_named(cli, csv, tmp_path):
+    done = cli("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0)
+    assert "Columns used (7): city, v0, v1, v2, v3, plan, paid." in done.out
+    data = cli("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0, "--json").json
+    used = ["city", "v0", "v1", "v2", "v3", "plan", "paid"]
+    assert data["provenance"]["source"]["features"] == used
+
+
+class TestCompare:
+    def test_fits_a_terminal_of_80_columns(self, cli, csv, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        methods = ("--method", "CovarianceConstrainedPCA", "--method", "PCA")
+        done = cli("compare", csv, "-g", "sex", "-r", 2, *methods, "--target", "paid")
+        lines = done.out.splitlines()
+        assert max(map(len, lines)) <= 80
+        # Every table names its methods in full.
+        tables = sum(line.startswith("method ") for line in lines)
+        assert tables > 1
+        assert sum(line.startswith("CovarianceConstrainedPCA ") for line in lines) == tables
+
+    def test_every_method_failing(self, cli, csv, monkeypatch):
+        class Broken(BaseEstimator):
+            def fit(self, X, y=None, *, sensitive_features=None):
+                raise ValueError("two groups only")
+
+        monkeypatch.setattr("fairpca.comparison.default_estimators", lambda r: {"B": Broken()})
+        done = cli("compare", csv, "-g", "sex", "-r", 2)
+        assert done.code == 2
+        assert "B: " in done.out
+        assert "no method could run" in done.err
+
+
+class TestSuggestions:
+    @pytest.mark.parametrize(
+        "arguments, meant",
+        [
+            (("audit", "-g", "ctiy", "-r", 1), "city"),
+            (("audit", "-g", "sex", "-r", 1, "--feature", "v11"), "v1"),
+            (("audit", "-g", "sex", "-r", 1, "--drop", "Plan"), "plan"),
+            (("audit", "-g", "sex", "-r", 1, "--target", "payd"), "paid"),
+            (("audit", "-g", "plan", "-r", 1, "--labels", "basik=b"), "basic"),
+            (("compare", "-g", "sex", "-r", 1, "--method", "FairPca"), "FairPCA"),
+        ],
+    )
+    def test_did_you_mean(self, cli, csv, arguments, meant):
+        verb, *rest = arguments
+        done = cli(verb, csv, *rest)
+        assert done.code == 2
+        assert f"Did you mean '{meant}'" in done.err
+
+    def test_another_case_is_the_one(self):
+        assert did_you_mean("fairpca", ["FairPCA", "SDRFairPCA"]) == " Did you mean 'FairPCA'?"
+        assert did_you_mean("zzz", ["FairPCA"]) == ""
+
+    def test_words_of_the_command_line(self):
+        assert in_option_words("n_components=3 is too many") == "-r 3 is too many"
+        # Quoted words are columns or values.
+        assert in_option_words("there is no column 'missing'") == "there is no column 'missing'"
+
+    def test_choices_are_those_of_the_library(self):
+        hint = get_type_hints(FitOptions, include_extras=True)["criterion"]
+        assert hint.__metadata__[0].among == tuple(CRITERIA)
+
+
+class TestTransform:
+    def test_missing_numbers_have_a_remedy_that_works(self, cli, model, frame, tmp_path):
+        path = tmp_path / "holes.csv"
+        holes = frame.assign(v1=frame["v1"].where(frame.index != 3))
+        holes.to_csv(path, index=False)
+        done = cli("transform", model, path)
+        assert done.code == 2
+        assert "--missing drop or --missing mean" in done.err
+        assert "median" not in done.err
+        dropped = cli("transform", model, path, "--missing", "drop", "--json").json
+        assert dropped["n_rows"] == 159
+        filled = cli("transform", model, path, "--missing", "mean", "--json").json
+        assert filled["n_rows"] == 160
+        frame.assign(v1=holes["v1"].fillna(frame["v1"].mean())).to_csv(path, index=False)
+        expected = cli("transform", model, path, "--json").json
+        np.testing.assert_allclose(filled["rows"], expected["rows"], atol=1e-12)
+
+
+def test_names_are_no_groups(cli, frame, tmp_path):
+    path = tmp_path / "t.csv"
+    frame.assign(name=[f"person {i}" for i in range(160)]).to_csv(path, index=False)
+    done = cli("audit", path, "-g", "name", "-r", 1)
+    assert done.code == 2
+    assert "160 distinct labels are too many to be groups" in done.err
+
+
+def test_a_warning_is_said_once(capsys):
+    with warnings_as_notes():
+        warnings.simplefilter("always")
+        for _ in range(2):
+            warnings.warn("tol=1 is large", stacklevel=1)
+            warnings.warn("tol=1 is large", stacklevel=2)
+    assert capsys.readouterr().err == "note: tol=1 is large\n"
+
+
+class TestPipelines:
+    def test_a_reader_that_leaves_keeps_the_exit_code(self, csv):
+        arguments = ["audit", csv, "-g", "sex", "-r", "2", "--bootstrap", "0"]
+        for more, code in ((), 0), (("--max-gap", "0"), 3):
+            read, write = os.pipe()
+            os.close(read)
+            command = [sys.executable, "-c", MAIN, *map(str, arguments), *more]
+            done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE)
+            os.close(write)
+            assert done.returncode == code
+            assert b"Traceback" not in done.stderr
+
+    def test_help_to_a_reader_that_leaves(self):
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, "audit", "--help"], stdout=write, stderr=subprocess.PIPE
+        )
+        os.close(write)
+        assert done.returncode == 0
+        assert done.stderr == b""
+
+    def test_standard_input(self, csv):
+        arguments = ["audit", "-", "-g", "sex", "-r", "2", "--bootstrap", "0", "--json"]
+        piped = process(arguments, input=csv.read_bytes())
+        direct = process(["audit", csv, *arguments[2:]])
+        assert piped.returncode == 0, piped.stderr
+        one, other = (json.loads(done.stdout)["findings"] for done in (piped, direct))
+        assert one == other
+        assert process(["audit", "-", "-", *arguments[2:]], input=b"").returncode == 2
+        empty = process(arguments, input=b"")
+        assert empty.returncode == 2
+        assert b"standard input" in empty.stderr
+
+    def test_messages_are_wrapped_on_request(self, cli, csv, monkeypatch):
+        call = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0, "--json")
+        assert len(cli(*call).err.splitlines()) == 1
+        monkeypatch.setenv("COLUMNS", "60")
+        assert max(map(len, cli(*call).err.splitlines())) <= 60
+
+
+class TestInspect:
+    def test_what_columns_look_like(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        odd = frame.assign(
+            when=pd.date_range("2020-01-01", periods=160).strftime("%Y-%m-%d"),
+            user_id=[f"u{i}" for i in range(160)],
+            same=7,
+            v0=frame["v0"].where(frame.index > 4),
+        )
+        odd.to_csv(path, index=False)
+        done = cli("inspect", path, "--json")
+        rows = {row["name"]: row for row in done.json["columns"]}
+        looks = {name: row["looks_like"] for name, row in rows.items()}
+        expected = {"id": "row number", "sex": "labels", "when": "date", "user_id": "id"}
+        assert expected.items() <= looks.items()
+        assert looks["same"] == "constant"
+        assert rows["v0"]["missing"] == 5
+        assert rows["sex"]["levels"] == {"f": 110, "m": 50}
+        text = cli("inspect", path).out
+        assert "Likely groups (-g): sex, city, plan, paid." in text
+        assert max(map(len, text.splitlines())) <= 80
+
+    def test_rows_that_repeat_another(self, cli, frame, tmp_path):
+        twice = pd.concat([frame, frame.iloc[:3]]).assign(id=range(163))
+        twice.to_csv(tmp_path / "t.csv", index=False)
+        assert cli("inspect", tmp_path / "t.csv", "--json").json["repeated_rows"] == 3
+
+
+class TestLabels:
+    def test_codes_get_names(self, cli, csv):
+        call = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0, "--json")
+        named = cli(*call, "--labels", "f=women,m=men").json
+        assert [group["label"] for group in named["groups"]] == ["men", "women"]
+        crossed = (*call, "-g", "city")
+        done = cli(*crossed, "--labels", "f=women")
+        assert done.code == 2
+        assert "begin with the column, such as sex:f=women" in done.err
+        named = cli(*crossed, "--labels", "sex:f=women").json
+        assert named["groups"][0]["label"] == ["m", "x"]
+
+    @pytest.mark.parametrize("entry", ["f", "=x", "f=", "f=a,"])
+    def test_pairs_that_cannot_be_read(self, cli, csv, entry):
+        done = cli("audit", csv, "-g", "sex", "-r", 2, "--labels", entry)
+        assert done.code == 2
+        assert "--labels" in done.err
+
+
+class TestHelp:
+    @pytest.mark.parametrize("verb", ["audit", "fit", "transform", "compare", "report", "demo"])
+    def test_examples_and_no_types_of_python(self, cli, verb):
+        text = cli(verb, "--help").out
+        assert "Examples:\n  fairpca " in text
+        assert "bool" not in text
+        assert "Path" not in text
+        assert "Exit codes: 0 done" in text
+
+    def test_examples_fit_a_narrow_terminal(self):
+        from fairpca.cli import _app
+
+        for command in _app().registered_commands:
+            assert all(len(line) <= 80 for line in command.epilog.splitlines())
+
+
+class TestTextIsData:
+    EVIL = "\x1b[2J\x1b]0;title\x07x"
+
+    @pytest.fixture
+    def evil(self, frame, tmp_path):
+        path = tmp_path / "evil.csv"
+        names = np.array([self.EVIL, '=HYPERLINK("http://x")', "-1", "+a"])[np.arange(160) % 4]
+        frame.assign(name=names).to_csv(path, index=False)
+        return path
+
+    def test_transform_cannot_steer_a_terminal(self, evil, model):
+        shown = on_a_terminal("transform", model, evil, "--keep", "name")
+        assert b"x" in shown
+        assert b"\x1b" not in shown
+        assert b"\x07" not in shown
+
+    def test_report_cannot_steer_a_terminal(self, cli, evil, tmp_path):
+        done = cli("audit", evil, "-g", "name", "-r", 1, "--bootstrap", 0, "--json")
+        (tmp_path / "a.json").write_text(done.out)
+        shown = on_a_terminal("report", tmp_path / "a.json")
+        assert b"<!DOCTYPE html>" in shown
+        assert b"\x1b" not in shown
+
+    def test_a_pipe_gets_the_text_as_it_is(self, cli, evil, model):
+        assert self.EVIL in cli("transform", model, evil, "--keep", "name").out
+
+    def test_no_formula_reaches_a_spreadsheet(self, cli, evil, model, tmp_path):
+        for ending in ("csv", "tsv"):
+            path = tmp_path / f"o.{ending}"
+            assert cli("transform", model, evil, "--keep", "name", "-o", path).code == 0
+            table = pd.read_csv(path, sep="\t" if ending == "tsv" else ",", dtype=str)
+            assert table["name"][1] == '\'=HYPERLINK("http://x")'
+            # A number stays one.
+            assert table["name"][2] == "-1"
+            assert table["name"][3] == "'+a"
+        path = tmp_path / "a.csv"
+        cli("audit", evil, "-g", "name", "-r", 1, "--bootstrap", 0, "-o", path)
+        groups = set(pd.read_csv(path)["group"])
+        assert '\'=HYPERLINK("http://x")' in groups
+
+    def test_cells_and_titles(self):
+        frame = pd.DataFrame({"=a": ["@x", "-2", "- 2", "a", None], "n": [-1.5, 2, 3, 4, 5]})
+        back = pd.read_csv(io.StringIO(csv_text(frame)), dtype=str)
+        assert back.columns.tolist() == ["'=a", "n"]
+        assert back["'=a"].tolist()[:4] == ["'@x", "-2", "'- 2", "a"]
+        assert back["n"][0] == "-1.5"
