@@ -39,8 +39,8 @@ def table(people):
     estimators = [
         PCA(2),
         FairPCA(2),
-        SDRFairPCA(2),
-        MultiCriteriaPCA(2),
+        SDRFairPCA(2, center="global"),
+        MultiCriteriaPCA(2, center="global"),
         StablePCA(2),
         UnconstrainedFPCA(2),
         NullSpaceFairPCA(2),
@@ -138,6 +138,20 @@ def test_forms(table):
     assert "FairPCA" in lines[3]
     with pytest.raises(KeyError, match="there are PCA"):
         table["nobody"]
+
+
+def test_shown_in_a_few_lines(people):
+    X, sex, _ = people
+    found = compare({"<b>mine</b>": PCA(2), "FairPCA": FairPCA(2)}, X, sex)
+    assert len(repr(found).splitlines()) <= 5
+    assert len(repr(found)) < 500
+    assert "FairPCA" in repr(found)
+    html = found._repr_html_()
+    assert "<table" in html
+    assert "&lt;b&gt;mine&lt;/b&gt;" in html
+    assert "<b>" not in html
+    many = compare({f"pca {i}": PCA(1) for i in range(40)}, X, sex)
+    assert len(repr(many)) < 500
 
 
 def test_missing_numbers_are_none_and_empty(people):

@@ -1,4 +1,8 @@
-"""What `fairpca.compare` returns: one row per reducer, and its forms as table, frame and text."""
+"""Several reducers on one table: every number of each, ranked only on what it optimises.
+
+`compare` fits the reducers on the same rows and fills one `ComparisonRow` for each. A `Comparison`
+holds the rows and shows them as text, HTML, records, a frame, JSON or CSV.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +11,43 @@ import io
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
 from fairpca._checks import check_choice, require
 from fairpca._linalg import FloatArray, IntArray
+from fairpca.auditing.findings import plain
+from fairpca.auditing.verdict import html_table, listed
+from fairpca.covariances.sources import MomentCovariances
 from fairpca.fitting import solve
 from fairpca.metrics import (
     Parity,
+    as_rows,
+    basis_of,
     covariance_gap,
     held_out_parity,
     kept_variance,
     mean_gap,
     median_bandwidth,
     mmd_squared,
+    named_reducers,
     own_variance,
 )
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
 
-# MERGED: """Any list of reducers on one table: every number of each, ranked only on what it optimises."""
-
+# A number that a reducer does not have: it failed, works in other columns, or `y` was not given.
 _NAN = float("nan")
-_TEXT_COLUMNS = {
+# What the table for people shows, in order, and the title of each column.
+_TITLES = {
     "name": "method",
     "optimises": "optimises",
     "rank": "rank",
@@ -52,12 +63,18 @@ _TEXT_COLUMNS = {
     "demographic_parity_difference": "parity diff.",
     "equal_opportunity_difference": "opport. diff.",
 }
-_HELD_OUT = tuple(field.name for field in fields(Parity))
+# Columns that are left out without a target, since all of their numbers are missing then.
+_HELD_OUT = tuple(part.name for part in fields(Parity))
+# Two values closer than this share of the largest value in their column share a place: solvers
+# stop at a relative gap of 1e-10, and an order below that would be chance.
+_TIE = 1e-9
+# A worst loss below this share of the total variance is rounding, and no base for a ratio.
+_NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One reducer.
+    """The numbers of one reducer; NaN where there is none.
 
     Attributes
     ----------
@@ -67,6 +84,7 @@ class ComparisonRow:
     rank : int or None
         Place among the reducers that optimise the same; None where that is not one number.
     n_components : int
+        Zero where the reducer could not be fitted.
     worst_loss : float
         Largest loss of a group against its own PCA.
     bound : float
@@ -74,16 +92,17 @@ class ComparisonRow:
     gap : float
         ``(worst_loss - bound) / worst_loss``.
     group_losses, group_errors : tuple of float
-        About the groups' own means, in the order of the labels.
+        About the mean of all rows, in the order of the labels.
     least_variance : float
         Variance that the group with the least of it keeps.
     total_error : float
         Mean squared reconstruction error of all rows about the overall mean.
     error_gap : float
-        Largest difference between two groups' mean squared errors about the overall mean.
+        Largest difference between two of the `group_errors`.
     mean_gap, covariance_gap, mmd_squared : float
         How different two groups look after projection, the most different pair.
     fit_seconds : float
+        Of the fit on all rows.
     accuracy, demographic_parity_difference, equal_opportunity_difference : float
         Of a linear classifier on held-out rows; NaN without y.
     message : str
@@ -117,10 +136,11 @@ class ComparisonRow:
         return self.n_components == 0
 
 
-# The number each notion makes small. Trade-offs and common bases have no single one.
+# The number each notion makes small; it decides the rank. A notion that is not here, such as a
+# trade-off or a common basis, has no single number and gets no rank.
 _RANKED_BY: dict[str, Callable[[ComparisonRow], float]] = {
     "loss": lambda row: row.worst_loss,
-    "error": lambda row: max(row.group_errors),
+    "error": lambda row: max(row.group_errors, default=_NAN),
     "variance": lambda row: -row.least_variance,
     "total error": lambda row: row.total_error,
     "error gap": lambda row: row.error_gap,
@@ -130,38 +150,52 @@ _RANKED_BY: dict[str, Callable[[ComparisonRow], float]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """The reducers side by side.
+    """The reducers side by side; `print` shows them as a table.
 
     Attributes
     ----------
     rows : tuple of ComparisonRow
+        In the order in which the reducers were given; ``found[name]`` is one of them.
     groups : tuple
         Labels, sorted.
     group_counts : tuple of int
+        Rows of every group.
+
+    See Also
+    --------
+    fairpca.compare : Makes one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.decomposition import PCA
+    >>> from fairpca import FairPCA, compare
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> found = compare({"pca": PCA(2), "fair": FairPCA(2)}, X, ["a", "b"] * 30)
+    >>> found
+    Comparison of pca, fair for 2 groups; print() shows the numbers, to_frame() and to_json() too.
+    >>> found["fair"].n_components, found["pca"].optimises
+    (2, 'total error')
     """
 
     rows: tuple[ComparisonRow, ...]
     groups: tuple[Label, ...]
     group_counts: tuple[int, ...]
 
-    @classmethod
-    def of(
-        cls, rows: Iterable[ComparisonRow], groups: Iterable[Label], counts: Iterable[int]
-    ) -> Comparison:
-        """Rank rows and keep them."""
-        return cls(_ranked(list(rows)), tuple(groups), tuple(int(count) for count in counts))
-
     def __getitem__(self, name: str) -> ComparisonRow:
-        """Return the row of a reducer."""
+        """Return the row of a reducer; KeyError names those there are."""
         for row in self.rows:
             if row.name == name:
                 return row
         raise KeyError(f"{name!r}; there are {', '.join(row.name for row in self.rows)}")
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one flat dictionary per reducer; group columns carry the label."""
+        """Return one flat dictionary per reducer; group columns carry the label.
+
+        The losses of a group "a" are under "loss [a]", its errors under "error [a]".
+        """
         found = []
         for row in self.rows:
             record = asdict(row)
@@ -173,18 +207,26 @@ class Comparison:
         return found
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame, one reducer a row."""
+        """Return a pandas DataFrame, one reducer a row, with the columns of `to_records`."""
         pandas = require("pandas", extra="app", purpose="Comparison.to_frame")
         return pandas.DataFrame(self.to_records()).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values; a missing number is None."""
-        rows = [{key: _plain(value) for key, value in asdict(row).items()} for row in self.rows]
-        groups = [_plain(label) for label in self.groups]
-        return {"groups": groups, "group_counts": list(self.group_counts), "rows": rows}
+        """Return plain Python values under "groups", "group_counts" and "rows".
+
+        A missing number is None. A label that is neither text nor a number becomes its text.
+        """
+        found: dict[str, Any] = plain(self)
+        return found
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return `to_dict` as JSON text."""
+        """Return `to_dict` as JSON text.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces a level; by default everything is on one line.
+        """
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_csv(self) -> str:
@@ -198,68 +240,55 @@ class Comparison:
         return text.getvalue()
 
     def __str__(self) -> str:
-        """Return a table for people; columns without a number are left out."""
-
-        def known(name: str) -> bool:
-            return any(not _missing(getattr(row, name)) for row in self.rows)
-
-        kept = [name for name in _TEXT_COLUMNS if name not in _HELD_OUT or known(name)]
-        cells = [[_TEXT_COLUMNS[name] for name in kept]]
-        cells += [[_cell(getattr(row, name)) for name in kept] for row in self.rows]
+        """Return a table for people, and below it what the fits had to say."""
+        cells = self._cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(_aligned(line, widths)).rstrip() for line in cells]
+        # The name and the notion are words and start at the left; numbers end at the right.
+        sides = "<<" + ">" * (len(widths) - 2)
+        formats = [f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True)]
+        lines = ["  ".join(formats).format(*line).rstrip() for line in cells]
         lines.insert(1, "  ".join("-" * width for width in widths))
         notes = [f"{row.name}: {row.message}" for row in self.rows if row.message]
         return "\n".join([*lines, *([""] if notes else []), *notes])
 
+    def __repr__(self) -> str:
+        """Return one line: what is compared, and where the numbers are."""
+        return (
+            f"Comparison of {listed([row.name for row in self.rows])} for {len(self.groups)} "
+            "groups; print() shows the numbers, to_frame() and to_json() too."
+        )
 
-def _ranked(rows: list[ComparisonRow]) -> tuple[ComparisonRow, ...]:
-    """Fill in the ranks, each among the reducers of one notion and one number of components."""
-    found = []
-    for row in rows:
-        number = _RANKED_BY.get(row.optimises)
-        if row.failed or number is None or np.isnan(number(row)):
-            found.append(row)
-            continue
-        # Values that agree to rounding, on the scale of the whole column, share a place.
-        column = [abs(number(other)) for other in rows if other.group_errors]
-        slack = 1e-9 * max(column, default=0.0)
-        rivals = [
-            number(other)
-            for other in rows
-            if other.optimises == row.optimises and other.n_components == row.n_components
+    def _repr_html_(self) -> str:
+        """Return the table of `print` for notebooks."""
+        titles, *rows = self._cells()
+        return html_table(titles, rows)
+
+    def _cells(self) -> list[list[str]]:
+        """Return the table as text: the titles, then a line for every reducer.
+
+        Columns of held-out rows are left out where no reducer has a number in them.
+        """
+        shown = [
+            name
+            for name in _TITLES
+            if name not in _HELD_OUT or not all(_missing(getattr(row, name)) for row in self.rows)
         ]
-        better = sum(value < number(row) - slack for value in rivals)
-        found.append(replace(row, rank=1 + better))
-    return tuple(found)
+        lines = [[_cell(getattr(row, name)) for name in shown] for row in self.rows]
+        return [[_TITLES[name] for name in shown], *lines]
 
 
 def _missing(value: Any) -> bool:
+    # NaN alone differs from itself.
     return value is None or bool(value != value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def _cell(value: Any) -> str:
     if _missing(value):
         return "-"
     if isinstance(value, float):
+        # Four decimals line up; of smaller numbers they would show zeros.
         return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}"
     return str(value)
-
-
-def _aligned(line: list[str], widths: list[int]) -> list[str]:
-    """Pad the cells of a line: words to the left, numbers to the right."""
-    words, numbers = zip(line[:2], widths[:2], strict=True), zip(line[2:], widths[2:], strict=True)
-    return [text.ljust(width) for text, width in words] + [
-        text.rjust(width) for text, width in numbers
-    ]
 
 
 def compare(
@@ -283,7 +312,9 @@ def compare(
         Linear reducers with `fit` and `components_`; they are cloned, not changed. Those whose
         `fit` takes `sensitive_features` get them.
     X : array-like of shape (m, n)
+        Dense rows, or a frame.
     sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
     y : array-like of shape (m,), optional
         Two classes. Each reducer is then fitted once more on the training rows alone, and a
         logistic regression on its output is judged on the rest.
@@ -298,6 +329,12 @@ def compare(
     -------
     Comparison
 
+    Raises
+    ------
+    ValueError
+        Where rows, labels or `y` do not fit together; with ``on_error="raise"`` also what a
+        reducer raises.
+
     Examples
     --------
     >>> import numpy as np
@@ -311,91 +348,108 @@ def compare(
     True
     """
     check_choice("on_error", on_error, ("record", "raise"))
-    bench = _Bench.of(X, sensitive_features, y, test_size, random_state)
-    rows = [bench.measure(name, model, on_error) for name, model in _named(estimators)]
-    return Comparison.of(rows, bench.moments.labels, bench.moments.count)
+    # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
+    rows = as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
+    groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
+    source = MomentCovariances(GroupMoments.from_array(rows, groups))
+    split = None
+    if y is not None:
+        y = np.asarray(y)
+        if y.shape != (len(rows),):
+            raise ValueError(f"y has shape {y.shape} but X has {len(rows)} rows.")
+        split = train_test_split(
+            np.arange(len(rows)),
+            test_size=test_size,
+            random_state=random_state,
+            # A group of one row cannot be on both sides.
+            stratify=groups.codes if groups.counts.min() >= 2 else None,
+        )
+    bench = _Bench(rows, groups.codes, source, y, split)
+    found = [bench.measure(name, model, on_error) for name, model in named_reducers(estimators)]
+    counts = tuple(source.groups.count.tolist())
+    return Comparison(tuple(_ranked(found)), tuple(source.groups.labels), counts)
 
 
 def default_estimators(n_components: int) -> dict[str, Any]:
-    """Return PCA, FairPCA and every published method with this many components, by name."""
+    """Return PCA, FairPCA and every published method with this many components, by name.
+
+    Examples
+    --------
+    >>> from fairpca.comparison import default_estimators
+    >>> list(default_estimators(2))[:2]
+    ['PCA', 'FairPCA']
+    """
+    # Here, not above: comparing two reducers should not load all of them.
     from fairpca import methods
     from fairpca.estimator import FairPCA
 
     found: dict[str, Any] = {"PCA": PCA(n_components), "FairPCA": FairPCA(n_components)}
-    for name in methods.__all__:
-        found[name] = getattr(methods, name)(n_components)
-    return found
+    return found | {name: getattr(methods, name)(n_components) for name in methods.__all__}
 
 
-def _named(estimators: Any) -> list[tuple[str, Any]]:
-    """Return pairs of distinct names and estimators."""
-    if isinstance(estimators, Mapping):
-        return [(str(name), model) for name, model in estimators.items()]
-    models = list(estimators) if isinstance(estimators, list | tuple) else [estimators]
-    names: list[str] = []
-    for model in models:
-        name, number = type(model).__name__, 2
-        while name in names:
-            name, number = f"{type(model).__name__} ({number})", number + 1
-        names.append(name)
-    return list(zip(names, models, strict=True))
+def _ranked(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
+    """Yield the rows with their ranks, each among those of one notion and number of components."""
+    for row in rows:
+        number = _RANKED_BY.get(row.optimises)
+        if number is None or np.isnan(number(row)):
+            yield row
+            continue
+        slack = _TIE * max(abs(value) for value in map(number, rows) if not np.isnan(value))
+        better = [
+            other
+            for other in rows
+            if (other.optimises, other.n_components) == (row.optimises, row.n_components)
+            and number(other) < number(row) - slack
+        ]
+        yield replace(row, rank=1 + len(better))
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Bench:
-    """The rows every reducer is measured on, and what is computed once for all of them."""
+    """The rows every reducer is measured on, and what is computed once for all of them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (m, n)
+    codes : ndarray of shape (m,)
+        Group of every row.
+    source : MomentCovariances
+        Second moments of the groups about the mean of all rows.
+    y : ndarray of shape (m,) or None
+    split : pair of ndarray of int or None
+        Training and held-out rows, with `y`.
+    known : dict
+        By number of components: the bound of the worst loss, and the bandwidth of the kernel.
+    """
 
     X: FloatArray
     codes: IntArray
-    moments: GroupMoments
+    source: MomentCovariances
     y: Any
-    split: tuple[IntArray, IntArray] | None
-    bounds: dict[int, float]
-    bandwidths: dict[int, float]
-
-    @classmethod
-    def of(
-        cls, X: Any, sensitive_features: Any, y: Any, test_size: float, random_state: Any
-    ) -> _Bench:
-        from sklearn.model_selection import train_test_split
-        from sklearn.utils import check_array
-
-        rows = check_array(X, dtype=float, ensure_min_samples=2)
-        groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
-        moments = GroupMoments.from_array(rows, groups).grouped()
-        split = None
-        if y is not None:
-            y = np.asarray(y)
-            if y.shape != (len(rows),):
-                raise ValueError(f"y has shape {y.shape} but X has {len(rows)} rows.")
-            train, test = train_test_split(
-                np.arange(len(rows)),
-                test_size=test_size,
-                random_state=random_state,
-                stratify=groups.codes if groups.counts.min() >= 2 else None,
-            )
-            split = (train, test)
-        return cls(rows, groups.codes, moments, y, split, {}, {})
+    split: Any
+    known: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def measure(self, name: str, model: Any, on_error: str) -> ComparisonRow:
-        """Fit one reducer and fill its row."""
-        optimises = _notion(model)
+        """Fit one reducer and return its row, without a rank."""
+        # Estimators of scikit-learn have neither: they are taken for PCA's relatives.
+        notion = getattr(model, "notion", None) or getattr(model, "criterion", None)
+        optimises = str(notion or "total error")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 begin = time.perf_counter()
                 fitted = self._fit(model, np.arange(len(self.X)))
                 seconds = time.perf_counter() - begin
-                numbers = self._numbers(fitted)
-                parity = self._parity(model)
+                numbers = self._after(fitted)
+                numbers |= self._in_columns(fitted, numbers["n_components"], numbers["bound"])
+                numbers |= self._parity(model)
             except (ValueError, ImportError, RuntimeError, np.linalg.LinAlgError) as error:
                 if on_error == "raise":
                     raise
                 return ComparisonRow(name, optimises, message=str(error))
+        # A warning of every iteration is told once.
         message = " ".join(dict.fromkeys(str(warning.message) for warning in caught))
-        return ComparisonRow(
-            name, optimises, fit_seconds=seconds, message=message, **numbers, **parity
-        )
+        return ComparisonRow(name, optimises, fit_seconds=seconds, message=message, **numbers)
 
     def _fit(self, model: Any, rows: IntArray) -> Any:
         known = {}
@@ -403,45 +457,49 @@ class _Bench:
             known["sensitive_features"] = self.codes[rows]
         return clone(model).fit(self.X[rows], **known)
 
-    def _numbers(self, fitted: Any) -> dict[str, Any]:
+    def _after(self, fitted: Any) -> dict[str, Any]:
+        """Return how different the groups look in the columns that the reducer makes."""
         Z = np.asarray(fitted.transform(self.X), dtype=float)
         r = Z.shape[1]
-        after, codes = np.eye(r), self.codes
-        found: dict[str, Any] = {
-            "n_components": r,
-            "bound": self._bound(r),
-            "mean_gap": mean_gap(after, Z, sensitive_features=codes),
-            "covariance_gap": covariance_gap(after, Z, sensitive_features=codes),
-            "mmd_squared": mmd_squared(
-                after, Z, sensitive_features=codes, bandwidth=self._bandwidth(r)
-            ),
-        }
-        basis = np.asarray(fitted.components_, dtype=float).T
-        # After a kernel the components live in other columns: no loss in these.
-        if len(basis) != self.X.shape[1]:
-            return found
-        covariances, total = self.moments.covariances, self.moments.pooled()
-        kept = kept_variance(basis, covariances)
-        losses = np.maximum(own_variance(covariances, r) - kept, 0.0)
-        errors = np.maximum(np.trace(covariances, axis1=1, axis2=2) - kept, 0.0)
-        # Rows are reconstructed about the overall mean; a group's own shift outside adds to it.
-        shift = self.moments.mean - total.mean[0]
-        outside = np.sum((shift - shift @ basis @ basis.T) ** 2, axis=1)
-        worst, bound = float(losses.max()), found["bound"]
-        spread = total.covariances[0]
-        floor = max(worst, 1e-12 * float(np.trace(spread)), np.finfo(float).tiny)
+        if r not in self.known:
+            # One bandwidth for all reducers; with its own, a reducer could blur what it leaves.
+            bandwidth = median_bandwidth(PCA(r).fit_transform(self.X))
+            bound = float(solve(self.source.covariances, r).certificate.lower_bound)
+            self.known[r] = bound, bandwidth
+        bound, bandwidth = self.known[r]
+        of_groups: dict[str, Any] = {"sensitive_features": self.codes}
         return {
-            **found,
+            "n_components": r,
+            "bound": bound,
+            "mean_gap": mean_gap(np.eye(r), Z, **of_groups),
+            "covariance_gap": covariance_gap(np.eye(r), Z, **of_groups),
+            "mmd_squared": mmd_squared(np.eye(r), Z, bandwidth=bandwidth, **of_groups),
+        }
+
+    def _in_columns(self, fitted: Any, r: int, bound: float) -> dict[str, Any]:
+        """Return losses and errors in the columns of X; none after a kernel, which leaves them."""
+        # Components need not be orthonormal (factor analysis): only their span counts.
+        basis = basis_of(fitted)
+        if len(basis) != self.X.shape[1]:
+            return {}
+        total = self.source.total.trace
+        kept = kept_variance(basis, self.source.covariances)
+        losses = np.maximum(own_variance(self.source.covariances, r) - kept, 0.0)
+        errors = self.source.errors(basis, kept)
+        worst = float(losses.max())
+        floor = max(worst, _NOTHING * total, np.finfo(float).tiny)
+        return {
             "worst_loss": worst,
             "gap": max(worst - bound, 0.0) / floor,
             "group_losses": tuple(losses.tolist()),
             "group_errors": tuple(errors.tolist()),
             "least_variance": float(kept.min()),
-            "total_error": float(np.trace(spread) - np.sum(basis * (spread @ basis))),
-            "error_gap": float(np.ptp(errors + outside)),
+            "total_error": total - float(np.trace(self.source.total_compression(basis))),
+            "error_gap": float(np.ptp(errors)),
         }
 
     def _parity(self, model: Any) -> dict[str, Any]:
+        """Return the numbers of a classifier on held-out rows, none without a target."""
         if self.split is None:
             return {}
         train, test = self.split
@@ -454,20 +512,3 @@ class _Bench:
             sensitive_features=self.codes[test],
         )
         return asdict(found)
-
-    def _bound(self, r: int) -> float:
-        if r not in self.bounds:
-            certificate = solve(self.moments.covariances, r).certificate
-            self.bounds[r] = float(certificate.lower_bound)
-        return self.bounds[r]
-
-    def _bandwidth(self, r: int) -> float:
-        if r not in self.bandwidths:
-            self.bandwidths[r] = median_bandwidth(PCA(r).fit_transform(self.X))
-        return self.bandwidths[r]
-
-
-def _notion(model: Any) -> str:
-    """Return what an estimator makes small."""
-    named = getattr(model, "notion", None) or getattr(model, "criterion", None)
-    return str(named) if named else "total error"

@@ -1,23 +1,29 @@
 """Numbers of any linear reducer: what each group keeps, and how alike the groups look afterwards.
 
 A reducer is a fitted estimator with `components_`, or an array with one component per row; only
-the subspace it spans matters. Data are rows with `sensitive_features`, or `GroupMoments`.
+the subspace it spans matters. Data are rows with `sensitive_features`, or `GroupMoments`. Rows may
+be dense, sparse, or a frame of any library; a lazy frame has to be collected first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
+from fairpca._checks import as_numpy, check_choice, check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray, span
+from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 
-# Rows per block of a Gaussian kernel: the block stays in cache.
+# Rows per block of a Gaussian kernel. A block of 128 times a few thousand rows stays in the cache;
+# larger ones do not, smaller ones spend their time in the loop.
 _KERNEL_ROWS = 128
 
 
@@ -31,11 +37,19 @@ def basis_of(reducer: Any) -> FloatArray:
     Returns
     -------
     ndarray of shape (n, r)
+        Fewer columns where components depend on each other.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import basis_of
+    >>> basis_of([[3.0, 0.0, 0.0], [1.0, 2.0, 0.0]]).shape
+    (3, 2)
     """
     components = getattr(reducer, "components_", reducer)
     try:
         rows = np.asarray(components, dtype=float)
     except (TypeError, ValueError):
+        # Empty, so that the one message below covers it.
         rows = np.empty(0)
     if rows.ndim != 2 or rows.size == 0:
         raise ValueError(
@@ -45,66 +59,242 @@ def basis_of(reducer: Any) -> FloatArray:
     return span(rows.T)
 
 
+def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> list[tuple[str, Any]]:
+    """Return pairs of distinct names and reducers.
+
+    Parameters
+    ----------
+    reducers : None, reducer, list of them, or mapping of name to reducer
+        Without a name a reducer is called after its class.
+    reserved : iterable of str, default=()
+        Names that are taken: such a reducer gets the mark "(given)".
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> from fairpca.metrics import named_reducers
+    >>> [name for name, _ in named_reducers([PCA(1), PCA(2)])]
+    ['PCA', 'PCA (2)']
+    """
+    if reducers is None:
+        return []
+    if isinstance(reducers, Mapping):
+        pairs = [(str(name), reducer) for name, reducer in reducers.items()]
+    else:
+        several = reducers if isinstance(reducers, list | tuple) else [reducers]
+        pairs = [(type(reducer).__name__, reducer) for reducer in several]
+    taken = set(reserved)
+    named = []
+    for name, reducer in pairs:
+        base = f"{name} (given)" if name in reserved else name
+        unique, number = base, 2
+        while unique in taken:
+            unique, number = f"{base} ({number})", number + 1
+        taken.add(unique)
+        named.append((unique, reducer))
+    return named
+
+
+def as_rows(X: Any, **limits: Any) -> AnyArray:
+    """Return rows as an array of floats or in compressed sparse rows.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or frame of shape (m, n)
+    **limits
+        Options of `sklearn.utils.check_array` that differ from those here, such as
+        ``accept_sparse=False``.
+
+    Returns
+    -------
+    ndarray or sparse array of shape (m, n)
+
+    Raises
+    ------
+    ValueError
+        For a lazy frame, for no columns or no rows, and for what is not a finite number. Each
+        says what to do about it.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import as_rows
+    >>> as_rows([[1, 2], [3, 4]]).dtype.name
+    'float64'
+    """
+    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise ValueError(
+            f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
+            "X.collect() of Polars, X.compute() of Dask."
+        )
+    # scikit-learn's own error for no columns does not say what to do.
+    options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
+    rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
+    if rows.shape[1] == 0:
+        raise ValueError(f"X has shape {rows.shape}: no columns; pass at least one feature.")
+    return rows
+
+
 def as_moments(X: Any, sensitive_features: Any = None, sample_weight: Any = None) -> GroupMoments:
-    """Return `X` if it is moments already, otherwise the moments of its rows."""
+    """Return the moments of the groups: those of rows, or the ones given as `X`.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
+    sensitive_features : array-like, Series, frame or dict, optional
+        None puts every row in one group.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+
+    Returns
+    -------
+    GroupMoments
+        Unlabelled rows are left out.
+    """
+    return _counted(X, sensitive_features, sample_weight).grouped()
+
+
+def _counted(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
     if isinstance(X, GroupMoments):
-        return X.grouped()
-    rows = np.asarray(X)
-    return GroupMoments.from_array(rows, sensitive_features, sample_weight=sample_weight).grouped()
+        return X
+    rows = as_rows(X)
+    return GroupMoments.from_array(rows, sensitive_features, sample_weight=sample_weight)
+
+
+def _read(
+    reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str = "group"
+) -> tuple[FloatArray, MomentCovariances]:
+    """Return what a reducer keeps, as orthonormal columns, and the groups' second moments."""
+    check_choice("center", center, CENTERS)
+    basis, moments = basis_of(reducer), _counted(X, sensitive_features, sample_weight)
+    _check_columns(basis, moments.n_features)
+    return basis, MomentCovariances(moments, center=center)
+
+
+def _check_columns(basis: FloatArray, n_features: int) -> None:
+    if len(basis) != n_features:
+        raise ValueError(
+            f"reducer has components of {len(basis)} columns and X has {n_features}; pass the "
+            "columns it was fitted on."
+        )
 
 
 def group_variances(
-    reducer: Any, X: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    reducer: Any,
+    X: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    center: str = "global",
 ) -> FloatArray:
-    """Variance of each group that the reducer keeps, about the group's own mean.
+    """Variance of each group that the reducer keeps.
 
     Parameters
     ----------
     reducer : fitted estimator or array-like of shape (r, n)
-    X : array-like of shape (m, n) or GroupMoments
-    sensitive_features : array-like, optional
-    sample_weight : array-like, optional
+    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
+    sensitive_features : array-like, Series, frame or dict, optional
+        One label per row; not needed where `X` is moments.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+    center : {"global", "group"}, default="global"
+        What the variance of a group is about: the mean of all rows of `X`, as in `FairPCA`, or the
+        group's own mean.
 
     Returns
     -------
     ndarray of shape (k,)
         In the order of the sorted group labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.metrics import group_variances
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> group_variances([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
+    [4.0, 0.0]
     """
-    moments = as_moments(X, sensitive_features, sample_weight)
-    return kept_variance(basis_of(reducer), moments.covariances)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    return kept_variance(basis, source.covariances)
 
 
 def group_errors(
-    reducer: Any, X: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    reducer: Any,
+    X: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    center: str = "global",
 ) -> FloatArray:
-    """Mean squared reconstruction error of each group; arguments as in `group_variances`."""
-    covariances = as_moments(X, sensitive_features, sample_weight).covariances
-    errors = _traces(covariances) - kept_variance(basis_of(reducer), covariances)
+    """Mean squared reconstruction error of each group.
+
+    Parameters and returned order as in `group_variances`, whose numbers these complement: both add
+    up to the variance of the group about `center`. With "global" it is the mean squared distance
+    between the rows and what a PCA-like ``inverse_transform(transform(X))`` gives back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.metrics import group_errors
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> group_errors([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
+    [0.0, 1.0]
+    """
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    errors = source.groups.traces - kept_variance(basis, source.covariances)
+    # Rounding can leave a group that keeps everything slightly below zero.
     return np.maximum(errors, 0.0)
 
 
 def group_losses(
-    reducer: Any, X: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    reducer: Any,
+    X: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    center: str = "global",
 ) -> FloatArray:
     """What each group loses against its own PCA of the same rank, per row.
 
-    Arguments as in `group_variances`.
+    Parameters and returned order as in `group_variances`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.metrics import group_losses
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> group_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
+    [0.0, 1.0]
     """
-    covariances = as_moments(X, sensitive_features, sample_weight).covariances
-    basis = basis_of(reducer)
-    own = own_variance(covariances, basis.shape[1])
-    return np.maximum(own - kept_variance(basis, covariances), 0.0)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    own = own_variance(source.covariances, basis.shape[1])
+    return np.maximum(own - kept_variance(basis, source.covariances), 0.0)
 
 
 def group_shares(
-    reducer: Any, X: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    reducer: Any,
+    X: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    center: str = "global",
 ) -> FloatArray:
-    """Share of each group's variance that the reducer keeps; arguments as in `group_variances`.
+    """Share of each group's variance that the reducer keeps.
 
-    A group without variance loses nothing: its share is one.
+    Parameters and returned order as in `group_variances`. A group without variance loses nothing:
+    its share is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.metrics import group_shares
+    >>> X = np.array([[2.0, 2.0], [-2.0, -2.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> group_shares([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
+    [0.5, 0.0]
     """
-    covariances = as_moments(X, sensitive_features, sample_weight).covariances
-    return kept_share(basis_of(reducer), covariances)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    kept, traces = kept_variance(basis, source.covariances), source.groups.traces
+    # The ones stay where there is nothing to divide by.
+    return np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0)
 
 
 def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
@@ -112,21 +302,11 @@ def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("nr,knr->k", basis, covariances @ basis))
 
 
-def kept_share(basis: FloatArray, covariances: FloatArray) -> FloatArray:
-    """Return the share of each trace that a basis keeps; one where there is nothing to keep."""
-    traces = _traces(covariances)
-    kept = kept_variance(basis, covariances)
-    return np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0)
-
-
 def own_variance(covariances: FloatArray, n_components: int) -> FloatArray:
-    """Return the variance each group's own PCA of this rank keeps."""
+    """Return the variance each group's own PCA of this rank keeps, for (k, n, n) covariances."""
+    # All eigenvalues, although the leading ones would do: NumPy takes all groups in one call.
     spectrum = np.linalg.eigvalsh(covariances)[:, ::-1]
     return np.asarray(spectrum[:, :n_components].sum(axis=1))
-
-
-def _traces(covariances: FloatArray) -> FloatArray:
-    return np.asarray(np.trace(covariances, axis1=1, axis2=2))
 
 
 def mean_gap(
@@ -134,9 +314,16 @@ def mean_gap(
 ) -> float:
     """Largest distance between two groups' means after projection.
 
-    Arguments as in `group_variances`; zero for one group.
+    Parameters as in `group_variances`, without `center`; zero for one group.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import mean_gap
+    >>> mean_gap([[1.0, 0.0]], [[0.0, 9.0], [3.0, 1.0]], sensitive_features=["a", "b"])
+    3.0
     """
-    means = as_moments(X, sensitive_features, sample_weight).mean @ basis_of(reducer)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight)
+    means = source.groups.mean @ basis
     return max((float(np.linalg.norm(a - b)) for a, b in combinations(means, 2)), default=0.0)
 
 
@@ -145,11 +332,10 @@ def covariance_gap(
 ) -> float:
     """Largest spectral norm of the difference of two groups' covariances after projection.
 
-    Arguments as in `group_variances`; zero for one group.
+    Parameters as in `group_variances`, without `center`; zero for one group.
     """
-    basis = basis_of(reducer)
-    moments = as_moments(X, sensitive_features, sample_weight)
-    inner = basis.T @ moments.covariances @ basis
+    basis, source = _read(reducer, X, sensitive_features, sample_weight)
+    inner = basis.T @ source.covariances @ basis
     return max((float(np.linalg.norm(a - b, 2)) for a, b in combinations(inner, 2)), default=0.0)
 
 
@@ -160,17 +346,24 @@ def median_bandwidth(Z: Any, *, max_rows: int = 3000, random_state: Any = None) 
     ----------
     Z : array-like of shape (m, r)
     max_rows : int, default=3000
-        Of more rows, this many are drawn.
+        Of more rows, this many are drawn; the cost grows with their square.
     random_state : int, RandomState instance or None, default=None
         Of the draw; None is a fixed seed.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import median_bandwidth
+    >>> median_bandwidth([[0.0], [2.0], [4.0]])
+    1.4142135623730951
     """
     from scipy.spatial.distance import pdist
 
     rows = np.asarray(Z, dtype=float)
-    rows = rows[_draw(len(rows), max_rows, random_state)]
-    distances = pdist(rows, "sqeuclidean")
+    chosen = balanced_draw(np.zeros(len(rows), dtype=np.int64), max_rows, random_state)
+    distances = pdist(rows[chosen], "sqeuclidean")
     median = float(np.median(distances)) if distances.size else 0.0
-    # More than half of all pairs coincide: any other scale is better than none.
+    # More than half of all pairs coincide: any other scale is better than none. Where all of them
+    # do, every bandwidth gives the same kernel.
     if median == 0 and distances.any():
         median = float(distances[distances > 0].mean())
     return float(np.sqrt(median / 2)) or 1.0
@@ -194,9 +387,11 @@ def mmd_squared(
     Parameters
     ----------
     reducer : fitted estimator or array-like of shape (r, n)
-    X : array-like of shape (m, n)
-    sensitive_features : array-like
-    sample_weight : array-like, optional
+    X : array-like, sparse matrix or frame of shape (m, n)
+    sensitive_features : array-like, Series, frame or dict
+        One label per row.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
     bandwidth : float, optional
         None takes `median_bandwidth` of the projected rows. Give the same one to every reducer
         that is compared.
@@ -205,17 +400,27 @@ def mmd_squared(
         their square.
     random_state : int, RandomState instance or None, default=None
         Of the draw; None is a fixed seed.
+
+    Returns
+    -------
+    float
+        Zero for one group.
     """
-    rows = np.asarray(X, dtype=float)
-    groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
+    rows = as_rows(X)
+    m, n = rows.shape
+    basis = basis_of(reducer)
+    _check_columns(basis, n)
+    groups = Groups.from_labels(sensitive_features, n_rows=m)
+    given = check_weights(sample_weight, m)
+    weight = np.ones(m) if given is None else given
     chosen = balanced_draw(groups.codes, max_rows, random_state)
-    Z = rows[chosen] @ basis_of(reducer)
+    Z = rows[chosen] @ basis
     if bandwidth is None:
         bandwidth = median_bandwidth(Z)
     members = np.zeros((len(Z), groups.n_groups))
     members[np.arange(len(Z)), groups.codes[chosen]] = weight[chosen]
     totals = members.sum(axis=0)
+    # A group without weight has no distribution to compare.
     members = members[:, totals > 0] / totals[totals > 0]
     inner = members.T @ gaussian_product(Z / bandwidth, members)
     pairs = combinations(range(len(inner)), 2)
@@ -227,13 +432,24 @@ def gaussian_product(Z: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return ``K @ vectors`` for ``K_ij = exp(-|z_i - z_j|^2 / 2)``, never forming K.
 
     Every pair of rows is exponentiated once, which is where the time goes.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (m, r)
+    vectors : ndarray of shape (m, q)
+
+    Returns
+    -------
+    ndarray of shape (m, q)
     """
     half, one = -0.5 * np.sum(Z * Z, axis=1, keepdims=True), np.ones((len(Z), 1))
+    # One product of these gives -|z_i - z_j|^2 / 2.
     left, right = np.hstack([Z, half, one]), np.hstack([Z, one, half])
     product = np.zeros_like(vectors)
     for start in range(0, len(Z), _KERNEL_ROWS):
         stop = min(start + _KERNEL_ROWS, len(Z))
         block = left[start:stop] @ right[start:].T
+        # Rounding can leave a distance slightly negative.
         np.minimum(block, 0.0, out=block)
         np.exp(block, out=block)
         product[start:stop] += block @ vectors[start:]
@@ -241,17 +457,24 @@ def gaussian_product(Z: FloatArray, vectors: FloatArray) -> FloatArray:
     return product
 
 
-def _draw(m: int, most: int, random_state: Any) -> IntArray:
-    if m <= most:
-        return np.arange(m)
-    rng = check_random_state(0 if random_state is None else random_state)
-    return np.sort(rng.choice(m, most, replace=False))
-
-
 def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntArray:
     """Return all rows, or `most` of them: equally many of each group, as far as it has them.
 
     A draw in proportion would leave a small group with a few rows, and an average over these.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (m,)
+        Group of every row, 0 to k - 1.
+    most : int
+        Rows to draw at most.
+    random_state : int, RandomState instance or None, default=None
+        None is a fixed seed.
+
+    Returns
+    -------
+    ndarray of int
+        Positions of rows, increasing.
     """
     if len(codes) <= most:
         return np.arange(len(codes))
@@ -266,6 +489,33 @@ def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntAr
     return np.sort(np.concatenate(chosen))
 
 
+def held_out_predictions(Z_train: Any, y_train: Any, Z_test: Any, *, classes: bool) -> AnyArray:
+    """Return what a linear model fitted on reduced rows predicts for others.
+
+    All columns are divided by one number, not each by its own: then rotating the components
+    changes no prediction, and only the subspace matters.
+
+    Parameters
+    ----------
+    Z_train, Z_test : array-like of shape (m, r)
+        Reduced rows.
+    y_train : array-like of shape (m,)
+    classes : bool
+        Whether `y_train` holds classes (logistic regression) or numbers (ridge regression).
+
+    Returns
+    -------
+    ndarray of shape (m_test,)
+    """
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    Z_train, Z_test = np.asarray(Z_train, dtype=float), np.asarray(Z_test, dtype=float)
+    center, spread = Z_train.mean(axis=0), float(Z_train.std()) or 1.0
+    model = LogisticRegression(max_iter=1000) if classes else Ridge()
+    model.fit((Z_train - center) / spread, y_train)
+    return np.asarray(model.predict((Z_test - center) / spread))
+
+
 @dataclass(frozen=True)
 class Parity:
     """How a linear classifier on the reduced rows does, on rows it has not seen.
@@ -273,6 +523,7 @@ class Parity:
     Attributes
     ----------
     accuracy : float
+        Share of rows it gets right.
     demographic_parity_difference : float
         Largest difference between two groups' rates of positive predictions.
     equal_opportunity_difference : float
@@ -301,31 +552,31 @@ def held_out_parity(
     Returns
     -------
     Parity
-    """
-    from sklearn.linear_model import LogisticRegression
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.metrics import held_out_parity
+    >>> Z, y = np.array([[-1.0], [1.0], [-1.1], [1.1]]), [0, 1, 0, 1]
+    >>> held_out_parity(Z, y, Z, y, sensitive_features=["a", "a", "b", "b"]).accuracy
+    1.0
+    """
     y_train, y_test = np.asarray(y_train), np.asarray(y_test)
     classes = np.unique(y_train)
     if len(classes) != 2:
         raise ValueError(
             f"y has {len(classes)} class(es); the classifier needs two, for example 0 and 1."
         )
-    Z_train = np.asarray(Z_train, dtype=float)
-    center, spread = Z_train.mean(axis=0), float(Z_train.std()) or 1.0
-    model = LogisticRegression(max_iter=1000).fit((Z_train - center) / spread, y_train)
-    predicted = model.predict((np.asarray(Z_test, dtype=float) - center) / spread)
-    positive, actual = predicted == classes[1], y_test == classes[1]
-    codes = Groups.from_labels(sensitive_features, n_rows=len(predicted)).codes
-    return Parity(
-        float(np.mean(predicted == y_test)),
-        _largest_difference(positive, codes),
-        _largest_difference(positive[actual], codes[actual], n_groups=int(codes.max()) + 1),
-    )
+    predicted = held_out_predictions(Z_train, y_train, Z_test, classes=True)
+    groups = Groups.from_labels(sensitive_features, n_rows=len(predicted))
 
+    def difference(rows: AnyArray) -> float:
+        positive, codes = predicted[rows] == classes[1], groups.codes[rows]
+        counts = np.bincount(codes, minlength=groups.n_groups)
+        if (counts == 0).any():
+            # A group without such rows has no rate.
+            return float("nan")
+        return float(np.ptp(np.bincount(codes, positive, minlength=groups.n_groups) / counts))
 
-def _largest_difference(positive: AnyArray, codes: AnyArray, n_groups: int | None = None) -> float:
-    k = int(codes.max()) + 1 if n_groups is None else n_groups
-    counts = np.bincount(codes, minlength=k)
-    if (counts == 0).any():
-        return float("nan")
-    return float(np.ptp(np.bincount(codes, positive, minlength=k) / counts))
+    every, actual = np.ones(len(predicted), dtype=bool), y_test == classes[1]
+    return Parity(float(np.mean(predicted == y_test)), difference(every), difference(actual))

@@ -89,6 +89,7 @@ def joint_numerical_range(
     """
     matrices = check_covariances([S, T])
     check_rank(n_components, matrices.shape[1])
+    # Two directions have their support points on one line.
     if n_angles < 3:
         raise ValueError(f"n_angles={n_angles} must be at least 3 to enclose an area.")
 
@@ -99,6 +100,7 @@ def joint_numerical_range(
 
     angles = [2 * np.pi * j / n_angles for j in range(n_angles)]
     points = [support(angle) for angle in angles]
+    # A range of one point has diameter zero, and nothing to refine.
     diameter = float(np.ptp(np.array(points), axis=0).max())
     while tol > 0 and diameter > 0 and len(angles) < max_angles:
         fresh = _undetermined(np.array(angles), np.array(points), tol * diameter)
@@ -115,6 +117,7 @@ def joint_numerical_range(
 def _undetermined(angles: FloatArray, points: FloatArray, limit: float) -> list[float]:
     """Return midpoints of neighbouring angles whose tangents meet further than `limit` off."""
     after = np.roll(angles, -1)
+    # The last direction's neighbour is the first one, a turn further on.
     after[-1] += 2 * np.pi
     chord = np.roll(points, -1, axis=0) - points
     length = np.hypot(*chord.T)
@@ -122,10 +125,12 @@ def _undetermined(angles: FloatArray, points: FloatArray, limit: float) -> list[
     outward = np.arctan2(-chord[:, 0], chord[:, 1])
     left = np.abs((outward - angles + np.pi) % (2 * np.pi) - np.pi)
     right = np.abs((after - outward + np.pi) % (2 * np.pi) - np.pi)
+    # Tangents that coincide leave nothing unknown: the floor makes their height zero, not 0 / 0.
     width = np.sin(np.clip(left + right, 1e-300, np.pi))
     with np.errstate(divide="ignore", invalid="ignore"):
         height = length * np.sin(left) * np.sin(right) / width
     # An edge seen from two directions is a true edge of the hull: nothing is hidden behind it.
+    # Directions a microradian apart are not split further: at a corner that would never end.
     todo = np.flatnonzero((height > limit) & (after - angles > 1e-6) & (length > limit))
     return [float((0.5 * (angles[i] + after[i])) % (2 * np.pi)) for i in todo]
 

@@ -1,48 +1,121 @@
 """Model files without pickle: the model, what it was fitted on, and how its columns were made.
 
-A file is written by skops: arrays and a description of objects, never code. Reading constructs
-only the types listed here (and those of numpy and scikit-learn that skops knows); a file that asks
-for anything else is refused before any of it is built.
+A file is written by skops: arrays and a description of objects, never code. Reading builds only
+the types listed in `TRUSTED_TYPES` and those of NumPy and scikit-learn that skops knows. A file
+that asks for any other type is refused before any of it is built.
+
+Writing reads the file back before it reaches the disk. So a model that could not be loaded is
+refused when it is saved, while the rows it was fitted on are still at hand.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import datetime
+import importlib.metadata
 import io
 import json
+import platform
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairpca._checks import require
-from fairpca.auditing.provenance import versions
-from fairpca.io.preparation import Preparation
-from fairpca.moments.storage import atomic_write, damage_named
+from sklearn.utils.validation import check_is_fitted
 
-#: Types of this package a model file may contain.
+from fairpca._checks import require
+from fairpca.io.preparation import Preparation
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.storage import atomic_write
+
+#: Types, beside those skops knows, that a model file may contain: the estimators of this package,
+#: what they hold, and group labels. Building any of them from arbitrary values runs no code of a
+#: file. A type missing here makes `save_model` refuse the models that contain it.
 TRUSTED_TYPES = (
     "fairpca.estimator.FairPCA",
+    "fairpca.methods.covariance_constrained.CovarianceConstrainedPCA",
+    "fairpca.methods.joint_diagonal.JointDiagonalPCA",
+    "fairpca.methods.minorization.MinorizationFairPCA",
+    "fairpca.methods.mmd.MMDFairPCA",
+    "fairpca.methods.multi_criteria.MultiCriteriaPCA",
+    "fairpca.methods.null_space.NullSpaceFairPCA",
+    "fairpca.methods.pareto.ParetoFairPCA",
+    "fairpca.methods.rada.ARPGDA",
+    "fairpca.methods.rada.RADA",
+    "fairpca.methods.sdr.SDRFairPCA",
+    "fairpca.methods.spea2.SPEA2FairPCA",
+    "fairpca.methods.stable.StablePCA",
+    "fairpca.methods.streaming.StreamingFairPCA",
+    "fairpca.methods.streaming._Running",
+    "fairpca.methods.streaming._Stream",
+    "fairpca.methods.tradeoff.ConstrainedFPCA",
+    "fairpca.methods.tradeoff.UnconstrainedFPCA",
     "fairpca.moments.group_moments.GroupMoments",
     "fairpca.solvers.solution.Certificate",
+    "datetime.date",
+    "datetime.datetime",
+    "datetime.timedelta",
+    "datetime.timezone",
+    "decimal.Decimal",
+    # The same class: pandas 3 and pandas 2 give it different homes.
+    "pandas.Interval",
+    "pandas._libs.interval.Interval",
 )
 
-# Where version 0.1 kept them; its model files name these homes.
+# Modules that were renamed after version 0.1, old name to new. Its model files name the old ones,
+# and could not be read without this table.
 _MOVED = {
     "fairpca.moments": "fairpca.moments.group_moments",
     "fairpca.solve.solution": "fairpca.solvers.solution",
 }
+# Parameters of `FairPCA` that version 0.1 did not have, with the value that describes what it did.
+# Without them an older model could not be shown, cloned or fitted further.
+_SINCE_0_1 = {"center": "group"}
+#: Version of the layout of a model file. Raise it when a reader of today would misunderstand what
+#: a later version writes; files of another version are refused.
 FORMAT = 1
+# Tells a model file from anything else that skops wrote.
 _KIND = "fairpca model"
-_PURPOSE = "saving and reading model files"
+# Libraries whose version may change a number.
+_LIBRARIES = ("fairpca", "numpy", "scipy", "scikit-learn")
+# Characters of another library's error message that are repeated in ours; some run to pages.
+_MOST_TEXT = 200
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of every library a number depends on.
+
+    Model files and audits carry them, so that a number that changed can be traced.
+
+    Returns
+    -------
+    dict of str to str
+
+    Examples
+    --------
+    >>> from fairpca.persistence import versions
+    >>> sorted(versions())
+    ['fairpca', 'numpy', 'python', 'scikit-learn', 'scipy']
+    """
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed as a package"
+    return found
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model file's content.
+    """What a model file holds.
 
     Attributes
     ----------
-    model : FairPCA
+    model : estimator
+        Fitted.
     feature_names : tuple of str
         Columns the model was fitted on, in order.
     preparation : Preparation or None
@@ -67,22 +140,55 @@ def save_model(
     feature_names: Any = None,
     preparation: Preparation | None = None,
     notes: tuple[str, ...] = (),
+    moments: bool = False,
 ) -> None:
-    """Write a fitted model atomically, without pickle.
+    """Write a fitted model, without pickle, whole or not at all.
 
     Parameters
     ----------
-    path : path
-    model : FairPCA
-        Fitted.
+    path : str or Path
+    model : estimator
+        Fitted: `FairPCA`, an estimator of `fairpca.methods`, or one of scikit-learn. A `FairPCA`
+        that has only counted rows with `partial_fit` is solved first.
     feature_names : sequence of str, optional
         Default: the model's `feature_names_in_`, or x0, x1, ...
     preparation : Preparation, optional
         Kept beside the model, so that new rows of a table can be transformed.
-    notes : tuple of str
+    notes : tuple of str, default=()
         What was done to the data.
+    moments : bool, default=False
+        False stores the projection of a `FairPCA` and every fitted attribute: components, means,
+        sizes, losses and dual weights of the groups, the certificate. True also stores what
+        `partial_fit` needs to go on, the scatter matrix of every group: k n^2 numbers for k groups
+        and n columns, which say far more about the people in the table than the projection does.
+
+    Raises
+    ------
+    ValueError
+        Where the model could not be loaded again: an estimator of another library, or group
+        labels of a type that a file cannot hold. Nothing is written then.
+
+    See Also
+    --------
+    load_model : Reads the file.
+    fairpca.GroupMoments.save : Stores moments without a model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.persistence import load_model, save_model
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = FairPCA(1).fit(X, sensitive_features=["a", "b"] * 20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model.skops", model)
+    ...     again = load_model(f"{folder}/model.skops").model
+    >>> bool(np.array_equal(again.transform(X), model.transform(X)))
+    True
     """
-    skops = require("skops.io", extra="app", purpose=_PURPOSE)
+    skops = _skops()
+    check_is_fitted(model)
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None:
@@ -92,99 +198,166 @@ def save_model(
         "format": FORMAT,
         "versions": versions(),
         "feature_names": [str(name) for name in feature_names],
-        "preparation": None if preparation is None else _plain(preparation.to_dict()),
+        # In the form of JSON, without tuples: so `Preparation.from_dict` reads it.
+        "preparation": preparation and json.loads(json.dumps(preparation.to_dict())),
         "notes": list(notes),
-        "model": model,
+        "model": _stored_form(model, moments=moments),
     }
-    data = skops.dumps(content)
+    refusal = (
+        f"{type(model).__name__} cannot be saved: a model file holds estimators of fairpca and "
+        "scikit-learn, with group labels that are text, numbers, dates, times in whole "
+        "microseconds, durations, decimals or intervals; write other group labels as text and "
+        "fit again"
+    )
+    with _damage_named(refusal):
+        data = skops.dumps(content)
+        foreign = _foreign_types(skops, data)
+        if foreign:
+            raise ValueError(f"it contains {', '.join(sorted(foreign))}")
+        again = skops.loads(data, trusted=list(TRUSTED_TYPES))["model"]
+        if getattr(again, "groups_", None) != getattr(model, "groups_", None):
+            raise ValueError(f"the group labels {model.groups_} would come back changed")
     with atomic_write(path) as file:
         file.write(data)
 
 
-def _plain(value: Any) -> Any:
-    """Return nested data with lists for tuples, which skops reads back as they were."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value
-
-
 def load_model(path: str | Path) -> SavedModel:
-    """Read a model file; raises ValueError for anything else, without running what is in it."""
-    skops = require("skops.io", extra="app", purpose=_PURPOSE)
+    """Read a model file without running anything in it.
+
+    Parameters
+    ----------
+    path : str or Path
+        Written by `save_model` or ``fairpca fit``, by this version or an earlier one.
+
+    Returns
+    -------
+    SavedModel
+
+    Raises
+    ------
+    ValueError
+        Naming the file, where it is damaged, asks for a type that is not trusted, or is not a
+        model file at all.
+
+    See Also
+    --------
+    save_model : Writes the file; its example reads one, too.
+    """
+    skops = _skops()
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a directory; pass a model file written by `fairpca fit`.")
-    data = _moved(path.read_bytes(), path)
-    foreign = _foreign_types(skops, data, path)
+    data = path.read_bytes()
+    if not data.startswith(b"PK"):
+        raise ValueError(f"{path} is not a model file: models are written by `fairpca fit`.")
+    with _damage_named(f"{path} is not a readable model file"):
+        data = _with_new_homes(data)
+        foreign = _foreign_types(skops, data)
     if foreign:
         raise ValueError(
             f"{path} was refused: it asks for {', '.join(sorted(foreign)[:4])}, which no model of "
             "this package contains. Nothing in it was run."
         )
-    try:
+    with _damage_named(f"{path} is not a readable model file"):
         content = skops.loads(data, trusted=list(TRUSTED_TYPES))
-    except Exception as error:
-        raise ValueError(f"{path} is not a readable model file: {_first_line(error)}") from None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise ValueError(f"{path} is not a model written by `fairpca fit` or `save_model`.")
     if content.get("format") != FORMAT:
         raise ValueError(
             f"{path} has model format {content.get('format')!r} and this version reads {FORMAT}; "
-            f"it was written by fairpca {content.get('versions', {}).get('fairpca', '?')}."
+            f"it was written with {content.get('versions')}."
         )
-    try:
-        preparation = content["preparation"]
+    with _damage_named(f"{path} is damaged"):
+        model, preparation = content["model"], content["preparation"]
+        if type(model).__name__ == "FairPCA":
+            model.__dict__.update(_SINCE_0_1 | vars(model))
         return SavedModel(
-            model=content["model"],
+            model=model,
             feature_names=tuple(str(name) for name in content["feature_names"]),
             preparation=None if preparation is None else Preparation.from_dict(preparation),
             versions=dict(content["versions"]),
             notes=tuple(str(note) for note in content["notes"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {_first_line(error)}") from None
 
 
-def _moved(data: bytes, path: Path) -> bytes:
-    """Return a model file whose types have the homes they have today."""
-    if not data.startswith(b"PK"):
-        raise ValueError(f"{path} is not a model file: models are written by `fairpca fit`.")
-    with damage_named(f"{path} is not a readable model file", "fit the model again."):
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        schema = json.loads(members["schema.json"])
-        if not _rename(schema):
-            return data
-        members["schema.json"] = json.dumps(schema).encode()
-        renamed = io.BytesIO()
-        with zipfile.ZipFile(renamed, "w") as archive:
-            for name, content in members.items():
-                archive.writestr(name, content)
-        return renamed.getvalue()
+def _skops() -> Any:
+    return require("skops.io", extra="app", purpose="saving and reading model files")
 
 
-def _rename(schema: Any) -> bool:
-    """Change the homes of moved types in place; return whether there were any."""
-    if isinstance(schema, list):
-        return any([_rename(entry) for entry in schema])
-    if not isinstance(schema, dict):
-        return False
-    found = any([_rename(entry) for entry in schema.values()])
-    home = _MOVED.get(str(schema.get("__module__")))
-    if home is not None:
-        schema["__module__"] = home
-    return found or home is not None
+@contextlib.contextmanager
+def _damage_named(what: str) -> Iterator[None]:
+    """Turn every error into a ValueError that begins with `what` and ends with its first line.
 
-
-def _foreign_types(skops: Any, data: bytes, path: Path) -> set[str]:
+    Damaged files make zipfile, json, NumPy and skops raise errors of nearly every kind, so no list
+    of types would be complete.
+    """
     try:
-        found = set(skops.get_untrusted_types(data=data))
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        raise ValueError(f"{path} is not a readable model file: {_first_line(error)}") from None
+        yield
+    except Exception as error:
+        first = (str(error) or type(error).__name__).splitlines()[0][:_MOST_TEXT]
+        raise ValueError(f"{what} ({first.rstrip('.')}).") from None
+
+
+def _stored_form(model: Any, *, moments: bool) -> Any:
+    """Return a copy of a model as it goes into a file; the model itself stays as it is.
+
+    Parameters
+    ----------
+    model : estimator
+    moments : bool
+        Whether a `FairPCA` keeps what `partial_fit` has counted.
+
+    Returns
+    -------
+    estimator
+        With labels of the standard library instead of pandas' own times, which skops cannot read
+        back; they are equal and hash alike, so counting on finds the same groups.
+    """
+    stored = copy.copy(model)
+    if "_moments" in vars(model) and not moments:
+        # After `partial_fit`, looking at a result solves; without moments nobody could later.
+        check_is_fitted(model, "components_")
+        stored.__dict__.update(vars(model), _moments=None, _last_weights=None)
+    for name, value in vars(stored).items():
+        stored.__dict__[name] = _standard_labels(value)
+    return stored
+
+
+def _standard_labels(value: Any) -> Any:
+    """Return a fitted attribute with pandas' times replaced by those of the standard library."""
+    if type(value) in (list, tuple):
+        return type(value)(_standard_labels(part) for part in value)
+    if isinstance(value, GroupMoments):
+        return replace(value, labels=_standard_labels(value.labels))
+    # The classes of pandas are told by their methods: pandas need not be installed.
+    if isinstance(value, datetime.datetime) and hasattr(value, "to_pydatetime"):
+        return value.to_pydatetime(warn=False)
+    if isinstance(value, datetime.timedelta) and hasattr(value, "to_pytimedelta"):
+        return value.to_pytimedelta()
+    return value
+
+
+def _foreign_types(skops: Any, data: bytes) -> set[str]:
+    """Return the types a file asks for that are not trusted; nothing is built."""
+    found = set(skops.get_untrusted_types(data=data))
     return found - set(TRUSTED_TYPES)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
+def _with_new_homes(data: bytes) -> bytes:
+    """Return a model file whose types have the modules they have today."""
+
+    def moved(entry: dict[str, Any]) -> dict[str, Any]:
+        module = entry.get("__module__")
+        return {**entry, "__module__": _MOVED[module]} if module in _MOVED else entry
+
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(members["schema.json"], object_hook=moved)
+    if schema == json.loads(members["schema.json"]):
+        return data
+    members["schema.json"] = json.dumps(schema).encode()
+    renamed = io.BytesIO()
+    with zipfile.ZipFile(renamed, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return renamed.getvalue()

@@ -5,15 +5,16 @@ import subprocess
 import sys
 
 import numpy as np
+import polars
 import pytest
+from sklearn.datasets import load_diabetes
 from sklearn.decomposition import PCA, FactorAnalysis, TruncatedSVD
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fairpca import FairPCA, GroupMoments
 from fairpca.auditing import audit
-from fairpca.auditing.findings import Audit
-from fairpca.auditing.provenance import data_hash
+from fairpca.auditing.findings import Audit, data_hash
 from fairpca.auditing.verdict import label_texts, number, percent
 from fairpca.metrics import group_errors, group_losses, group_shares
 
@@ -54,7 +55,7 @@ class TestNumbers:
         X, labels, found = request.getfixturevalue(name)
         for r in found.ranks:
             models = {"PCA": PCA(r).fit(X)}
-            models["FairPCA"] = FairPCA(r).fit(X, sensitive_features=labels)
+            models["FairPCA"] = FairPCA(r, center="group").fit(X, sensitive_features=labels)
             for reducer, model in models.items():
                 finding = found.at(reducer, r)
                 for ours, theirs in (
@@ -62,7 +63,7 @@ class TestNumbers:
                     (finding.error, group_errors),
                     (finding.share, group_shares),
                 ):
-                    expected = theirs(model, X, sensitive_features=labels)
+                    expected = theirs(model, X, sensitive_features=labels, center="group")
                     np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-9)
 
     def test_total_error_is_the_mean_squared_error_of_all_rows(self, two):
@@ -194,19 +195,19 @@ class TestReducers:
             found.at("pca of mine").loss, found.at("PCA").loss, rtol=1e-8, atol=1e-12
         )
         for name, model in given.items():
-            expected = group_losses(model, X, sensitive_features=labels)
+            expected = group_losses(model, X, sensitive_features=labels, center="group")
             np.testing.assert_allclose(found.at(name).loss, expected, rtol=1e-8, atol=1e-12)
             assert set(found.at(name).intervals) == {"loss", "error", "share"}
 
     def test_unfitted_ones_are_fitted_for_every_rank(self, two):
         X, labels, _ = two
-        model = FairPCA(criterion="error")
+        model = FairPCA(criterion="error", center="group")
         again = audit(X, labels, 2, reducers=[model, PCA()], ranks=[1, 2, 3])
         assert again.reducers == ("PCA", "FairPCA", "FairPCA (given)", "PCA (given)")
         assert not hasattr(model, "components_")
         for r in (1, 2, 3):
-            fitted = FairPCA(r, criterion="error").fit(X, sensitive_features=labels)
-            expected = fitted.group_errors_.max()
+            fitted = FairPCA(r, criterion="error", center="group")
+            expected = fitted.fit(X, sensitive_features=labels).group_values_.max()
             assert again.at("FairPCA (given)", r).error.max() == pytest.approx(expected)
 
     def test_refusals_name_the_remedy(self, two):
@@ -221,7 +222,7 @@ class TestReducers:
         moments = GroupMoments.from_array(X, labels)
         with pytest.raises(ValueError, match="pass rows"):
             audit(moments, n_components=2, reducers=PCA())
-        fair = audit(moments, n_components=2, reducers=FairPCA(), ranks=[2])
+        fair = audit(moments, n_components=2, reducers=FairPCA(center="group"), ranks=[2])
         np.testing.assert_allclose(fair.at("FairPCA (given)").loss, fair.at("FairPCA").loss)
 
 
@@ -236,7 +237,7 @@ class TestLeftOut:
             others = labels[~out]
             model = PCA(2).fit(X[~out])
             if row.reducer == "FairPCA" and len(set(others)) > 1:
-                model = FairPCA(2).fit(X[~out], sensitive_features=others)
+                model = FairPCA(2, center="group").fit(X[~out], sensitive_features=others)
             elif row.reducer == "FairPCA":
                 model = PCA(2).fit(X[~out])
             expected = group_losses(model, X[out], sensitive_features=labels[out])[0]
@@ -362,6 +363,27 @@ class TestRecords:
         assert "&lt;script&gt;" in html
         assert "<i>" not in html
 
+    def test_shown_in_a_few_lines(self, four):
+        found = four[2]
+        assert len(repr(found).splitlines()) <= 6
+        assert len(repr(found)) < 1000
+        assert found.verdict() in repr(found)
+        assert len(repr(found.at("PCA"))) < 1000
+
+    def test_whole_page_and_picture(self, two):
+        found = two[2]
+        page = found.to_html(title="Who & whom")
+        assert "<title>Who &amp; whom</title>" in page
+        assert page.startswith("<!DOCTYPE html>")
+        display = found.plot(measure="error")
+        assert display.measure == "error"
+        assert display.reducers == ["PCA", "FairPCA"]
+
+    def test_numpy_parameters_reach_json(self):
+        X, labels = table()
+        found = audit(X, labels, np.int64(2), ranks=[np.int32(2)], n_bootstrap=0)
+        assert json.loads(found.to_json())["provenance"]["parameters"]["n_components"] == 2
+
     @pytest.mark.parametrize(
         "damage",
         [
@@ -381,6 +403,10 @@ class TestRecords:
             lambda d: d.update(reducers="PCA"),
             lambda d: d.update(ranks=[1, 99]),
             lambda d: d.update(findings=d["findings"][:1]),
+            lambda d: d.update(n_components=1, ranks=[2]),
+            lambda d: d.update(scores={"score": "accuracy"}),
+            lambda d: d.update(scores={"score": "accuracy", "reducers": 3}),
+            lambda d: d.update(scores={"score": "accuracy", "reducers": {"PCA": {"all": "x"}}}),
         ],
     )
     def test_damaged_files_are_refused(self, two, damage):
@@ -447,6 +473,21 @@ class TestWords:
         assert "costs no group anything" in found.verdict()
 
 
+def spread_of(kind, m):
+    """Return a target of m rows."""
+    rng = np.random.default_rng(0)
+    return {
+        "text": rng.choice(["no", "yes"], m),
+        "bool": rng.random(m) < 0.3,
+        "few integers": rng.integers(0, 5, m),
+        "few whole floats": rng.integers(0, 3, m).astype(float),
+        "objects": rng.integers(0, 3, m).astype(object),
+        "many integers": rng.integers(25, 347, m),
+        "many whole floats": rng.integers(25, 347, m).astype(float),
+        "floats": rng.normal(size=m),
+    }[kind]
+
+
 class TestScores:
     def test_classes_and_numbers(self):
         X, labels = table((150, 150))
@@ -455,11 +496,64 @@ class TestScores:
         assert found.scores["score"] == "accuracy"
         for name in ("PCA", "FairPCA"):
             scores = found.scores["reducers"][name]
-            assert 0.5 < scores["all"] <= 1
+            assert found.scores["baseline"]["all"] < scores["all"] <= 1
             assert len(scores["groups"]) == 2
         numbers = audit(X, labels, 3, y=X[:, 0] * 1.5, ranks=[3])
         assert numbers.scores["score"] == "R squared"
         assert Audit.from_json(found.to_json()).scores == found.scores
+
+    @pytest.mark.parametrize(
+        "kind, score",
+        [
+            ("text", "accuracy"),
+            ("bool", "accuracy"),
+            ("few integers", "accuracy"),
+            ("few whole floats", "accuracy"),
+            ("objects", "accuracy"),
+            ("many integers", "R squared"),
+            ("many whole floats", "R squared"),
+            ("floats", "R squared"),
+        ],
+    )
+    def test_type_and_distinct_values_decide(self, kind, score):
+        X, labels = table((150, 150))
+        y = spread_of(kind, 300)
+        found = audit(X, labels, 2, y=y, ranks=[2], n_bootstrap=0, leave_one_out=False)
+        assert found.scores["score"] == score
+
+    def test_diabetes_is_a_number(self):
+        data = load_diabetes()
+        sex = np.where(data.data[:, 1] > 0, "a", "b")
+        X = np.delete(data.data, 1, axis=1) * 20
+        quick = {"ranks": [5], "n_bootstrap": 0, "leave_one_out": False}
+        found = audit(X, sex, 5, y=data.target.astype(int), **quick)
+        assert found.scores["score"] == "R squared"
+        assert found.scores["reducers"]["PCA"]["all"] > 0.3
+        # The mean of other rows explains nothing of these, and a little less in a group.
+        baseline = found.scores["baseline"]
+        assert all(-0.05 < score <= 0 for score in (baseline["all"], *baseline["groups"]))
+        shifted = audit(X, sex, 5, y=data.target + 0.5, **quick)
+        assert shifted.scores["reducers"]["PCA"]["all"] == pytest.approx(
+            found.scores["reducers"]["PCA"]["all"]
+        )
+
+    def test_the_choice_can_be_overridden(self):
+        X, labels = table((150, 150))
+        grades = np.random.default_rng(0).integers(0, 5, 300)
+        quick = {"ranks": [2], "n_bootstrap": 0, "leave_one_out": False}
+        found = audit(X, labels, 2, y=grades, target="numbers", **quick)
+        assert found.scores["score"] == "R squared"
+        assert found.provenance["parameters"]["target"] == "numbers"
+        ages = np.repeat(np.arange(30), 10)
+        assert audit(X, labels, 2, y=ages, **quick).scores["score"] == "R squared"
+        assert audit(X, labels, 2, y=ages, target="classes", **quick).scores["score"] == "accuracy"
+
+    def test_the_baseline_is_the_most_frequent_class(self):
+        X, labels = table((150, 150))
+        y = np.arange(300) % 10 == 0
+        found = audit(X, labels, 2, y=y, ranks=[2], n_bootstrap=0)
+        assert found.scores["baseline"]["all"] == pytest.approx(0.9)
+        assert found.scores["baseline"]["groups"] == pytest.approx([0.9, 0.9], abs=0.05)
 
     def test_errors(self):
         X, labels = table()
@@ -467,6 +561,12 @@ class TestScores:
             audit(X, labels, 2, y=[1, 2, 3])
         with pytest.raises(ValueError, match="one class"):
             audit(X, labels, 2, y=np.ones(len(X), dtype=int))
+        with pytest.raises(ValueError, match="y has 1 missing value"):
+            audit(X, labels, 2, y=[None, *["a", "b"] * 79, "a"])
+        with pytest.raises(ValueError, match="target='numbers' needs numbers"):
+            audit(X, labels, 2, y=["a", "b"] * 80, target="numbers")
+        with pytest.raises(ValueError, match="target='number'"):
+            audit(X, labels, 2, y=np.ones(len(X)), target="number")
 
 
 class TestErrors:
@@ -492,6 +592,13 @@ class TestErrors:
         arguments = {"sensitive_features": labels, "n_components": 2} | change
         with pytest.raises(ValueError, match=message):
             audit(X, **arguments)
+
+    def test_a_lazy_frame_has_to_be_collected(self, two):
+        X, labels, found = two
+        lazy = polars.from_numpy(X).lazy()
+        with pytest.raises(ValueError, match=r"X is a LazyFrame.*X\.collect\(\)"):
+            audit(lazy, labels, 2)
+        assert audit(lazy.collect(), labels, 2).to_json() == found.to_json()
 
     def test_nan(self):
         X, labels = table()

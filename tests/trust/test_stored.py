@@ -1,18 +1,22 @@
 """Stored models and moments: they come back, across versions, and bad files say what is wrong."""
 
+import datetime
+import decimal
 import io
 import json
 import pickle
 import sys
+import zipfile
 from pathlib import Path
 
 import cloudpickle
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 
-from fairpca import FairPCA, GroupMoments
+from fairpca import FairPCA, GroupMoments, methods
 from fairpca.persistence import TRUSTED_TYPES, load_model, save_model
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -33,7 +37,7 @@ def through_joblib(model, path):
 
 
 def through_skops(model, path):
-    save_model(path / "m.skops", model)
+    save_model(path / "m.skops", model, moments=True)
     return load_model(path / "m.skops").model
 
 
@@ -67,10 +71,138 @@ def test_a_model_that_has_only_counted_comes_back(road, tmp_path):
     np.testing.assert_array_equal(again.components_, counting.components_)
 
 
+def stored(model, path):
+    """Return a model as it comes back from a file with the projection alone."""
+    save_model(path / "m.skops", model)
+    return load_model(path / "m.skops").model
+
+
+def test_a_model_file_holds_the_projection_and_no_moments(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 60)) * np.linspace(4, 1, 60)
+    group = np.arange(400) % 4
+    model = FairPCA(2).fit(X, sensitive_features=group)
+    again = stored(model, tmp_path)
+    small = (tmp_path / "m.skops").stat().st_size
+    save_model(tmp_path / "all.skops", model, moments=True)
+    assert small + 4 * 60 * 60 * 8 <= (tmp_path / "all.skops").stat().st_size
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    assert again.certificate_ == model.certificate_
+    assert again.groups_ == model.groups_
+    with pytest.raises(ValueError, match="moments=True"):
+        again.partial_fit(X, sensitive_features=group)
+    # The model that was saved still has what it had.
+    assert model.partial_fit(X, sensitive_features=group).n_samples_ == 800
+
+
+def test_a_model_that_has_only_counted_is_solved_to_be_stored(tmp_path):
+    X, sex, _ = rows()
+    again = stored(FairPCA(2).partial_fit(X, sensitive_features=sex), tmp_path)
+    fresh = FairPCA(2).fit(X, sensitive_features=sex)
+    np.testing.assert_array_equal(again.components_, fresh.components_)
+    assert again.n_samples_ == 40
+
+
+# Few steps: here the number of steps is not the point.
+QUICK = {"SPEA2FairPCA": {"max_iter": 3}, "ParetoFairPCA": {"max_iter": 50}}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", methods.__all__)
+def test_every_published_method_comes_back(name, tmp_path):
+    X, sex, _ = rows()
+    model = getattr(methods, name)(2, **QUICK.get(name, {})).fit(X, sensitive_features=sex)
+    again = stored(model, tmp_path)
+    assert type(again) is type(model)
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    assert vars(again).keys() == vars(model).keys()
+
+
+def test_a_stream_goes_on_after_a_file(tmp_path):
+    X, sex, _ = rows()
+    model, other = (methods.StreamingFairPCA(2, learning_blocks=1) for _ in range(2))
+    for part in (slice(0, 20), slice(20, 40)):
+        model.partial_fit(X[part], sensitive_features=sex[part])
+        other = stored(other.partial_fit(X[part], sensitive_features=sex[part]), tmp_path)
+    np.testing.assert_array_equal(other.components_, model.components_)
+
+
+def test_a_kernel_comes_back(tmp_path):
+    X, sex, _ = rows()
+    model = methods.NullSpaceFairPCA(2, kernel="rbf").fit(X, sensitive_features=sex)
+    np.testing.assert_array_equal(stored(model, tmp_path).transform(X), model.transform(X))
+
+
+DAYS = [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-06-01 12:30:00.000001")]
+LABELS = {
+    "dates": [day.date() for day in DAYS],
+    "moments in time": [day.to_pydatetime() for day in DAYS],
+    "timestamps": DAYS,
+    "timestamps with a zone": [day.tz_localize("UTC") for day in DAYS],
+    "datetime64": np.array(DAYS, dtype="datetime64[us]"),
+    "durations": [datetime.timedelta(days=1), datetime.timedelta(days=2)],
+    "pandas durations": [pd.Timedelta(days=1), pd.Timedelta(days=2)],
+    "intervals": list(pd.interval_range(0.0, 2.0, periods=2)),
+    "decimals": [decimal.Decimal("1.10"), decimal.Decimal("2")],
+    "numbers": [1.5, 2],
+    "truths": [False, True],
+    "bytes": [b"a", b"b"],
+}
+
+
+@pytest.mark.parametrize("moments", [False, True])
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_any_kind_come_back(kind, moments, tmp_path):
+    X, sex, _ = rows()
+    labels = [LABELS[kind][i % 2] for i in range(40)]
+    model = FairPCA(2).fit(X, sensitive_features={"when": labels, "sex": sex})
+    save_model(tmp_path / "m.skops", model, moments=moments)
+    again = load_model(tmp_path / "m.skops").model
+    assert again.groups_ == model.groups_
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    if moments:
+        more = again.partial_fit(X, sensitive_features={"when": labels, "sex": sex})
+        assert more.group_counts_.tolist() == [2 * count for count in model.group_counts_]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        list(pd.period_range("2020-01", periods=2, freq="M")),
+        [1 + 2j, 2 + 1j],
+        [pd.Timestamp(1), pd.Timestamp(2)],
+        [frozenset("a"), frozenset("b")],
+    ],
+    ids=["periods", "complex", "nanoseconds", "sets"],
+)
+@pytest.mark.parametrize("moments", [False, True])
+def test_what_cannot_come_back_is_refused_when_saving(labels, moments, tmp_path):
+    X, _, _ = rows()
+    model = FairPCA(2).fit(X, sensitive_features=[labels[i % 2] for i in range(40)])
+    with pytest.raises(ValueError, match=r"FairPCA cannot be saved.*group labels"):
+        save_model(tmp_path / "m.skops", model, moments=moments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_estimators_are_refused_when_saving(tmp_path):
+    from sklearn.cluster import KMeans
+
+    class Mine(KMeans):
+        pass
+
+    X, _, _ = rows()
+    with pytest.raises(ValueError, match="Mine cannot be saved"):
+        save_model(tmp_path / "m.skops", Mine(2).fit(X))
+    with pytest.raises(ValueError, match="not fitted"):
+        save_model(tmp_path / "m.skops", FairPCA(2))
+
+
 def test_a_model_of_version_0_1_is_read():
     saved = load_model(FIXTURES / "model_v0_1.skops")
     X, sex, _ = rows()
-    fresh = FairPCA(2).fit(X, sensitive_features=sex)
+    # That version knew the groups' own means only.
+    fresh = FairPCA(2, center="group").fit(X, sensitive_features=sex)
+    assert saved.model.get_params() == fresh.get_params()
     assert saved.versions["fairpca"].startswith("0.1")
     assert saved.model.groups_ == ["f", "m"]
     np.testing.assert_allclose(saved.model.transform(X), fresh.transform(X), atol=1e-9)
@@ -186,6 +318,31 @@ def test_one_changed_byte_never_passes_unseen(tmp_path):
         except ValueError:
             continue
         np.testing.assert_array_equal(found, original)
+
+
+def test_every_damage_is_a_value_error_that_names_the_file(tmp_path):
+    data = (FIXTURES / "model_v0_1.skops").read_bytes()
+    first = data.index(b"PK\x01\x02")
+    path = tmp_path / "m.skops"
+    # The directory of the archive: flags, methods, sizes, names and places of its members.
+    for at in range(first, first + 100):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[at] ^= 1 << bit
+            path.write_bytes(bytes(changed))
+            try:
+                load_model(path)
+            except ValueError as error:
+                assert "m.skops" in str(error)  # noqa: PT017
+
+
+def test_a_schema_that_describes_nothing_is_named(tmp_path):
+    path = tmp_path / "m.skops"
+    for text in (b"", b"[]", b"null", b"[" * 100_000, b'{"__loader__": "x"}', b"\xff"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("schema.json", text)
+        with pytest.raises(ValueError, match=r"m\.skops is not a readable model file"):
+            load_model(path)
 
 
 def test_a_malicious_pickle_inside_a_model_file_is_not_run(tmp_path):

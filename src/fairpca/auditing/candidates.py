@@ -1,10 +1,13 @@
-"""The projections an audit looks at: PCA, FairPCA and any linear reducer that is given."""
+"""The projections an audit looks at: PCA, FairPCA and any linear reducer that is given.
+
+Also what every group would get from PCA and FairPCA fitted without it.
+"""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,19 +15,31 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import Finding, LeftOut
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.criteria import pose
 from fairpca.estimator import FairPCA
 from fairpca.fitting import solve
 from fairpca.metrics import basis_of, kept_variance
-from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
 from fairpca.solvers.many_groups import solve_many_groups
 from fairpca.solvers.solution import Certificate, Solution
 
-# MERGED: """What a group would get from a projection fitted without it."""
+#: With more groups than this, what has to be solved once per group is done only on request: twenty
+#: fits are a matter of seconds, and a table of more rows is not read.
+FEW_GROUPS = 20
+# Multiplications (about ten seconds on one core) above which the fits without each group are done
+# only on request. Too small, and people miss them; too large, and an audit seems to hang.
+_MOST_FLOPS = 3e10
+# Multiplications of one decomposition of n columns, over n**3, and decompositions that one fair
+# fit is taken to need. Both are estimates on the safe side; only the order of magnitude matters.
+_DECOMPOSITION = 20.0
+_FIT_DECOMPOSITIONS = 10
+# A dual weight up to this counts as zero: without the group the bound would change by less than
+# this share of its matrix, which is rounding.
+_BINDS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -38,13 +53,17 @@ class Table:
     labels : object
         `sensitive_features` as given.
     groups : Groups or None
+        None where only moments were given.
     weights : ndarray or None
+        One weight a row; None where all rows count alike.
     moments : GroupMoments
         Of every cell, unlabelled rows included.
-    target : GroupMoments
-        Of the groups compared.
+    compared : GroupMoments
+        Of the groups that are compared.
     group_by : str
+        "intersection" or "marginal".
     y : object
+        What reducers that need a target are fitted with.
     """
 
     X: AnyArray | None
@@ -52,20 +71,40 @@ class Table:
     groups: Groups | None
     weights: FloatArray | None
     moments: GroupMoments
-    target: GroupMoments
+    compared: GroupMoments
     group_by: str
     y: Any = None
 
+    @property
+    def member(self) -> IntArray:
+        """Which cells of the moments belong to which group, shape (k, cells), ones and zeros."""
+        return memberships(self.moments.labels, self.moments.names, self.group_by)[1]
 
-def in_level(cell: Any, level: Any, names: Sequence[str]) -> bool:
-    """Return whether a cell of crossed labels lies in the level (column, value)."""
-    name, value = level
-    return cell is not None and bool(cell[names.index(name)] == value)
+    @property
+    def members(self) -> list[IntArray]:
+        """The rows of every group; a row is in several where groups overlap."""
+        if self.groups is None:
+            return []
+        codes, _, counts = self.groups.cells()
+        cells = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+        return [np.concatenate([cells[c] for c in np.flatnonzero(row)]) for row in self.member]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One projection: orthonormal columns, and the certificate where the solver gave one."""
+    """One projection under audit.
+
+    Attributes
+    ----------
+    reducer : str
+        Its name.
+    basis : ndarray of shape (n, r)
+        Orthonormal columns.
+    certificate : Certificate or None
+        Where the solver gave one.
+    weights : ndarray of shape (k,) or None
+        Dual weights of the groups, where the solver gave them.
+    """
 
     reducer: str
     basis: FloatArray
@@ -88,10 +127,18 @@ def pca_candidates(moments: GroupMoments, ranks: Iterable[int]) -> list[Candidat
 def fair_solution(
     covariances: FloatArray, r: int, *, search: bool, start: FloatArray | None = None
 ) -> Solution:
-    """Solve; without `search` an open gap of a small problem is not searched exhaustively.
+    """Return the fair projection of covariances.
 
-    The search can take seconds; it is worth them for the one answer that was asked for. `start`
-    are weights near the optimal ones.
+    Parameters
+    ----------
+    covariances : ndarray of shape (k, n, n)
+    r : int
+        Number of components.
+    search : bool
+        Whether an open gap of a small problem is searched exhaustively. That can take seconds; it
+        is worth them for the one answer that was asked for.
+    start : ndarray of shape (k,), optional
+        Weights near the optimal ones.
     """
     k, n, _ = covariances.shape
     if search or k < 3 or r == n:
@@ -100,35 +147,18 @@ def fair_solution(
 
 
 def fair_candidates(covariances: FloatArray, ranks: Iterable[int], asked: int) -> list[Candidate]:
-    """Return the fair projection with each number of components, certified."""
+    """Return the fair projection with each number of components, certified.
+
+    Each solve starts from the dual weights of the one before; the exhaustive search is spent on
+    `asked` components only.
+    """
     found: list[Candidate] = []
     for r in ranks:
         start = found[-1].weights if found else None
         solution = fair_solution(covariances, r, search=r == asked, start=start)
-        found.append(
-            Candidate("FairPCA", solution.components.T, solution.certificate, solution.weights)
-        )
+        basis, weights = solution.components.T, solution.weights
+        found.append(Candidate("FairPCA", basis, solution.certificate, weights))
     return found
-
-
-def named_reducers(reducers: Any) -> list[tuple[str, Any]]:
-    """Return (name, reducer) pairs with distinct names other than PCA and FairPCA."""
-    if reducers is None:
-        return []
-    if isinstance(reducers, Mapping):
-        pairs = [(str(name), reducer) for name, reducer in reducers.items()]
-    elif isinstance(reducers, list | tuple):
-        pairs = [(type(reducer).__name__, reducer) for reducer in reducers]
-    else:
-        pairs = [(type(reducers).__name__, reducers)]
-    taken, named = {"PCA", "FairPCA"}, []
-    for name, reducer in pairs:
-        unique, number = (f"{name} (given)" if name in taken else name), 2
-        while unique in taken:
-            unique, number = f"{name} (given {number})", number + 1
-        taken.add(unique)
-        named.append((unique, reducer))
-    return named
 
 
 def fitted_rank(reducer: Any) -> int | None:
@@ -149,7 +179,7 @@ def given_candidates(
 ) -> list[Candidate]:
     """Return each given reducer: as it is where it is fitted, otherwise fitted at every rank."""
     found = []
-    n = table.target.n_features
+    n = table.compared.n_features
     for name, reducer in named:
         if fitted_rank(reducer) is None:
             found += [Candidate(name, basis_of(_fit(name, reducer, table, r))) for r in ranks]
@@ -165,6 +195,7 @@ def given_candidates(
 
 
 def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
+    """Return a clone fitted with r components, with those arguments that its `fit` takes."""
     if not hasattr(reducer, "fit") or "n_components" not in reducer.get_params():
         raise ValueError(
             f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with `components_`, "
@@ -187,16 +218,6 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
         return model.fit(table.X, table.y, **known)
 
 
-#: With more groups than this, what has to be solved once per group is done only on request.
-FEW_GROUPS = 20
-
-# Multiplications (about ten seconds on one core) above which it is done only on request.
-_MOST_FLOPS = 3e10
-
-# A dual weight below this is zero: the group does not bind.
-_BINDS = 1e-12
-
-
 def left_out_groups(
     table: Table, findings: list[Finding], fair: Candidate, wanted: bool | None
 ) -> tuple[LeftOut, ...]:
@@ -210,47 +231,39 @@ def left_out_groups(
     fair : Candidate
         The fair projection at the number of components asked about, with its dual weights.
     wanted : bool or None
-        None where that is cheap.
+        None: where that is cheap.
+
+    Returns
+    -------
+    tuple of LeftOut
+        Two for every group, of PCA and of FairPCA; none for a group without which no rows are
+        left. Empty where it was not wanted.
     """
-    target, r = table.target, fair.n_components
-    k, n = len(target.labels), target.n_features
-    cost = 20.0 * n**3 * (k + np.count_nonzero(_binding(fair, k)) * 10)
-    if wanted is False or (wanted is None and (cost > _MOST_FLOPS or k > FEW_GROUPS)):
+    compared, r = table.compared, fair.n_components
+    k, n = len(compared.labels), compared.n_features
+    binding = np.ones(k, dtype=bool) if fair.weights is None else fair.weights > _BINDS
+    fits = k + np.count_nonzero(binding) * _FIT_DECOMPOSITIONS
+    cheap = _DECOMPOSITION * n**3 * fits <= _MOST_FLOPS and k <= FEW_GROUPS
+    if not (cheap if wanted is None else wanted):
         return ()
     losses = {f.reducer: f.loss for f in findings if f.n_components == r}
-    overlapping = table.group_by == "marginal" and len(target.names) > 1
+    # The rows of a group that overlaps others leave those, too, and change their covariances.
+    overlapping = table.group_by == "marginal" and len(compared.names) > 1
     found = []
-    for i in range(k):
-        cells = _cells_without(table, i)
-        rest = table.moments.select(cells)
-        if not cells or rest.weight.sum() <= 0:
+    for i, inside in enumerate(table.member):
+        rest = table.moments.select(np.flatnonzero(inside == 0).tolist())
+        if rest.weight.sum() <= 0:
             continue
-        covariance = target.covariances[i]
+        covariance = compared.covariances[i]
         own = float(leading_pairs(covariance, r).values.sum())
-        pca = leading_pairs(rest.pooled().covariances[0], r).vectors
         others = rest.grouped(table.group_by)
-        if others.labels and (overlapping or _binding(fair, k)[i]):
+        # The bound holds without a group of weight zero, and so does the value: the same
+        # projection is optimal for the others.
+        basis = fair.basis
+        if others.labels and (overlapping or binding[i]):
             basis = fair_solution(others.covariances, r, search=False).components.T
-        else:
-            # The bound holds without a group of weight zero, and so does the value: the same
-            # projection is optimal for the others.
-            basis = fair.basis
+        pca = leading_pairs(rest.pooled().covariances[0], r).vectors
         for reducer, columns in (("PCA", pca), ("FairPCA", basis)):
             kept = float(kept_variance(columns, covariance[None])[0])
             found.append(LeftOut(i, reducer, float(losses[reducer][i]), max(own - kept, 0.0)))
     return tuple(found)
-
-
-def _binding(fair: Candidate, k: int) -> FloatArray:
-    weights = np.ones(k) if fair.weights is None else fair.weights
-    return np.asarray(weights > _BINDS)
-
-
-def _cells_without(table: Table, i: int) -> list[int]:
-    """Return the cells of the moments that hold no row of group i."""
-    label = table.target.labels[i]
-    labels = table.moments.labels
-    if table.group_by == "intersection" or len(table.target.names) == 1:
-        return [c for c, cell in enumerate(labels) if cell != label]
-    names = table.target.names
-    return [c for c, cell in enumerate(labels) if not in_level(cell, label, names)]

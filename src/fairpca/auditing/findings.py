@@ -1,23 +1,35 @@
-"""What an audit found: frozen records that go to a frame, to JSON and back."""
+"""What an audit found: frozen records, and their form as a dictionary, JSON, a frame and a page.
+
+The file form is driven by the records themselves. Writing walks over their fields; reading looks
+up, for every field, a reader by the field's annotation, and checks the value as if a stranger had
+written the file. A new field of a known type therefore needs no code here; give it a default, so
+that files written before it existed can still be read.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
-from fairpca._linalg import FloatArray
+from fairpca._checks import check_choice, require
+from fairpca._linalg import AnyArray, FloatArray
+from fairpca.auditing import verdict as words
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.label_codes import Label
 from fairpca.solvers.solution import Certificate
 
-# MERGED: """An audit as a dictionary, as a frame, and back from a dictionary that may be hostile."""
-
-#: Version of the dictionary that `Audit.to_dict` writes.
+#: Version of the dictionary that `Audit.to_dict` writes. Raise it when a reader of today would
+#: misunderstand what a later version writes; files of another version are refused.
 FORMAT = 1
+# Tells a file of ours from any other JSON.
+_KIND = "fairpca audit"
 
 #: The measures every group has, and what each is called in prose.
 MEASURES = {
@@ -25,6 +37,14 @@ MEASURES = {
     "error": "mean squared reconstruction error",
     "share": "share of the group's variance kept",
 }
+
+# Fields of an audit that stay in memory: they are large, and moments say more about people than a
+# report should.
+_NOT_WRITTEN = ("moments", "bases")
+# Groups in the table of a notebook; more push the warnings below it off the screen.
+_NOTEBOOK_ROWS = 30
+# Bytes hashed at a time (4 MiB): a transposed or strided array is copied block by block only.
+_HASH_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -70,13 +90,14 @@ class Finding:
         Mean squared error of all rows about the common mean, the number PCA makes smallest.
     price : float
         `total_error` over PCA's with as many components, minus one.
+    cut : float
+        By how much the worst loss is smaller than PCA's, as a share of PCA's.
     certificate : Certificate
         The worst loss, and the bound no projection with as many components goes below.
     intervals : dict of str to ndarray of shape (k, 2)
         Bootstrap intervals by measure; empty where none were computed.
-    cut : float
-        By how much the worst loss is smaller than PCA's, as a share of PCA's.
     cut_interval : tuple of float or None
+        Bootstrap interval of `cut`; None where none was computed.
     """
 
     reducer: str
@@ -86,9 +107,9 @@ class Finding:
     share: FloatArray
     total_error: float
     price: float
+    cut: float
     certificate: Certificate
-    cut: float = 0.0
-    intervals: dict[str, FloatArray] = field(default_factory=dict)
+    intervals: dict[str, FloatArray] = field(default_factory=dict, repr=False)
     cut_interval: tuple[float, float] | None = None
 
     @property
@@ -119,11 +140,8 @@ class Finding:
         return (self.worst_loss - self.best_loss) / self.worst_loss
 
     def measure(self, name: str) -> FloatArray:
-        """Return the values of one of `MEASURES`."""
-        if name not in MEASURES:
-            raise ValueError(
-                f"measure={name!r} is not known; choose one of {', '.join(MEASURES)}."
-            )
+        """Return the values of one of `MEASURES`, one for every group."""
+        check_choice("measure", name, tuple(MEASURES))
         values: FloatArray = getattr(self, name)
         return values
 
@@ -137,6 +155,7 @@ class LeftOut:
     group : int
         Position of the group.
     reducer : str
+        "PCA" or "FairPCA".
     loss_with, loss_without : float
         Its loss when it takes part in the fit, and when it does not.
     """
@@ -147,9 +166,9 @@ class LeftOut:
     loss_without: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
-    """Who a projection serves: every reducer, every number of components, every group.
+    """Whom a projection serves: every reducer, every number of components, every group.
 
     Attributes
     ----------
@@ -163,12 +182,17 @@ class Audit:
     group_columns : tuple of str
         Names of the label columns.
     group_by : str
+        "intersection" or "marginal".
     findings : tuple of Finding
+        One for every reducer and number of components; `at` looks one up.
     left_out : tuple of LeftOut
         Empty where it was not computed.
     scores : dict
-        With `y`: for each reducer the held-out score of a linear model on the projected rows, over
-        all rows and by group.
+        Empty without `y`. Otherwise "score" names the score ("accuracy" or "R squared"),
+        "baseline" is that of a model that does not look at the rows (it predicts the most frequent
+        class, or the mean) and "reducers" maps each name to the held-out score of a linear model
+        on the projected rows. Both are ``{"all": float, "groups": list}``; a group without enough
+        held-out rows has None.
     warnings : tuple of str
         What a reader should know before trusting a number.
     provenance : dict
@@ -177,6 +201,22 @@ class Audit:
         What the numbers were computed from; not written to files.
     bases : dict
         Orthonormal columns by (reducer, number of components); not written to files.
+
+    See Also
+    --------
+    fairpca.audit : Makes one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fairpca
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(size=(90, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 3, 1]])
+    >>> found = fairpca.audit(X, ["many"] * 90 + ["few"] * 40, n_components=1)
+    >>> found.groups[found.at("PCA").worst].text
+    'few'
+    >>> fairpca.Audit.from_json(found.to_json()).verdict() == found.verdict()
+    True
     """
 
     n_components: int
@@ -190,51 +230,112 @@ class Audit:
     scores: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
-    moments: GroupMoments | None = field(default=None, repr=False, compare=False)
-    bases: dict[tuple[str, int], FloatArray] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    moments: GroupMoments | None = field(default=None, compare=False)
+    bases: dict[tuple[str, int], FloatArray] = field(default_factory=dict, compare=False)
 
     def at(self, reducer: str, n_components: int | None = None) -> Finding:
-        """Return what one reducer does with so many components (default: those asked about)."""
+        """Return what one reducer does.
+
+        Parameters
+        ----------
+        reducer : str
+            One of `reducers`.
+        n_components : int, optional
+            Default: the number of components asked about.
+
+        Raises
+        ------
+        KeyError
+            Naming the findings there are.
+        """
         r = self.n_components if n_components is None else n_components
         for finding in self.findings:
-            if finding.reducer == reducer and finding.n_components == r:
+            if (finding.reducer, finding.n_components) == (reducer, r):
                 return finding
         known = sorted({(f.reducer, f.n_components) for f in self.findings})
         raise KeyError(f"no finding for {reducer!r} with {r} components; there are {known}.")
 
     def has(self, reducer: str, n_components: int | None = None) -> bool:
-        """Return whether `at` has an answer."""
+        """Return whether `at` has an answer; arguments as there."""
         r = self.n_components if n_components is None else n_components
-        return any(f.reducer == reducer and f.n_components == r for f in self.findings)
+        return any((f.reducer, f.n_components) == (reducer, r) for f in self.findings)
 
     def verdict(self, n_components: int | None = None) -> str:
-        """Return the result in two or three sentences with numbers."""
-        from fairpca.auditing.verdict import verdict
+        """Return the result in two or three sentences with numbers.
 
-        return verdict(self, n_components)
+        Parameters
+        ----------
+        n_components : int, optional
+            One of `ranks`. Default: the number of components asked about.
+        """
+        return " ".join(words.sentences(self, n_components))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings; `from_dict` reads them back."""
-        from fairpca.auditing.findings import audit_to_dict
+        """Return plain lists, numbers and strings; `from_dict` reads them back.
 
-        return audit_to_dict(self)
+        Beside the fields it holds what other programs would have to compute: the verdict, the
+        gaps, and of every finding the worst- and the best-served group.
+        """
+        texts = [group.text for group in self.groups]
+        names = [f.name for f in fields(self) if f.name not in _NOT_WRITTEN]
+        data: dict[str, Any] = {name: plain(getattr(self, name)) for name in names}
+        data |= {"kind": _KIND, "format": FORMAT, "verdict": self.verdict(), "gap": {}}
+        for row, finding in zip(data["findings"], self.findings, strict=True):
+            row |= {name: getattr(finding, name) for name in ("worst_loss", "best_loss", "gap")}
+            row |= {"worst_group": texts[finding.worst], "best_group": texts[finding.best]}
+            row["certificate"]["optimal"] = finding.certificate.optimal
+            if finding.n_components == self.n_components:
+                data["gap"][finding.reducer] = finding.gap
+        # Readers of the file want the group's name; `from_dict` needs its position.
+        for row in data["left_out"]:
+            row |= {"index": row["group"], "group": texts[row["group"]]}
+        return data
 
     @classmethod
     def from_dict(cls, data: Any) -> Audit:
-        """Read what `to_dict` returned; raises ValueError naming what is wrong with it."""
-        from fairpca.auditing.findings import audit_from_dict
+        """Read what `to_dict` returned.
 
-        return audit_from_dict(data)
+        Parameters
+        ----------
+        data : dict
+            It may come from anywhere: every field is checked.
+
+        Raises
+        ------
+        ValueError
+            Naming what is wrong with the data.
+        """
+        # The kind first: of any other file nothing else can be expected to be there.
+        if not isinstance(data, dict) or data.get("kind") != _KIND:
+            raise ValueError(
+                "this is not an audit: write one with `Audit.to_json` or `fairpca audit --json`."
+            )
+        if data.get("format") != FORMAT:
+            raise ValueError(
+                f"the audit has format {data.get('format')!r} and this version reads {FORMAT}; "
+                "use the version of fairpca that wrote it, or write it again."
+            )
+        try:
+            audit: Audit = _record(cls, data, len(data["groups"]))
+            _check_complete(audit)
+        except _DAMAGE as error:
+            what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"the audit is damaged: {what}; write it again.") from None
+        return audit
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return `to_dict` as JSON text."""
+        """Return `to_dict` as JSON text.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces a level; by default everything is on one line.
+        """
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Audit:
-        """Read what `to_json` returned."""
+        """Read what `to_json` returned; raises ValueError naming what is wrong with the text."""
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -246,179 +347,157 @@ class Audit:
 
     def to_frame(self) -> Any:
         """Return a pandas frame, one row per reducer, number of components and group."""
-        from fairpca.auditing.findings import audit_to_frame
+        pandas = require("pandas", extra="app", purpose="Audit.to_frame")
+        parts = []
+        for finding in self.findings:
+            columns: dict[str, Any] = {
+                "reducer": finding.reducer,
+                "n_components": finding.n_components,
+                "group": [group.text for group in self.groups],
+                "count": [group.count for group in self.groups],
+                "variance": [group.variance for group in self.groups],
+            }
+            for name in MEASURES:
+                columns[name] = finding.measure(name)
+                if name in finding.intervals:
+                    columns[f"{name}_low"], columns[f"{name}_high"] = finding.intervals[name].T
+            columns["worst"] = np.arange(len(self.groups)) == finding.worst
+            parts.append(pandas.DataFrame(columns))
+        return pandas.concat(parts, ignore_index=True)
 
-        return audit_to_frame(self)
+    def to_html(self, *, title: str | None = None) -> str:
+        """Return the whole audit as one HTML page that needs no network.
+
+        Parameters
+        ----------
+        title : str, optional
+            Default: what was audited and by which groups.
+        """
+        # The page imports this module; going through the package's lazy names keeps it that way.
+        import fairpca
+
+        return fairpca.report.render_page(self, title=title)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw what every group gets, reducer beside reducer.
+
+        Parameters
+        ----------
+        **options
+            `n_components`, `measure`, `reducers`, `max_groups` and `ax` of
+            `fairpca.plots.GroupLossDisplay.from_audit`.
+
+        Returns
+        -------
+        GroupLossDisplay
+        """
+        # As in `to_html`: the pictures import this module.
+        import fairpca
+
+        return fairpca.plots.GroupLossDisplay.from_audit(self, **options)
+
+    def __repr__(self) -> str:
+        """Return the size of the audit and its verdict, in a few lines."""
+        return (
+            f"Audit of {words.listed(self.reducers)} for {len(self.groups)} groups by "
+            f"{words.group_title(self)}, with {words.components(self.n_components)} (looked at: "
+            f"{words.listed([str(r) for r in self.ranks])})\n{self.verdict()}\n"
+            "See to_frame(), to_json(), to_html() and plot()."
+        )
 
     def _repr_html_(self) -> str:
-        from fairpca.report.notebook import audit_html
-
-        return audit_html(self)
-
-
-_KIND = "fairpca audit"
-
-
-def audit_to_dict(audit: Audit) -> dict[str, Any]:
-    """Return the audit as plain lists, numbers and strings."""
-    return {
-        "kind": _KIND,
-        "format": FORMAT,
-        "verdict": audit.verdict(),
-        "n_components": audit.n_components,
-        "gap": {f.reducer: f.gap for f in audit.findings if f.n_components == audit.n_components},
-        "ranks": list(audit.ranks),
-        "reducers": list(audit.reducers),
-        "group_columns": list(audit.group_columns),
-        "group_by": audit.group_by,
-        "groups": [
-            {
-                "label": _plain(group.label),
-                "text": group.text,
-                "count": group.count,
-                "weight": group.weight,
-                "variance": group.variance,
-                "small": group.small,
-            }
-            for group in audit.groups
-        ],
-        "findings": [_finding_to_dict(finding, audit) for finding in audit.findings],
-        "left_out": [
-            {
-                "group": audit.groups[row.group].text,
-                "index": row.group,
-                "reducer": row.reducer,
-                "loss_with": row.loss_with,
-                "loss_without": row.loss_without,
-            }
-            for row in audit.left_out
-        ],
-        "scores": audit.scores,
-        "warnings": list(audit.warnings),
-        "provenance": audit.provenance,
-    }
+        """Return the verdict, a table of the groups and the warnings, for notebooks."""
+        shown = [self.at(name) for name in self.reducers if self.has(name)]
+        columns = [words.group_title(self), "rows"]
+        columns += [f"{f.reducer} {what}" for f in shown for what in ("loss", "kept")]
+        rows = []
+        # Worst first, so that a table cut short still shows whom it is about.
+        for i in np.argsort(-self.at("PCA").loss, kind="stable")[:_NOTEBOOK_ROWS]:
+            rows.append([self.groups[i].text, f"{self.groups[i].count:,}"])
+            for f in shown:
+                rows[-1] += [words.number(f.loss[i]), words.percent(f.share[i])]
+        more = len(self.groups) - len(rows)
+        notes = [f"{more} more groups: see to_frame()."] if more else []
+        table = words.html_table(columns, rows, words.components(self.n_components))
+        paragraphs = [
+            f"<p>{escape(text)}</p>" for text in (self.verdict(), *notes, *self.warnings)
+        ]
+        return "".join([paragraphs[0], table, *paragraphs[1:]])
 
 
-def _finding_to_dict(finding: Finding, audit: Audit) -> dict[str, Any]:
-    return {
-        "reducer": finding.reducer,
-        "n_components": finding.n_components,
-        "worst_group": audit.groups[finding.worst].text,
-        "worst_loss": finding.worst_loss,
-        "best_group": audit.groups[finding.best].text,
-        "best_loss": finding.best_loss,
-        "gap": finding.gap,
-        "total_error": finding.total_error,
-        "price": finding.price,
-        "cut": finding.cut,
-        "cut_interval": None if finding.cut_interval is None else list(finding.cut_interval),
-        "certificate": {
-            "value": finding.certificate.value,
-            "lower_bound": finding.certificate.lower_bound,
-            "gap": finding.certificate.gap,
-            "resolution": finding.certificate.resolution,
-            "optimal": finding.certificate.optimal,
-        },
-        **{name: finding.measure(name).tolist() for name in MEASURES},
-        "intervals": {name: pairs.tolist() for name, pairs in finding.intervals.items()},
-    }
+def plain(value: Any) -> Any:
+    """Return records, arrays, tuples and labels as dictionaries, lists, numbers and text.
+
+    A number that is not finite becomes None, since JSON has no word for it; a label of any other
+    type (a date, an interval) becomes its text.
+    """
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _plain(label: Label) -> Any:
-    if isinstance(label, tuple):
-        return [_plain(part) for part in label]
-    if label is None or isinstance(label, bool | int | str):
-        return label
-    if isinstance(label, float) and np.isfinite(label):
-        return label
-    return str(label)
+# What reading a damaged dictionary raises. A label can be nested deeper than Python can follow.
+_DAMAGE = (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
+
+# How a field is read, by its annotation: from the value in the file and the number of groups.
+_READERS: dict[str, Callable[[Any, int], Any]] = {
+    "bool": lambda value, k: bool(value),
+    "int": lambda value, k: int(value),
+    "str": lambda value, k: str(value),
+    "float": lambda value, k: float(_numbers(value, ())),
+    "Label": lambda value, k: _label(value),
+    "FloatArray": lambda value, k: _numbers(value, (k,)),
+    "tuple[int, ...]": lambda value, k: tuple(map(int, _typed(list, value))),
+    "tuple[str, ...]": lambda value, k: tuple(map(str, _typed(list, value))),
+    "tuple[float, float] | None": lambda value, k: tuple(_numbers(value, (2,)).tolist()),
+    "dict[str, Any]": lambda value, k: _typed(dict, value),
+    "dict[str, FloatArray]": lambda value, k: {
+        name: _numbers(value[name], (k, 2)) for name in MEASURES if name in value
+    },
+    "Certificate": lambda value, k: _record(Certificate, value, k),
+    "tuple[GroupRow, ...]": lambda value, k: _records(GroupRow, value, k),
+    "tuple[Finding, ...]": lambda value, k: _records(Finding, value, k),
+    # Files name the group in words, too, under "group".
+    "tuple[LeftOut, ...]": lambda value, k: _records(
+        LeftOut, [{**row, "group": row["index"]} for row in value], k
+    ),
+}
 
 
-def audit_from_dict(data: Any) -> Audit:
-    """Read an audit; every field is checked, since the file may come from anywhere."""
-    if not isinstance(data, dict) or data.get("kind") != _KIND:
-        raise ValueError(
-            "this is not an audit: write one with `Audit.to_json` or `fairpca audit --json`."
-        )
-    if data.get("format") != FORMAT:
-        raise ValueError(
-            f"the audit has format {data.get('format')!r} and this version reads {FORMAT}; "
-            "use the version of fairpca that wrote it, or write it again."
-        )
-    try:
-        return _audit_from_dict(data)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"the audit is damaged: {what}; write it again.") from None
+def _record(cls: Any, row: Any, k: int) -> Any:
+    """Return one record; a field with a default may be absent, and is then not known."""
+    row = _typed(dict, row)
+    found = {}
+    for f in fields(cls):
+        optional = f.default is not MISSING or f.default_factory is not MISSING
+        if f.name not in _NOT_WRITTEN and not (optional and row.get(f.name) is None):
+            found[f.name] = _READERS[str(f.type)](row[f.name], k)
+    return cls(**found)
 
 
-def _audit_from_dict(data: dict[str, Any]) -> Audit:
-    groups = tuple(_group_from_dict(row) for row in data["groups"])
-    k = len(groups)
-    findings = tuple(_finding_from_dict(row, k) for row in data["findings"])
-    audit = Audit(
-        n_components=int(data["n_components"]),
-        ranks=tuple(int(r) for r in data["ranks"]),
-        reducers=_texts(data["reducers"]),
-        groups=groups,
-        group_columns=_texts(data["group_columns"]),
-        group_by=str(data["group_by"]),
-        findings=findings,
-        left_out=tuple(_left_out_from_dict(row, k) for row in data["left_out"]),
-        scores=_mapping(data["scores"]),
-        warnings=_texts(data["warnings"]),
-        provenance=_mapping(data["provenance"]),
-    )
-    if not groups or not findings:
-        raise ValueError("it has no groups or no findings")
-    for name in ("PCA", "FairPCA"):
-        if not all(audit.has(name, r) for r in (audit.n_components, *audit.ranks)):
-            raise ValueError(f"it has no finding for {name} at some number of components")
-    return audit
+def _records(cls: Any, rows: Any, k: int) -> tuple[Any, ...]:
+    return tuple(_record(cls, row, k) for row in _typed(list, rows))
 
 
-def _group_from_dict(row: dict[str, Any]) -> GroupRow:
-    return GroupRow(
-        label=_label(row["label"]),
-        text=str(row["text"]),
-        count=int(row["count"]),
-        weight=_number(row["weight"]),
-        variance=_number(row["variance"]),
-        small=bool(row["small"]),
-    )
+def _typed(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"expected a {kind.__name__}, found {type(value).__name__}")
+    return value
 
 
-def _finding_from_dict(row: dict[str, Any], k: int) -> Finding:
-    interval = row["cut_interval"]
-    certificate = row["certificate"]
-    return Finding(
-        reducer=str(row["reducer"]),
-        n_components=int(row["n_components"]),
-        **{name: _numbers(row[name], (k,)) for name in MEASURES},
-        total_error=_number(row["total_error"]),
-        price=_number(row["price"]),
-        cut=_number(row["cut"]),
-        certificate=Certificate(
-            lower_bound=_number(certificate["lower_bound"]),
-            value=_number(certificate["value"]),
-            gap=_number(certificate["gap"]),
-            resolution=_number(certificate["resolution"]),
-        ),
-        intervals={
-            str(name): _numbers(pairs, (k, 2))
-            for name, pairs in row["intervals"].items()
-            if name in MEASURES
-        },
-        cut_interval=None if interval is None else (_number(interval[0]), _number(interval[1])),
-    )
-
-
-def _left_out_from_dict(row: dict[str, Any], k: int) -> LeftOut:
-    index = int(row["index"])
-    if not 0 <= index < k:
-        raise ValueError(f"left_out names group {index} of {k}")
-    with_it, without_it = _number(row["loss_with"]), _number(row["loss_without"])
-    return LeftOut(index, str(row["reducer"]), with_it, without_it)
+def _numbers(values: Any, shape: tuple[int, ...]) -> FloatArray:
+    array = np.asarray(values, dtype=float)
+    if array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"expected finite numbers of shape {shape}, found shape {array.shape}")
+    return array
 
 
 def _label(value: Any) -> Label:
@@ -429,50 +508,48 @@ def _label(value: Any) -> Label:
     raise ValueError(f"{value!r} is no group label")
 
 
-def _number(value: Any) -> float:
-    number = float(value)
-    if not np.isfinite(number):
-        raise ValueError(f"{value!r} is not a finite number")
-    return number
+def _check_complete(audit: Audit) -> None:
+    """Raise ValueError unless all that the verdict and the page look up is there."""
+    k = len(audit.groups)
+    if not k or audit.n_components not in audit.ranks:
+        raise ValueError("it has no groups, or its ranks lack the one asked about")
+    if not all(0 <= row.group < k for row in audit.left_out):
+        raise ValueError(f"left_out names a group beyond its {k}")
+    # A verdict looks up PCA and FairPCA, and fails where one is missing.
+    for r in audit.ranks:
+        audit.verdict(r)
+    if audit.scores:
+        # Version 0.1 wrote no baseline.
+        known = {**audit.scores["reducers"], "baseline": audit.scores.get("baseline")}
+        for entry in (entry for entry in known.values() if entry is not None):
+            every = [entry["all"], *_typed(list, entry["groups"])]
+            _numbers([0.0 if score is None else score for score in every], (1 + k,))
 
 
-def _numbers(values: Any, shape: tuple[int, ...]) -> FloatArray:
-    array = np.asarray(values, dtype=float)
-    if array.shape != shape or not np.all(np.isfinite(array)):
-        raise ValueError(f"expected finite numbers of shape {shape}, found shape {array.shape}")
-    return array
+def data_hash(arrays: Iterable[AnyArray | None], texts: Iterable[str] = ()) -> str:
+    """Return the SHA-256 of arrays (type, shape and content) and texts, in order.
 
+    Parameters
+    ----------
+    arrays : iterable of ndarray or None
+        Numeric arrays of any memory layout; the layout does not change the hash.
+    texts : iterable of str, default=()
 
-def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list):
-        raise ValueError(f"expected a list, found {type(values).__name__}")
-    return tuple(str(value) for value in values)
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"expected an object, found {type(value).__name__}")
-    return value
-
-
-def audit_to_frame(audit: Audit) -> Any:
-    """Return a pandas frame, one row per reducer, number of components and group."""
-    pandas = require("pandas", extra="app", purpose="Audit.to_frame")
-    rows: list[dict[str, Any]] = []
-    for finding in audit.findings:
-        for i, group in enumerate(audit.groups):
-            row = {
-                "reducer": finding.reducer,
-                "n_components": finding.n_components,
-                "group": group.text,
-                "count": group.count,
-                "variance": group.variance,
-            }
-            for name in MEASURES:
-                row[name] = float(finding.measure(name)[i])
-                if name in finding.intervals:
-                    low, high = finding.intervals[name][i]
-                    row[f"{name}_low"], row[f"{name}_high"] = float(low), float(high)
-            row["worst"] = i == finding.worst
-            rows.append(row)
-    return pandas.DataFrame(rows)
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        if array is None:
+            digest.update(b"none")
+            continue
+        # Type and shape too: the same bytes can be other numbers.
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        step = max(1, _HASH_BLOCK // max(1, array[:1].nbytes))
+        for start in range(0, len(array), step):
+            digest.update(array[start : start + step].tobytes())
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()

@@ -14,7 +14,6 @@ of the first to the upper end of the second: it held the true loss in 92% to 97%
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,18 +21,19 @@ from typing import Any
 import numpy as np
 
 from fairpca._linalg import FloatArray, IntArray
-from fairpca.auditing.candidates import Candidate, Table, in_level
+from fairpca.auditing.candidates import Candidate, Table
 from fairpca.covariances.eigenpairs import leading_pairs
 
-#: Most blocks a group is dealt into.
-MAX_BLOCKS = 128
-
+# Most blocks a group is dealt into. Fewer give rougher quantiles; more cost memory, since every
+# block keeps an n x n matrix while the groups' own PCAs are refitted.
+_MAX_BLOCKS = 128
 # Multiplications (about two seconds on one core) beyond which intervals are no longer cheap: then
 # only the rank asked about gets them, or a group's own PCA is held instead of refitted.
 _MOST_FLOPS = 1.5e10
+# Multiplications of the eigenvalues of one matrix of n columns, over n**3; an estimate. Together
+# with the limit above it also bounds the memory of the replicated covariances: 200 of 100 columns
+# take 16 MiB, and twice as many columns are no longer refitted.
 _DECOMPOSITION = 8.0
-# Entries of replicated covariances held at a time.
-_CHUNK_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Intervals:
     Attributes
     ----------
     measures : dict of int to dict of str to ndarray of shape (k, 2)
+        Lower and upper end for every group, by measure.
     cuts : dict of int to pair of float
         Of the cut in the worst loss against PCA.
     everywhere : bool
@@ -55,26 +56,6 @@ class Intervals:
     cuts: dict[int, tuple[float, float]] = field(default_factory=dict)
     everywhere: bool = True
     refitted: bool = True
-
-
-@dataclass(frozen=True)
-class Replicates:
-    """Bootstrap replicates of one group's mean squares.
-
-    Attributes
-    ----------
-    total : ndarray of shape (b,)
-        Variance.
-    kept : ndarray of shape (b, c)
-        Variance each candidate keeps.
-    own, own_refitted : ndarray of shape (b, c)
-        Variance the group's own PCA of each candidate's rank keeps, held and refitted.
-    """
-
-    total: FloatArray
-    kept: FloatArray
-    own: FloatArray
-    own_refitted: FloatArray
 
 
 def group_intervals(
@@ -90,77 +71,75 @@ def group_intervals(
 
     Groups are resampled separately, each with its own size; the same replicates serve all
     candidates, so differences between them are paired.
+
+    Parameters
+    ----------
+    table : Table
+    candidates : list of Candidate
+    n_components : int
+        The rank asked about, which gets intervals in any case.
+    n_replicates : int
+        0 for no intervals.
+    level : float
+        Share of replicates inside an interval.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Intervals
+        Without measures where there are no rows or no replicates.
     """
     if table.X is None or n_replicates == 0:
         return Intervals(everywhere=table.X is not None)
-    n, k = table.target.n_features, len(table.target.labels)
+    n, k = table.compared.n_features, len(table.compared.labels)
     chosen, everywhere = _affordable(table, candidates, n_components)
+    shown = [candidates[p] for p in chosen]
     refit = _DECOMPOSITION * n**3 * n_replicates * k <= _MOST_FLOPS
     rng = np.random.default_rng(seed)
-    held, loss, error, share = [], [], [], []
-    for i, picks in enumerate(group_members(table)):
-        found = _replicates(
-            table, i, picks, [candidates[p] for p in chosen], n_replicates, rng, refit=refit
-        )
-        total = np.broadcast_to(found.total[:, None], found.kept.shape)
-        held.append(np.maximum(found.own - found.kept, 0.0))
-        loss.append(np.maximum(found.own_refitted - found.kept, 0.0))
-        error.append(np.maximum(total - found.kept, 0.0))
-        share.append(_ratio(found.kept, total, 1.0))
-    spans = {
-        "loss": np.stack([_span(held, level)[..., 0], _span(loss, level)[..., 1]], axis=-1),
-        "error": _span(error, level),
-        "share": _span(share, level),
+    groups = [
+        _replicates(table, i, rows, shown, n_replicates, rng, refit=refit)
+        for i, rows in enumerate(table.members)
+    ]
+    ends = {
+        name: _interval(np.stack([found[name] for found in groups], axis=1), level)
+        for name in groups[0]
     }
-    measures = {p: {name: spans[name][:, j] for name in spans} for j, p in enumerate(chosen)}
-    worst = np.max(held, axis=0)
-    return Intervals(measures, _cuts(candidates, chosen, worst, level), everywhere, refit)
-
-
-def _span(replicates: list[FloatArray], level: float) -> FloatArray:
-    """Return the central interval of replicates, shape (k, c, 2)."""
-    return _interval(np.stack(replicates, axis=1), level)
+    # From the lower end with the own PCA held to the upper end with it refitted, see above.
+    ends["loss"] = np.stack([ends["loss"][..., 0], ends.pop("refitted")[..., 1]], axis=-1)
+    measures = {p: {name: ends[name][:, j] for name in ends} for j, p in enumerate(chosen)}
+    worst = np.max([found["loss"] for found in groups], axis=0)
+    pca = {c.n_components: j for j, c in enumerate(shown) if c.reducer == "PCA"}
+    cuts = {}
+    for j, (p, candidate) in enumerate(zip(chosen, shown, strict=True)):
+        base = pca.get(candidate.n_components, j)
+        if base != j:
+            low, high = _interval(1.0 - _ratio(worst[:, j], worst[:, base]), level)
+            cuts[p] = (float(low), float(high))
+    return Intervals(measures, cuts, everywhere, refit)
 
 
 def _interval(replicates: FloatArray, level: float) -> FloatArray:
+    """Return the central interval over the first axis, its two ends along a new last axis."""
     tail = (1 - level) / 2
     ends = np.quantile(replicates, [tail, 1 - tail], axis=0)
     return np.asarray(np.moveaxis(ends, 0, -1))
 
 
-def _ratio(top: FloatArray, bottom: FloatArray, otherwise: float) -> FloatArray:
-    filled = np.full(top.shape, otherwise)
-    np.divide(top, bottom, out=filled, where=bottom > 0)
-    return filled
+def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
+    """Return top / bottom, and one where there is nothing to divide by."""
+    return np.divide(top, bottom, out=np.ones(top.shape), where=bottom > 0)
 
 
 def _affordable(
     table: Table, candidates: list[Candidate], n_components: int
 ) -> tuple[list[int], bool]:
-    """Return the positions of candidates that get intervals."""
-    width = sum(c.n_components for c in candidates) + max(c.n_components for c in candidates)
-    size = float(table.moments.count.sum()) * table.target.n_features
-    if 2.0 * width * size <= _MOST_FLOPS:
+    """Return the positions of the candidates that get intervals, and whether these are all."""
+    ranks = [c.n_components for c in candidates]
+    size = float(table.moments.count.sum()) * table.compared.n_features
+    if 2.0 * (sum(ranks) + max(ranks)) * size <= _MOST_FLOPS:
         return list(range(len(candidates))), True
-    return [p for p, c in enumerate(candidates) if c.n_components == n_components], False
-
-
-def _cuts(
-    candidates: list[Candidate], chosen: list[int], worst: FloatArray, level: float
-) -> dict[int, tuple[float, float]]:
-    """Return intervals of the cut in the worst loss against PCA of the same rank."""
-    pca = {
-        candidates[p].n_components: j
-        for j, p in enumerate(chosen)
-        if candidates[p].reducer == "PCA"
-    }
-    cuts = {}
-    for j, p in enumerate(chosen):
-        base = pca.get(candidates[p].n_components, j)
-        if base != j:
-            low, high = _interval(1.0 - _ratio(worst[:, j], worst[:, base], 1.0), level)
-            cuts[p] = (float(low), float(high))
-    return cuts
+    return [p for p, r in enumerate(ranks) if r == n_components], False
 
 
 def _replicates(
@@ -172,19 +151,39 @@ def _replicates(
     rng: np.random.Generator,
     *,
     refit: bool,
-) -> Replicates:
-    """Sum the group's blocks once and combine them `n_replicates` times."""
+) -> dict[str, FloatArray]:
+    """Sum a group's blocks once and combine the sums `n_replicates` times.
+
+    Parameters
+    ----------
+    table : Table
+    group : int
+        Position of the group.
+    picks : ndarray of int
+        Its rows.
+    candidates : sequence of Candidate
+    n_replicates : int
+    rng : Generator
+    refit : bool
+        Whether the own PCA of the group is refitted on every replicate.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_replicates, n_candidates)
+        Replicates of "loss", "error" and "share", and as "refitted" those of the loss with the own
+        PCA refitted.
+    """
     rows: Any = table.X
-    n = table.target.n_features
-    ranks = [c.n_components for c in candidates]
-    own = leading_pairs(table.target.covariances[group], max(ranks)).vectors
+    ranks = np.array([c.n_components for c in candidates])
+    top, n = int(ranks.max()), table.compared.n_features
+    own = leading_pairs(table.compared.covariances[group], top).vectors
     columns = np.hstack([own, *(c.basis for c in candidates)])
-    n_blocks = min(len(picks), MAX_BLOCKS)
+    n_blocks = min(len(picks), _MAX_BLOCKS)
     mass, squares = np.empty(n_blocks), np.empty((n_blocks, 1 + columns.shape[1]))
-    scatter = np.empty((n_blocks, n, n) if refit else (n_blocks, 0, 0))
+    scatter = np.empty((n_blocks, n, n) if refit else (0, 0, 0))
     for b, block in enumerate(np.array_split(rng.permutation(picks), n_blocks)):
         weight = np.ones(len(block)) if table.weights is None else table.weights[block]
-        centred = np.asarray(rows[block], dtype=float) - table.target.mean[group]
+        centred = np.asarray(rows[block], dtype=float) - table.compared.mean[group]
         mass[b] = weight.sum()
         squares[b, 0] = weight @ np.einsum("ij,ij->i", centred, centred)
         squares[b, 1:] = weight @ (centred @ columns) ** 2
@@ -195,44 +194,16 @@ def _replicates(
     draws[draws @ mass <= 0] = 1
     shares = draws / (draws @ mass)[:, None]
     means = shares @ squares
-    edges = 1 + columns.shape[1] - np.cumsum(ranks[::-1])[::-1]
-    kept = np.stack(
-        [means[:, e : e + r].sum(axis=1) for e, r in zip(edges, ranks, strict=True)], 1
-    )
-    leading = np.cumsum(means[:, 1 : 1 + max(ranks)], axis=1)
-    held = leading[:, [r - 1 for r in ranks]]
+    # The columns of each candidate follow one another, after those of the own PCA.
+    kept = np.add.reduceat(means, 1 + top + np.cumsum(ranks) - ranks, axis=1)
+    own_kept = np.cumsum(means[:, 1 : 1 + top], axis=1)
+    refitted = own_kept
     if refit:
-        spectra = np.cumsum(_spectra(shares, scatter), axis=1)
-        return Replicates(means[:, 0], kept, held, spectra[:, [r - 1 for r in ranks]])
-    return Replicates(means[:, 0], kept, held, held)
-
-
-def _spectra(shares: FloatArray, scatter: FloatArray) -> FloatArray:
-    """Return the eigenvalues of every replicated covariance, largest first."""
-    n = scatter.shape[1]
-    step = max(1, _CHUNK_ENTRIES // (n * n))
-    parts = [
-        np.linalg.eigvalsh(np.tensordot(shares[start : start + step], scatter, axes=1))
-        for start in range(0, len(shares), step)
-    ]
-    return np.concatenate(parts)[:, ::-1]
-
-
-def group_members(table: Table) -> list[IntArray]:
-    """Return the rows of every group; rows appear in several where groups overlap."""
-    groups = table.groups
-    assert groups is not None
-    order = np.argsort(groups.codes, kind="stable")
-    edges = np.searchsorted(groups.codes[order], np.arange(groups.n_groups + 1))
-    cells = [order[start:stop] for start, stop in itertools.pairwise(edges)]
-    if table.group_by == "intersection" or len(groups.names) == 1:
-        return cells
-    members = []
-    for level in table.target.labels:
-        inside = [
-            cell
-            for cell, label in zip(cells, groups.labels, strict=True)
-            if in_level(label, level, groups.names)
-        ]
-        members.append(np.concatenate(inside))
-    return members
+        spectra = np.linalg.eigvalsh(np.tensordot(shares, scatter, axes=1))
+        refitted = np.cumsum(spectra[:, ::-1], axis=1)
+    return {
+        "loss": np.maximum(own_kept[:, ranks - 1] - kept, 0.0),
+        "refitted": np.maximum(refitted[:, ranks - 1] - kept, 0.0),
+        "error": np.maximum(means[:, :1] - kept, 0.0),
+        "share": _ratio(kept, means[:, :1]),
+    }

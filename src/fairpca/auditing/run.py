@@ -1,4 +1,10 @@
-"""The audit: PCA beside FairPCA, for every group and over the number of components."""
+"""The audit: PCA beside FairPCA, for every group and over the number of components.
+
+One function does it, in this order: read rows and labels into moments, decide which numbers of
+components to look at, collect the projections, resample, measure every projection for every
+group, and put everything into one `Audit`. Variances, errors and losses of a group are about its
+own mean, so the audit's FairPCA is ``FairPCA(center="group")``.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +15,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array
+from sklearn.metrics import r2_score
+from sklearn.model_selection import train_test_split
 
-from fairpca._checks import check_choice, check_rank, check_weights
-from fairpca._linalg import FloatArray, rounding_level
+from fairpca._checks import check_choice, check_groups, check_rank, check_weights
+from fairpca._linalg import AnyArray, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
     Candidate,
@@ -21,20 +28,32 @@ from fairpca.auditing.candidates import (
     fitted_rank,
     given_candidates,
     left_out_groups,
-    named_reducers,
     pca_candidates,
 )
-from fairpca.auditing.downstream import held_out_scores
-from fairpca.auditing.findings import Audit, Finding, GroupRow
-from fairpca.auditing.provenance import provenance
-from fairpca.auditing.resample import Intervals, group_intervals, group_members
+from fairpca.auditing.findings import Audit, Finding, GroupRow, data_hash
+from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import label_texts, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.estimator import FairPCA
-from fairpca.metrics import kept_variance
+from fairpca.metrics import as_rows, held_out_predictions, kept_variance, named_reducers
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
+from fairpca.moments.label_codes import factorize
+from fairpca.persistence import versions
 from fairpca.solvers.solution import Certificate
+
+# Numbers of components that are looked at by default, by the number of columns: fewer where each
+# costs more, since a decomposition grows with the cube of the columns.
+_RANKS_BY_COLUMNS = ((64, 24), (512, 12), (math.inf, 8))
+# The same above FEW_GROUPS and above twice as many: with many groups the proof stays open and the
+# search for a better projection is long.
+_RANKS_OF_MANY_GROUPS = (4, 0)
+# A value below this share of the scale of the problem is rounding, and no base for a ratio.
+_NOTHING = 1e-12
+# Whole numbers with more distinct values than this are a quantity (an age, an amount), not
+# classes; so are those with fewer rows a value than this. With `target` people decide otherwise.
+_MOST_CLASSES = 20
+_ROWS_PER_CLASS = 5
 
 
 def audit(
@@ -44,6 +63,7 @@ def audit(
     *,
     reducers: Any = None,
     y: Any = None,
+    target: str = "auto",
     ranks: Sequence[int] | None = None,
     sample_weight: Any = None,
     group_by: str = "intersection",
@@ -77,6 +97,11 @@ def audit(
         fitted here for every number of components.
     y : array-like of shape (m,), optional
         A target: held-out scores, by group, of a linear model on the projected rows.
+    target : {"auto", "classes", "numbers"}, default="auto"
+        What `y` holds: classes (logistic regression, accuracy) or numbers (ridge regression, R
+        squared). "auto" takes text, truth values and up to 20 distinct whole numbers for classes,
+        as long as there are at least five rows for each, and everything else for numbers. Two
+        distinct whole numbers are always classes.
     ranks : sequence of int, optional
         Numbers of components to look at; by default a range around `n_components`, with more
         than 40 groups `n_components` alone.
@@ -105,7 +130,7 @@ def audit(
     Examples
     --------
     >>> import numpy as np
-    >>> from fairpca.auditing import audit
+    >>> from fairpca import audit
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(size=(90, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 3, 1]])
     >>> found = audit(X, ["many"] * 90 + ["few"] * 40, n_components=1)
@@ -114,51 +139,61 @@ def audit(
     >>> found.at("FairPCA").worst_loss < found.at("PCA").worst_loss
     True
     """
-    _check(n_bootstrap, level, min_group_size, group_by)
+    _check(n_bootstrap, level, min_group_size)
+    check_choice("group_by", group_by, ("intersection", "marginal"))
+    check_choice("target", target, ("auto", "classes", "numbers"))
     table = _read(X, sensitive_features, sample_weight, group_by, unlabelled, y)
-    named = named_reducers(reducers)
-    r = _asked(n_components, named, table)
-    ranks = _ranks(ranks, r, named, table.target)
+    named = named_reducers(reducers, reserved=("PCA", "FairPCA"))
+    fitted = [rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None]
+    r = _asked(n_components, fitted, table)
+    ranks = _ranks(ranks, {r, *fitted}, r, table.compared)
     candidates = [
         *pca_candidates(table.moments, ranks),
-        *fair_candidates(table.target.covariances, ranks, r),
+        *fair_candidates(table.compared.covariances, ranks, r),
         *given_candidates(named, table, ranks),
     ]
     intervals = group_intervals(
         table, candidates, r, n_replicates=n_bootstrap, level=level, seed=random_state
     )
     findings = _measure(table, candidates, intervals)
-    fair = next(c for c in candidates if c.reducer == "FairPCA" and c.n_components == r)
+    asked = [c for c in candidates if c.n_components == r]
+    fair = next(c for c in asked if c.reducer == "FairPCA")
     groups = _group_rows(table, min_group_size)
+    content: list[Any] = [table.moments.weight, table.moments.mean, table.moments.scatter]
+    if table.groups is not None:
+        content = [table.X, table.groups.codes, table.weights]
+    digest = data_hash(content, map(repr, table.moments.labels))
+    parameters = {
+        "n_components": n_components,
+        "ranks": ranks,
+        "target": target,
+        "group_by": group_by,
+        "unlabelled": unlabelled,
+        "n_bootstrap": n_bootstrap,
+        "level": level,
+        "min_group_size": min_group_size,
+        "random_state": random_state,
+        "rows": int(table.moments.count.sum()),
+        "features": table.compared.n_features,
+    }
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
         reducers=("PCA", "FairPCA", *(name for name, _ in named)),
         groups=groups,
-        group_columns=tuple(table.target.names),
+        group_columns=tuple(table.compared.names),
         group_by=group_by,
         findings=tuple(findings),
         left_out=left_out_groups(table, findings, fair, leave_one_out),
-        scores=_scores(table, [c for c in candidates if c.n_components == r], random_state),
-        warnings=reader_warnings(table, groups, fair, intervals, min_group_size),
-        provenance=_provenance(
-            table,
-            n_components=n_components,
-            ranks=list(ranks),
-            group_by=group_by,
-            unlabelled=unlabelled,
-            n_bootstrap=n_bootstrap,
-            level=level,
-            min_group_size=min_group_size,
-            random_state=random_state,
-        ),
+        scores=_scores(table, asked, target, random_state),
+        warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size)),
+        provenance={"versions": versions(), "data_sha256": digest, "parameters": parameters},
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
 
 
-def _check(n_bootstrap: int, level: float, min_group_size: int, group_by: str) -> None:
-    check_choice("group_by", group_by, ("intersection", "marginal"))
+def _check(n_bootstrap: int, level: float, min_group_size: int) -> None:
     if n_bootstrap < 0:
         raise ValueError(f"n_bootstrap={n_bootstrap} must be zero or more.")
     if not 0 < level < 1:
@@ -170,7 +205,23 @@ def _check(n_bootstrap: int, level: float, min_group_size: int, group_by: str) -
 def _read(
     X: Any, labels: Any, sample_weight: Any, group_by: str, unlabelled: str, y: Any
 ) -> Table:
-    """Validate rows and labels and count the moments."""
+    """Return validated rows and labels, and their moments.
+
+    Parameters
+    ----------
+    X : array-like or GroupMoments
+    labels, sample_weight, group_by, unlabelled, y
+        Of `audit`, where `labels` is called `sensitive_features`.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError
+        Where lengths differ, or where there are fewer than two groups with weight.
+    """
     if isinstance(X, GroupMoments):
         if y is not None:
             raise ValueError("y needs rows and X holds moments only; pass the rows as X.")
@@ -180,7 +231,7 @@ def _read(
             raise ValueError(
                 "sensitive_features=None: an audit compares groups; pass one label per row."
             )
-        rows = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
+        rows = as_rows(X, accept_sparse=False, ensure_min_samples=2)
         groups = Groups.from_labels(
             labels, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
         )
@@ -188,28 +239,35 @@ def _read(
         moments = GroupMoments.from_array(rows, groups, sample_weight=weights)
         if y is not None and len(y) != len(rows):
             raise ValueError(f"y has {len(y)} entries and X has {len(rows)} rows.")
-        target = moments.grouped(group_by)
-        table = Table(rows, labels, groups, weights, moments, target, group_by, y)
-    if len(table.target.labels) < 2:
-        raise ValueError(
-            f"sensitive_features has {len(table.target.labels)} group(s), "
-            f"{table.target.labels!r}; an audit compares at least two."
-        )
-    if np.any(table.target.weight <= 0):
-        empty = table.target.labels[int(np.argmin(table.target.weight))]
-        raise ValueError(f"sample_weight is zero for every row of group {empty!r}; drop it.")
+        compared = moments.grouped(group_by)
+        table = Table(rows, labels, groups, weights, moments, compared, group_by, y)
+    known = table.compared.labels
+    if len(known) < 2:
+        what = f"sensitive_features has {len(known)} group(s), {known!r}"
+        raise ValueError(f"{what}; an audit compares at least two.")
+    check_groups(known, table.compared.weight)
     return table
 
 
-def _asked(n_components: int | float | None, named: list[tuple[str, Any]], table: Table) -> int:
-    """Return the number of components asked about."""
-    n = table.target.n_features
+def _asked(n_components: int | float | None, fitted: list[int], table: Table) -> int:
+    """Return the number of components asked about, which `audit` documents.
+
+    Parameters
+    ----------
+    n_components : int, float or None
+        As the user gave it.
+    fitted : list of int
+        Numbers of components of the fitted reducers given; the first is the default.
+    table : Table
+    """
+    n = table.compared.n_features
     if n_components is None:
-        fitted = [rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None]
         return fitted[0] if fitted else min(2, n)
     if isinstance(n_components, float):
-        model = FairPCA(n_components, group_by=table.group_by)
+        # The audit measures about the groups' own means.
+        model = FairPCA(n_components, group_by=table.group_by, center="group")
         with warnings.catch_warnings():
+            # The audit solves this rank again, and says what is open.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return int(model.fit_moments(table.moments).n_components_)
     check_rank(n_components, n)
@@ -217,35 +275,63 @@ def _asked(n_components: int | float | None, named: list[tuple[str, Any]], table
 
 
 def _ranks(
-    ranks: Sequence[int] | None, r: int, named: list[tuple[str, Any]], target: GroupMoments
+    ranks: Sequence[int] | None, wanted: set[int], r: int, compared: GroupMoments
 ) -> list[int]:
-    """Return the numbers of components to look at: always `r`, and those of fitted reducers."""
-    n = target.n_features
-    wanted = {r, *(rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None)}
+    """Return the numbers of components to look at, increasing.
+
+    Parameters
+    ----------
+    ranks : sequence of int or None
+        As the user gave them; None is a range from 1 to three times `r` at least.
+    wanted : set of int
+        Those that are looked at in any case.
+    r : int
+        The number of components asked about.
+    compared : GroupMoments
+        Their size decides how many are affordable.
+    """
+    n, k = compared.n_features, len(compared.labels)
     if ranks is not None:
         for rank in ranks:
             check_rank(rank, n)
         return sorted(wanted | {int(rank) for rank in ranks})
-    # Fewer points where each of them costs more: a decomposition grows with the cube of n, and
-    # with many groups the proof stays open and the search for a better projection is long.
-    most = 24 if n <= 64 else 12 if n <= 512 else 8
-    if len(target.labels) > FEW_GROUPS:
-        most = 4 if len(target.labels) <= 2 * FEW_GROUPS else 0
+    most = next(most for columns, most in _RANKS_BY_COLUMNS if n <= columns)
+    if k > FEW_GROUPS:
+        most = _RANKS_OF_MANY_GROUPS[k > 2 * FEW_GROUPS]
     if most == 0:
         return sorted(wanted)
     top = max(min(n - 1, max(3 * r, most)), 1)
+    # Every number where they are few; otherwise evenly on a logarithmic scale, since losses change
+    # most at the first components.
     grid = np.geomspace(1, top, most) if top > most else np.arange(1, top + 1)
     return sorted(wanted | {round(float(value)) for value in grid})
 
 
 def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) -> list[Finding]:
-    """Return what every candidate does to every group."""
-    covariances = table.target.covariances
+    """Return what every candidate does to every group.
+
+    Parameters
+    ----------
+    table : Table
+    candidates : list of Candidate
+        PCA first, since price and cut are set against it, and FairPCA at every rank, since its
+        bound holds for all others.
+    intervals : Intervals
+        By position in `candidates`.
+
+    Returns
+    -------
+    list of Finding
+        In the order of `candidates`.
+    """
+    covariances = table.compared.covariances
     total = table.moments.pooled().covariances[0]
+    n, total_trace = len(total), float(np.trace(total))
     traces = np.trace(covariances, axis1=1, axis2=2)
-    rounding = rounding_level(float(traces.max()), len(total))
+    scale = float(traces.max())
     highest = max(c.n_components for c in candidates)
     own = np.cumsum([leading_pairs(S, highest).values for S in covariances], axis=1)
+    rounding = rounding_level(scale, n)
     bounds = {c.n_components: c.certificate for c in candidates if c.certificate is not None}
     base: dict[int, tuple[float, float]] = {}
     findings = []
@@ -253,15 +339,12 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
         r = candidate.n_components
         kept = kept_variance(candidate.basis, covariances)
         loss = own[:, r - 1] - kept
+        # Below the rounding of the sums a loss has no digits, and no sign.
         loss[loss <= rounding] = 0.0
-        left = float(np.trace(total) - kept_variance(candidate.basis, total[None])[0])
         worst = float(loss.max())
+        left = max(total_trace - float(kept_variance(candidate.basis, total[None])[0]), 0.0)
         # PCA comes first in the list: it is what the others are set against.
-        base.setdefault(r, (max(left, 0.0), worst))
-        pca_error, pca_worst = base[r]
-        certificate = candidate.certificate
-        if certificate is None:
-            certificate = _certificate(bounds[r], worst, traces, len(total))
+        pca_error, pca_worst = base.setdefault(r, (left, worst))
         findings.append(
             Finding(
                 reducer=candidate.reducer,
@@ -269,10 +352,12 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
                 loss=loss,
                 error=np.maximum(traces - kept, 0.0),
                 share=np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0),
-                total_error=max(left, 0.0),
-                price=_excess(left, pca_error, float(np.trace(total))),
-                certificate=certificate,
-                cut=0.0 - _excess(worst, pca_worst, float(traces.max())),
+                total_error=left,
+                price=_excess(left, pca_error, total_trace),
+                cut=0.0 - _excess(worst, pca_worst, scale),
+                # The bound the fair solver proved holds for every projection of the same rank.
+                certificate=candidate.certificate
+                or Certificate.of(bounds[r].lower_bound, worst, scale=scale, resolution=rounding),
                 intervals=intervals.measures.get(position, {}),
                 cut_interval=intervals.cuts.get(position),
             )
@@ -280,55 +365,109 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
     return findings
 
 
-def _certificate(
-    bound: Certificate, value: float, traces: FloatArray, n_features: int
-) -> Certificate:
-    """Set another projection's worst loss against the bound the fair solver proved."""
-    scale = float(traces.max())
-    return Certificate.of(bound.lower_bound, value, scale=scale, n_features=n_features)
-
-
 def _excess(value: float, base: float, scale: float) -> float:
-    """Return value / base - 1, and zero where both are rounding."""
-    if base <= 1e-12 * scale or not math.isfinite(base):
+    """Return value / base - 1, and zero where the base is rounding at this scale."""
+    if base <= _NOTHING * scale or not math.isfinite(base):
         return 0.0
     return value / base - 1.0
 
 
 def _group_rows(table: Table, min_group_size: int) -> tuple[GroupRow, ...]:
-    target = table.target
-    texts = label_texts(target.labels, target.names, table.group_by)
-    traces = np.trace(target.covariances, axis1=1, axis2=2)
-    return tuple(
-        GroupRow(
-            label=label,
-            text=text,
-            count=int(count),
-            weight=float(weight),
-            variance=float(trace),
-            small=bool(count < min_group_size),
-        )
-        for label, text, count, weight, trace in zip(
-            target.labels, texts, target.count, target.weight, traces, strict=True
-        )
-    )
+    """Return the size and the variance of every group."""
+    compared = table.compared
+    texts = label_texts(compared.labels, compared.names, table.group_by)
+    traces = np.trace(compared.covariances, axis1=1, axis2=2)
+    numbers = (compared.count, compared.weight, traces, compared.count < min_group_size)
+    columns = (compared.labels, texts, *(column.tolist() for column in numbers))
+    return tuple(GroupRow(*row) for row in zip(*columns, strict=True))
 
 
-def _scores(table: Table, candidates: list[Candidate], seed: int) -> dict[str, Any]:
-    if table.y is None or table.X is None or table.groups is None:
+def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -> dict[str, Any]:
+    """Fit a linear model on half of the rows and score it on the other half.
+
+    Parameters
+    ----------
+    table : Table
+        Without rows or without `y` there are no scores.
+    candidates : list of Candidate
+        Those of the rank asked about.
+    target : {"auto", "classes", "numbers"}
+    seed : int
+        Of the split.
+
+    Returns
+    -------
+    dict
+        What `Audit.scores` holds.
+    """
+    if table.y is None or table.X is None:
         return {}
+    y, classes = _read_target(table.y, target)
+    # Every class on both sides, where every class has two rows.
+    balanced = classes and np.bincount(y).min() >= 2
+    train, test = train_test_split(
+        np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y if balanced else None
+    )
+    # Where among the held-out rows all of them and those of every group stand.
+    place = np.full(len(y), -1)
+    place[test] = np.arange(len(test))
+    parts = [place[rows][place[rows] >= 0] for rows in (test, *table.members)]
+    constant = np.bincount(y[train]).argmax() if classes else y[train].mean()
+    predicted = {"baseline": np.full(len(test), constant)}
+    # The same mean for everybody, as `transform` does it.
     centred = table.X - table.moments.pooled().mean[0]
-    projected = {c.reducer: centred @ c.basis for c in candidates}
-    rows = group_members(table)
-    return held_out_scores(projected, table.y, rows, seed=seed)
+    for candidate in candidates:
+        Z = centred @ candidate.basis
+        predicted[candidate.reducer] = held_out_predictions(
+            Z[train], y[train], Z[test], classes=classes
+        )
+    found = {}
+    for name, values in predicted.items():
+        scores = [_score(y[test][part], values[part], classes) for part in parts]
+        found[name] = {"all": scores[0], "groups": scores[1:]}
+    score = "accuracy" if classes else "R squared"
+    return {"score": score, "baseline": found.pop("baseline"), "reducers": found}
 
 
-def _provenance(table: Table, **parameters: Any) -> dict[str, Any]:
-    if table.X is None or table.groups is None:
-        arrays: list[Any] = [table.moments.weight, table.moments.mean, table.moments.scatter]
-    else:
-        arrays = [table.X, table.groups.codes, table.weights]
-    parameters["rows"] = int(table.moments.count.sum())
-    parameters["features"] = table.target.n_features
-    found: dict[str, Any] = provenance(arrays, map(repr, table.moments.labels), **parameters)
-    return found
+def _score(actual: AnyArray, predicted: AnyArray, classes: bool) -> float | None:
+    """Return the accuracy or R squared, None where there are too few rows for either."""
+    if len(actual) < 2 or (not classes and np.ptp(actual) == 0):
+        return None
+    return float(np.mean(predicted == actual) if classes else r2_score(actual, predicted))
+
+
+def _read_target(y: Any, target: str) -> tuple[AnyArray, bool]:
+    """Return a target in the form it is predicted in.
+
+    Parameters
+    ----------
+    y : array-like of shape (m,)
+    target : {"auto", "classes", "numbers"}
+        `audit` documents what "auto" decides.
+
+    Returns
+    -------
+    values : ndarray of shape (m,)
+        Codes of classes, or numbers.
+    classes : bool
+        Which of both.
+    """
+    coded = factorize(np.asarray(y))
+    labels: tuple[Any, ...] = coded.labels
+    missing, distinct = int(np.sum(coded.codes < 0)), len(labels)
+    if missing:
+        raise ValueError(f"y has {missing} missing value(s); fill them in or drop those rows.")
+    if distinct < 2:
+        raise ValueError("y has one class only; pass a target that varies.")
+    few = distinct <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
+    numbers = [value for value in labels if type(value) in (int, float)]
+    classes = len(numbers) < distinct or (
+        few and all(float(value).is_integer() for value in numbers)
+    )
+    if target == "classes" or (target == "auto" and classes):
+        return coded.codes, True
+    try:
+        return np.asarray(y, dtype=float), False
+    except (TypeError, ValueError):
+        what = f"target='numbers' needs numbers and y holds {labels[0]!r}"
+        raise ValueError(f"{what}; pass target='classes'.") from None

@@ -1,36 +1,66 @@
-"""An audit in words: labels as they are shown, the verdict, and what to know before trusting it.
+"""An audit in words: how numbers and labels are written, the verdict, and what to be wary of.
 
-No sentence calls a result fair. Each says which number, for which group, changed by how much.
+No sentence calls a result fair. Each says which number, for which group, changed by how much. The
+terminal, the page and the notebook all take their sentences from here, so that they cannot
+disagree.
+
+`findings` imports this module, because an `Audit` can state its own verdict. Naming the classes of
+`findings` here would close a circle of imports; arguments annotated with `Any` are therefore
+described in the docstrings.
 """
 
 from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Any
 
-from fairpca.auditing.candidates import Candidate, Table
-from fairpca.auditing.findings import Audit, Finding, GroupRow
 from fairpca.moments.label_codes import Label
 
-if TYPE_CHECKING:
-    from fairpca.auditing.resample import Intervals
-
-# More names than this in one sentence are not read.
+# Names in one sentence. Longer lists are not read; the rest is counted ("and 4 more").
 _MOST_NAMES = 6
+# What `Groups` calls a column of labels that came without a name. It would mean nothing to a
+# reader, so such groups are shown as "group" alone.
 _UNNAMED = "sensitive_feature"
+# Cuts of the worst loss below this share round to "0.0%" and are called no improvement.
+_NO_CUT = 5e-4
+# Rises of the total error below this share round to "0.00%".
+_NO_PRICE = 5e-5
+# Classes of Unicode characters that turn the direction of the text around them.
+_RIGHT_TO_LEFT = ("R", "AL", "RLE", "RLO", "RLI")
 
 
 def label_texts(labels: Sequence[Label], names: Sequence[str], group_by: str) -> list[str]:
-    """Return the labels as they are shown; distinct labels get distinct texts."""
-    if group_by == "marginal" and len(names) > 1:
-        texts = [f"{label[0]}: {label[1]}" for label in labels]  # type: ignore[index]
-    else:
-        texts = [
-            " · ".join(str(part) for part in label) if isinstance(label, tuple) else str(label)
-            for label in labels
-        ]
+    """Return the labels as they are shown; distinct labels get distinct texts.
+
+    Parameters
+    ----------
+    labels : sequence
+        Labels of the groups; tuples where several columns are crossed.
+    names : sequence of str
+        Names of the label columns.
+    group_by : {"intersection", "marginal"}
+        With "marginal" and several columns the labels are pairs (column, level).
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> from fairpca.auditing.verdict import label_texts
+    >>> label_texts([("f", 1), ("m", 2)], ["sex", "site"], "intersection")
+    ['f · 1', 'm · 2']
+    >>> label_texts([1, "1"], ["site"], "intersection")
+    ['1', "'1'"]
+    """
+    between = ": " if group_by == "marginal" and len(names) > 1 else " · "
+    texts = [
+        between.join(str(part) for part in label) if isinstance(label, tuple) else str(label)
+        for label in labels
+    ]
     texts = [text if text.strip() else "(empty)" for text in texts]
     if len(set(texts)) < len(texts):
         # 1 and "1" read alike: show which is which.
@@ -39,10 +69,20 @@ def label_texts(labels: Sequence[Label], names: Sequence[str], group_by: str) ->
 
 
 def number(value: float) -> str:
-    """Three significant digits, without an exponent where that stays readable."""
+    """Return three significant digits, without an exponent where that stays readable.
+
+    Examples
+    --------
+    >>> from fairpca.auditing.verdict import number
+    >>> number(0.26266), number(12345), number(1e-7)
+    ('0.263', '12345', '1.0e-7')
+    """
     if value == 0:
         return "0"
+    if not math.isfinite(value):
+        return str(value)
     size = abs(value)
+    # Outside this range a number is mostly zeros, or digits nobody compares.
     if not 1e-4 <= size < 1e6:
         mantissa, exponent = f"{value:.1e}".split("e")
         return f"{mantissa}e{int(exponent)}"
@@ -50,7 +90,14 @@ def number(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with the digits that matter."""
+    """Return a share as a percentage with the digits that matter.
+
+    Examples
+    --------
+    >>> from fairpca.auditing.verdict import percent
+    >>> percent(0.0046), percent(0.412), percent(0.9991)
+    ('0.46%', '41%', '99.9%')
+    """
     size = abs(share)
     if size < 1e-9:
         return "0%"
@@ -62,40 +109,76 @@ def percent(share: float) -> str:
 
 
 def components(n_components: int) -> str:
-    """'1 component', '2 components'."""
+    """Return '1 component', '2 components'."""
     return f"{n_components} component{'' if n_components == 1 else 's'}"
 
 
-def group_title(audit: Audit) -> str:
-    """What the groups are groups of."""
+def isolated(text: str) -> str:
+    """Return a label that cannot turn the sentence around it.
+
+    Text in a right-to-left script is put between the marks that isolate it; other text comes back
+    as it is.
+    """
+    if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in text):
+        return f"\u2068{text}\u2069"
+    return text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first few names separated by commas, and how many more there are."""
+    shown = ", ".join(names[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
+
+
+def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:
+    """Return an HTML table for notebooks; every text is escaped and nothing in it can run.
+
+    The first cell of a row is isolated, so that a label in a right-to-left script does not turn
+    the numbers beside it around.
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = ""
+    for first, *cells in rows:
+        body += f"<tr><td><bdi>{escape(first)}</bdi></td>"
+        body += "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def group_title(audit: Any) -> str:
+    """Return what the groups of an audit are groups of: the names of the label columns."""
     if audit.group_columns == (_UNNAMED,):
         return "group"
     return " · ".join(audit.group_columns)
 
 
-def isolated(text: str) -> str:
-    """Keep a right-to-left label from turning the sentence around it."""
-    if any(unicodedata.bidirectional(char) in ("R", "AL", "RLE", "RLO", "RLI") for char in text):
-        return f"\u2068{text}\u2069"
-    return text
-
-
-def named(audit: Audit, position: int) -> str:
-    """A group as it is called in a sentence."""
+def named(audit: Any, position: int) -> str:
+    """Return a group of an audit as it is called in a sentence."""
     text = isolated(audit.groups[position].text)
     column = audit.group_columns[0]
+    # "sex “female”" reads well; "site “site 4”" and a pair of columns do not.
     if column == _UNNAMED or len(audit.group_columns) > 1 or column in text:
         return f"group “{text}”"
     return f"{isolated(column)} “{text}”"
 
 
-def verdict(audit: Audit, n_components: int | None = None) -> str:
-    """Return the result in two or three sentences with numbers."""
-    return " ".join(sentences(audit, n_components))
+def sentences(audit: Any, n_components: int | None = None) -> list[str]:
+    """Return the verdict sentence by sentence.
 
+    Parameters
+    ----------
+    audit : Audit
+    n_components : int, optional
+        One of `audit.ranks`. Default: the number of components asked about.
 
-def sentences(audit: Audit, n_components: int | None = None) -> list[str]:
-    """Return the verdict sentence by sentence: the problem, the remedy, the price."""
+    Returns
+    -------
+    list of str
+        The problem (whom PCA serves worst), the remedy (what FairPCA changes) and the price (what
+        it costs all rows); one sentence where PCA costs no group anything.
+    """
     r = audit.n_components if n_components is None else n_components
     pca, fair = audit.at("PCA", r), audit.at("FairPCA", r)
     if pca.worst_loss <= pca.certificate.resolution:
@@ -107,7 +190,8 @@ def sentences(audit: Audit, n_components: int | None = None) -> list[str]:
     return [_problem(audit, pca), _remedy(pca, fair, level), _price(fair)]
 
 
-def _problem(audit: Audit, pca: Finding) -> str:
+def _problem(audit: Any, pca: Any) -> str:
+    """Return the sentence about the group that PCA serves worst, set against the best-served."""
     worst, best = named(audit, pca.worst), named(audit, pca.best)
     start = (
         f"With {components(pca.n_components)}, PCA serves {worst} worst: it loses "
@@ -116,14 +200,16 @@ def _problem(audit: Audit, pca: Finding) -> str:
     if pca.best_loss <= pca.certificate.resolution:
         return f"{start}while {best} loses nothing."
     times = pca.worst_loss / pca.best_loss
+    # Closer than that, two decimals would say 1.00 times.
     if times < 1.005:
         return f"{start}no more than every other group."
     factor = f"{times:.2f}" if times < 2 else f"{times:.1f}" if times < 100 else f"{times:,.0f}"
     return f"{start}{factor} times what {best} loses ({number(pca.best_loss)})."
 
 
-def _remedy(pca: Finding, fair: Finding, level: float) -> str:
-    if fair.cut < 5e-4:
+def _remedy(pca: Any, fair: Any, level: float) -> str:
+    """Return the sentence about the worst loss under FairPCA, with its interval where known."""
+    if fair.cut < _NO_CUT:
         return (
             "No projection with as many components makes the worst loss noticeably smaller "
             f"(none goes below {number(fair.certificate.lower_bound)})."
@@ -133,6 +219,7 @@ def _remedy(pca: Finding, fair: Finding, level: float) -> str:
         low, high = fair.cut_interval
         interval = f" ({percent(level)} interval {percent(low)} to {percent(high)})"
     elif fair.cut_interval is not None:
+        # The interval reaches zero: the improvement may be chance, and the sentence says so.
         interval = f" in these rows (the {percent(level)} interval includes no change at all)"
     before, after = percent(pca.gap), percent(fair.gap)
     moves = f"stays at {before}" if before == after else f"goes from {before} to {after}"
@@ -143,18 +230,18 @@ def _remedy(pca: Finding, fair: Finding, level: float) -> str:
     )
 
 
-def _price(fair: Finding) -> str:
-    if fair.price < 5e-5:
+def _price(fair: Any) -> str:
+    if fair.price < _NO_PRICE:
         return "The error over all rows rises by less than 0.01%."
     return f"The price: the error over all rows rises by {percent(fair.price)}."
 
 
-def proof(finding: Finding) -> str:
-    """The certificate in one sentence."""
-    bound = number(finding.certificate.lower_bound)
+def proof(finding: Any) -> str:
+    """Return the certificate of a finding in one sentence."""
     start = (
         f"No projection with {components(finding.n_components)}, by any method, has a worst loss "
-        f"below {bound}; {finding.reducer} attains {number(finding.worst_loss)}"
+        f"below {number(finding.certificate.lower_bound)}; {finding.reducer} attains "
+        f"{number(finding.worst_loss)}"
     )
     if finding.certificate.optimal:
         return f"{start}, so it cannot be improved."
@@ -162,58 +249,55 @@ def proof(finding: Finding) -> str:
 
 
 def reader_warnings(
-    table: Table,
-    groups: tuple[GroupRow, ...],
-    fair: Candidate,
-    intervals: Intervals,
-    min_group_size: int,
-) -> tuple[str, ...]:
-    """Return what a reader should know before trusting a number."""
-    found = []
-    r = fair.n_components
+    groups: Sequence[Any], fair: Any, table: Any, intervals: Any, min_group_size: int
+) -> Iterator[str]:
+    """Yield what a reader should know before trusting a number, one sentence or two at a time.
+
+    Parameters
+    ----------
+    groups : sequence of GroupRow
+    fair : Candidate
+        FairPCA with the number of components asked about.
+    table : Table
+        The rows and moments under audit.
+    intervals : Intervals
+        They say themselves how far they go.
+    min_group_size : int
+        Groups with fewer rows are named.
+    """
+    asked = components(fair.n_components)
     small = [f"{isolated(g.text)} ({g.count})" for g in groups if g.small]
     if small:
-        found.append(
-            f"Fewer than {min_group_size} rows: {_listed(small)}. A few rows more or less can "
+        yield (
+            f"Fewer than {min_group_size} rows: {listed(small)}. A few rows more or less can "
             "change these groups' numbers a lot."
         )
     flat = [isolated(g.text) for g in groups if g.variance == 0]
     if flat:
-        found.append(
-            f"No variance: {_listed(flat)}. Nothing can be lost where all rows are equal, so the "
+        yield (
+            f"No variance: {listed(flat)}. Nothing can be lost where all rows are equal, so the "
             "loss is zero and enters the gap as zero."
         )
-    few = [isolated(g.text) for g in groups if 0 < g.count - 1 <= r and g.variance > 0]
-    if few:
-        found.append(
-            f"So few rows that {components(r)} of their own describe them exactly: "
-            f"{_listed(few)}. There the loss is the whole error."
+    within = [g for g in groups if 0 < g.count - 1 <= fair.n_components and g.variance > 0]
+    if within:
+        yield (
+            f"So few rows that {asked} of their own describe them exactly: "
+            f"{listed([isolated(g.text) for g in within])}. There the loss is the whole error."
         )
-    unlabelled = [i for i, label in enumerate(table.moments.labels) if label is None]
+    cells = zip(table.moments.labels, table.moments.count, strict=True)
+    unlabelled = sum(count for label, count in cells if label is None)
     if unlabelled:
-        rows = int(table.moments.count[unlabelled].sum())
-        found.append(
-            f"{rows} row(s) have no label: they count in PCA and in the mean, and in no group."
-        )
-    if fair.certificate is not None and not fair.certificate.optimal:
-        found.append(
-            f"The proof is open: of FairPCA's worst loss at most "
-            f"{percent(fair.certificate.gap)} could still be gained."
-        )
-    if not intervals.everywhere:
-        found.append(
-            "Intervals need rows, and only moments were given."
-            if table.X is None
-            else f"The table is large: intervals were computed for {components(r)} only."
-        )
+        counts = "they count in PCA and in the mean, and in no group"
+        yield f"{unlabelled} row(s) have no label: {counts}."
+    if not fair.certificate.optimal:
+        gained = percent(fair.certificate.gap)
+        yield f"The proof is open: of FairPCA's worst loss at most {gained} could still be gained."
+    if table.X is None:
+        yield "Intervals need rows, and only moments were given."
+    elif not intervals.everywhere:
+        yield f"The table is large: intervals were computed for {asked} only."
     if not intervals.refitted:
-        found.append(
+        yield (
             "The table is wide: each group's own PCA was held fixed under resampling, so the "
             "interval of a loss near zero is too narrow."
         )
-    return tuple(found)
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMES])
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
