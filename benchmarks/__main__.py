@@ -1,4 +1,4 @@
-"""``python -m benchmarks [ratios|solvers|choices|ranks|scaling|memory|streaming|engines]``."""
+"""``python -m benchmarks NAME``: one table of measurements; ``--help`` lists the names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
         "what",
         nargs="?",
         default="ratios",
-        choices="ratios solvers choices ranks scaling memory streaming engines".split(),
+        choices="ratios solvers choices ranks many scaling memory streaming engines".split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/results"))
@@ -25,7 +25,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
     arguments = parser.parse_args()
-    from benchmarks import choices, memory, ratios, scaling, streaming
+    from benchmarks import choices, many, memory, ratios, scaling, streaming
 
     print(ratios.header() + "\n")
     if arguments.what == "scaling":
@@ -52,6 +52,7 @@ def main() -> None:
         "solvers": ratios.compare_solvers,
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,
+        "many": many.run,
     }
     rows = tables[arguments.what]()
     print(ratios.show(rows))

@@ -1,6 +1,6 @@
 """Three and more groups: how long a solve takes, how often it is proven, how far the rest is open.
 
-Nine suites of problems, solved one after the other on one thread. CPU time is what counts, so a
+Ten suites of problems, solved one after the other on one thread. CPU time is what counts, so a
 busy machine changes little; the number proven does not depend on the machine at all.
 """
 
@@ -43,7 +43,7 @@ def _credit_thirty() -> Problems:
     ages = np.digitize(X[:, 1], (26, 31, 38, 46))
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     labels = np.column_stack([np.asarray(bunch.sensitive_features, dtype=str), ages.astype(str)])
-    names, codes = np.unique(labels, axis=0, return_inverse=True)
+    _, codes = np.unique(labels, axis=0, return_inverse=True)
     kept = np.isin(codes, np.argsort(-np.bincount(codes.ravel()))[:30])
     covariances = _matrices(X[kept], codes.ravel()[kept])
     for r in (1, 2, 3, 5, 8, 12):

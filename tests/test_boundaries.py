@@ -163,8 +163,9 @@ def test_the_public_face_is_reachable_and_nothing_else_shows():
         "assert dir(fairpca) == sorted(fairpca.__all__)\n"
         "import fairpca.solvers.newton as newton\n"
         "import fairpca.auditing, fairpca.comparison, fairpca.all_ranks\n"
-        "assert callable(fairpca.solve) and callable(fairpca.audit) and callable(fairpca.compare)\n"
-        "assert callable(fairpca.component_path) and newton.__name__ == 'fairpca.solvers.newton'\n"
+        "functions = fairpca.solve, fairpca.audit, fairpca.compare, fairpca.component_path\n"
+        "assert all(callable(function) for function in functions)\n"
+        "assert newton.__name__ == 'fairpca.solvers.newton'\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -173,3 +174,19 @@ def test_the_root_is_small_and_every_module_has_its_room():
     root = [path for path in MODULES.values() if path.parent == SOURCE]
     assert len(root) <= 16, sorted(path.name for path in root)
     assert not list(SOURCE.rglob("utils.py"))
+
+
+def test_a_module_with_one_reader_is_an_idea_of_its_own():
+    """A part that only one module needs belongs there, unless its docstring says why not."""
+    readers = {name: set() for name in MODULES}
+    for name, path in MODULES.items():
+        for other in internal(path) - {name}:
+            readers.setdefault(other, set()).add(name)
+    lonely = {}
+    for path in room("solvers", "covariances"):
+        name = module_name(path)
+        words = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
+        package = path.name == "__init__.py"
+        if not package and len(readers[name]) < 2 and "an idea of its own" not in words:
+            lonely[name] = sorted(readers[name])
+    assert not lonely, "\n".join(f"{name}: {found}" for name, found in lonely.items())

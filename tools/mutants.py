@@ -1,9 +1,10 @@
 """Break the package on purpose, one small change at a time: the tests must notice every one.
 
-``python tools/mutants.py`` copies the tree, applies one mutant after the other to the copies (the
+``python -m tools.mutants`` copies the tree, applies one mutant after the other to the copies (the
 checkout is never changed), runs the few tests that should catch it and prints a table. It fails
 if a mutant survives, if its old text is not found exactly once, or if the tests chosen for it do
-not pass on the unbroken tree.
+not pass on the unbroken tree. ``python -m tools.mutants --check`` runs no test: it only tells
+which entries of the list no longer fit the source.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mutant_list import MUTANTS, Mutant
+from tools.mutant_list import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,13 +55,18 @@ def run_tests(root: Path, tests: str) -> int:
 
 def main() -> int:
     """Run all mutants, or those whose names contain a word."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.mutants", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("word", nargs="?", default="", help="only mutants whose name contains it")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default 2)")
+    parser.add_argument("--check", action="store_true", help="only compare with the source")
     options = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if options.word in mutant.name]
-    for mutant in chosen:
-        mutant.apply(ROOT)
+    stale = [complaint for mutant in chosen if (complaint := mutant.complaint(ROOT))]
+    print("\n".join([*stale, f"{len(chosen) - len(stale)} of {len(chosen)} mutants fit"]))
+    if stale or options.check:
+        return int(bool(stale))
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         trees: queue.Queue[Path] = queue.Queue()
@@ -91,7 +97,7 @@ def main() -> int:
                 if clean[mutant.tests] != 0:
                     verdict = f"INVALID: its tests fail unbroken ({clean[mutant.tests]})"
                 failed += verdict != "caught"
-                line = f"{verdict:10}  {mutant.name:48}  {mutant.file:22}  {mutant.tests}"
+                line = f"{verdict:10}  {mutant.name:57}  {mutant.file:30}  {mutant.tests}"
                 print(line, flush=True)
     minutes = (time.perf_counter() - start) / 60
     print(f"{len(chosen) - failed} of {len(chosen)} mutants caught in {minutes:.1f} minutes")

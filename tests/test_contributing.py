@@ -1,0 +1,133 @@
+"""CONTRIBUTING.md: its examples run, and its reading lists are what a fit passes."""
+
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import fairpca
+from fairpca import FairPCA
+from fairpca.criteria import CRITERIA
+
+PACKAGE = Path(fairpca.__file__).parent
+PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
+if not PAGE.exists():
+    pytest.skip("the page is not part of this copy of the tree", allow_module_level=True)
+
+PAGE_TEXT = PAGE.read_text("utf-8")
+SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", PAGE_TEXT, re.M))
+EXAMPLES = {
+    title: code
+    for title, text in SECTIONS.items()
+    for code in re.findall(r"```python\n(.*?)```", text, re.S)
+}
+
+
+@pytest.fixture
+def same_criteria():
+    before = dict(CRITERIA)
+    yield
+    CRITERIA.clear()
+    CRITERIA.update(before)
+
+
+@pytest.mark.parametrize("title", sorted(EXAMPLES))
+def test_examples_run(title, tmp_path, monkeypatch, same_criteria):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(EXAMPLES[title], f"{PAGE.name}: {title}", "exec"), {"__name__": "__main__"})
+
+
+def test_there_is_an_example_for_every_kind_of_addition():
+    kinds = {"a criterion", "a solver step", "a method", "a file format", "an engine"}
+    assert set(EXAMPLES) == {f"Add {kind}" for kind in kinds}
+
+
+def reading_list(title):
+    """Return the files of the numbered list of a section."""
+    return re.findall(r"^\d+\. `([\w/]+\.py)`", SECTIONS[title], re.M)
+
+
+def tables(k):
+    """Yield 500 x 10 rows of k groups: an ordinary table, and one with tied eigenvalues.
+
+    In the second the groups are evenly spaced lines in a plane, each in both directions.
+    """
+    rng = np.random.default_rng(0)
+    shapes = [np.eye(10) + 0.3 * rng.normal(size=(10, 10)) for _ in range(k)]
+    labels = np.repeat(np.arange(k), 500 // k)
+    yield np.vstack([rng.normal(size=(500 // k, 10)) @ shape for shape in shapes]), labels
+    angles = np.pi * labels / k
+    lines = np.zeros((len(labels), 10))
+    lines[:, 0], lines[:, 1] = np.cos(angles), np.sin(angles)
+    yield lines * np.where(np.arange(len(labels)) % 2, 1.0, -1.0)[:, None], labels
+
+
+def passed(k):
+    """Return the files that fits of k groups pass."""
+    found = set()
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            found.add(Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix())
+
+    for X, labels in tables(k):
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                FairPCA(1).fit(X, sensitive_features=labels)
+        finally:
+            sys.setprofile(before)
+    return found
+
+
+def test_two_groups_are_followed_in_nine_files():
+    files = reading_list("Follow two groups from rows to certificate")
+    assert len(files) == len(set(files)) <= 9
+    assert not set(files) - passed(2)
+
+
+def test_many_groups_are_followed_in_fourteen_files():
+    files = {*reading_list("Follow two groups from rows to certificate")}
+    files = files - {"solvers/two_groups.py"} | {*reading_list("Three and more groups")}
+    assert len(files) <= 14
+    assert not files - passed(4)
+
+
+def test_every_file_that_the_page_names_exists():
+    root = PAGE.parent
+    named = set(
+        re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md)|(?:\w+/)+)`", PAGE.read_text("utf-8"))
+    )
+    missing = [name for name in named if not ((PACKAGE / name).exists() or (root / name).exists())]
+    assert not missing
+    assert len(named) > 30
+
+
+COMMANDS = sorted(
+    set(re.findall(r"`python -m ((?:tools|benchmarks|experiments)[\w.]*)", PAGE_TEXT))
+)
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_commands_exist(module):
+    command = [sys.executable, "-m", module, "--help"]
+    shown = subprocess.run(command, cwd=PAGE.parent, capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("usage:")
+
+
+def test_lines_are_counted_by_kind():
+    code = (
+        "from tools.count import count_module\n"
+        'text = \'"""Head.\\n\\nMore.\\n"""\\n\\n# Why.\\nx = 1  # one\\n\'\n'
+        "print(count_module(text))\n"
+    )
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, cwd=PAGE.parent, capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "Count(modules=1, code=1, docstring=4, comment=1, blank=1)"
