@@ -1,4 +1,4 @@
-"""Errors about arguments: each names the argument, its value and the remedy."""
+"""Errors about arguments and about missing libraries: each names what is wrong and the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from fairpca._linalg import FloatArray, is_sparse, symmetric
 
-# MERGED: """Optional libraries: imported where they are needed, with the line that installs them."""
+# Magnitudes past which sums of products of weights or of matrices are no longer numbers.
+_MOST_WEIGHT, _MOST_COVARIANCE = 1e150, 1e300
 
 
 def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -38,6 +39,11 @@ def check_covariances(covariances: Any) -> FloatArray:
         )
     if not np.all(np.isfinite(matrices)):
         raise ValueError("covariances contains NaN or infinity; remove or impute them first.")
+    if np.abs(matrices).max(initial=0.0) > _MOST_COVARIANCE:
+        raise ValueError(
+            f"covariances reaches {np.abs(matrices).max():.3g}, too large to add up; divide all "
+            "of them by one number, which changes no component."
+        )
     asymmetry = np.abs(matrices - np.swapaxes(matrices, 1, 2)).max()
     if asymmetry > 1e-8 * max(np.abs(matrices).max(), np.finfo(float).tiny):
         raise ValueError(
@@ -121,6 +127,13 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
     """
     if sample_weight is None:
         return None
+    if np.ma.getmaskarray(sample_weight).any() if np.ma.isMA(sample_weight) else False:
+        raise ValueError(
+            "sample_weight is a masked array with masked values, which would be read as if they "
+            "were there; fill them, with 0 for rows that do not count."
+        )
+    if np.iscomplexobj(sample_weight):
+        raise ValueError("sample_weight is complex; weights count rows and must be real numbers.")
     weights = np.asarray(sample_weight, dtype=float)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
@@ -135,6 +148,11 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
         raise ValueError(
             f"sample_weight has a negative value, {weights.min():g}; weights count rows and must "
             "be zero or more."
+        )
+    if weights.max(initial=0.0) > _MOST_WEIGHT:
+        raise ValueError(
+            f"sample_weight reaches {weights.max():.3g}, too large to add up; divide all weights "
+            "by one number, which changes no component."
         )
     if n_rows and not all_zero and not weights.any():
         raise ValueError("sample_weight is zero for every row; give some row a positive weight.")

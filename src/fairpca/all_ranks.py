@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_rank
+from fairpca._checks import check_choice, check_limits, check_rank
 from fairpca._linalg import FloatArray, IntArray, complement, orthonormal, symmetric
 from fairpca.covariances.dense import DenseOracle
-from fairpca.covariances.sources import CovarianceSource, MomentCovariances
+from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import find_criterion
 from fairpca.fitting import Fit, Ranks, Settings, fit_source
 from fairpca.moments.group_moments import GroupMoments
@@ -54,6 +54,7 @@ def component_path(
     max_components: int | None = None,
     *,
     criterion: str = "loss",
+    center: str = "global",
     group_by: str = "intersection",
     solver: str = "auto",
     tol: float = 1e-10,
@@ -67,7 +68,7 @@ def component_path(
     moments : GroupMoments
     max_components : int, optional
         Largest rank; all columns by default.
-    criterion, group_by, solver, tol, max_iter, random_state
+    criterion, center, group_by, solver, tol, max_iter, random_state
         As in `FairPCA`.
 
     Returns
@@ -85,8 +86,11 @@ def component_path(
     ((3, 2), True)
     """
     find_criterion(criterion)
+    check_choice("center", center, CENTERS)
+    check_choice("group_by", group_by, ("intersection", "marginal"))
     check_choice("solver", solver, SOLVERS)
-    source = MomentCovariances(moments, group_by)
+    check_limits(tol, max_iter, 0)
+    source = MomentCovariances(moments, group_by, center)
     settings = Settings(criterion, solver, tol, max_iter, random_state)
     largest = moments.n_features if max_components is None else max_components
     check_rank(largest, moments.n_features)
@@ -150,7 +154,7 @@ def fit_nested(
         bounds[-1] * ranks.unit,
         float(losses.max()),
         scale=ranks.oracle.scale,
-        n_features=ranks.n_features,
+        resolution=ranks.oracle.resolution,
     )
     solution = Solution(
         components=np.ascontiguousarray(columns.T),

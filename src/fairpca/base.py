@@ -87,14 +87,16 @@ def projection_attributes(
     variances = variances * (total.weight / freedom)
     r, n = components.shape
     all_variance = total.trace * total.weight / freedom
-    left = max(all_variance - float(variances.sum()), 0.0)
+    # With every direction taken nothing is left, and what the difference says is rounding.
+    spare = min(n, total.count) - r
+    left = max(all_variance - float(variances.sum()), 0.0) if spare > 0 else 0.0
     return {
         "components_": components,
         "mean_": total.mean,
         "explained_variance_": variances,
         "explained_variance_ratio_": variances / (all_variance or 1.0),
         "singular_values_": np.sqrt(variances * freedom),
-        "noise_variance_": left / max(min(n, total.count) - r, 1),
+        "noise_variance_": left / max(spare, 1),
         "n_components_": r,
         "n_samples_": total.count,
         "groups_": list(groups.labels),

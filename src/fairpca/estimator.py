@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 
 from fairpca._checks import check_choice, check_groups, check_limits, check_rank, check_rows
@@ -22,6 +22,7 @@ from fairpca.base import (
     warn_one_group,
 )
 from fairpca.covariances.sources import (
+    CENTERS,
     CovarianceSource,
     MomentCovariances,
     OperatorCovariances,
@@ -66,11 +67,20 @@ class FairPCA(LinearReducer):
     ----------
     n_components : int, float or None, default=None
         Number of components, 1 to n_features. None keeps all. A float in (0, 1) keeps the fewest
-        components with which every group retains at least that share of its own variance.
+        components with which every group can retain at least that share of its own variance.
+        Where the projection of `criterion` with so many components would leave a group below the
+        share, the one with the largest smallest share is returned, and `certificate_` and
+        `group_values_` are about shares.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
         What is minimised for the worst group: the loss against the group's own PCA, the mean
         squared reconstruction error, minus the variance kept, or the loss or error as a share of
         the group's variance.
+    center : {"global", "group"}, default="global"
+        What a group's variance and losses are about: the mean of all rows, which `transform`
+        subtracts from everybody, or the group's own mean. With "global" they are what
+        `inverse_transform` gives back. With "group" a group whose mean lies elsewhere can be
+        rebuilt far worse than its loss says; the published experiments on matrices that are
+        centred by group need it.
     group_by : {"intersection", "marginal"}, default="intersection"
         With several columns of labels: every combination is a group, or every level of every
         column is (groups then overlap).
@@ -120,9 +130,11 @@ class FairPCA(LinearReducer):
         Rows per group.
     group_means_ : ndarray of shape (k, n_features_in_)
     group_losses_ : ndarray of shape (k,)
-        What each group loses against its own PCA of the same rank (per row, squared units).
+        What each group loses against its own PCA of the same rank, both about `center` (per row,
+        squared units).
     group_errors_ : ndarray of shape (k,)
-        Mean squared reconstruction error of each group about its own mean.
+        Mean squared distance between each group's rows and their reconstruction by
+        ``inverse_transform(transform(X))``, for every `center`.
     group_values_ : ndarray of shape (k,)
         Each group's value of `criterion`; equal to `group_losses_` for "loss".
     group_weights_ : ndarray of shape (k,)
@@ -175,6 +187,7 @@ class FairPCA(LinearReducer):
         n_components: int | float | None = None,
         *,
         criterion: str = "loss",
+        center: str = "global",
         group_by: str = "intersection",
         unlabelled: str = "error",
         nested: bool | str = False,
@@ -186,6 +199,7 @@ class FairPCA(LinearReducer):
     ) -> None:
         self.n_components = n_components
         self.criterion = criterion
+        self.center = center
         self.group_by = group_by
         self.unlabelled = unlabelled
         self.nested = nested
@@ -245,16 +259,20 @@ class FairPCA(LinearReducer):
         seen: GroupMoments | None = self.__dict__.get("_moments")
         if not fresh and seen is None:
             raise ValueError(
-                "partial_fit cannot go on after this fit: the rows were too wide to keep their "
-                "moments. Count all rows with partial_fit on a new estimator."
+                "partial_fit cannot go on: this model has no moments. The rows of its fit were "
+                "too wide to keep their moments, or it was stored without them; store it with "
+                "save_model(..., moments=True), or count all rows with partial_fit on a new "
+                "estimator."
             )
         with self._restore_on_error():
             rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
             moments = count_rows(rows.X, rows.groups, rows.weight, type(self).__name__)
             if "group_weights_" in self.__dict__:
                 self._last_weights = (self.groups_, self.group_weights_)
-            self._clear_fitted()
+            # In this order: another thread that solves meanwhile keeps its result only while the
+            # moments are those it solved for.
             self._moments = moments if seen is None else seen.merge(moments)
+            self._clear_fitted()
         return self
 
     def fit_moments(self, moments: GroupMoments) -> FairPCA:
@@ -277,7 +295,7 @@ class FairPCA(LinearReducer):
         with self._restore_on_error():
             self.n_features_in_ = moments.n_features
             self.__dict__.pop("feature_names_in_", None)
-            return self._solve_and_set(MomentCovariances(moments, self.group_by))
+            return self._solve_and_set(MomentCovariances(moments, self.group_by, self.center))
 
     def fit_operators(self, cells: StreamedCells) -> FairPCA:
         """Fit from products with covariances that are never formed.
@@ -296,13 +314,14 @@ class FairPCA(LinearReducer):
         with self._restore_on_error():
             self.n_features_in_ = cells.n_features
             self.__dict__.pop("feature_names_in_", None)
-            return self._solve_and_set(OperatorCovariances(cells, self.group_by))
+            return self._solve_and_set(OperatorCovariances(cells, self.group_by, self.center))
 
     # What follows fills the attributes; nothing below is called by users.
 
     def _check_params(self) -> None:
         find_criterion(self.criterion)
         check_choice("solver", self.solver, SOLVERS)
+        check_choice("center", self.center, CENTERS)
         check_choice("group_by", self.group_by, ("intersection", "marginal"))
         check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
@@ -327,7 +346,7 @@ class FairPCA(LinearReducer):
             rows.weight,
             self.n_components,
             self.group_by,
-            "group",
+            self.center,
             type(self).__name__,
         )
 
@@ -335,11 +354,11 @@ class FairPCA(LinearReducer):
         """Return the matrices of a Dask collection: moments, or products where they do not fit."""
         from fairpca.distributed import dask
         from fairpca.distributed.dask import open_table
-        from fairpca.distributed.pieces import Rules
+        from fairpca.distributed.pieces import GroupingOptions
 
         if labels is None:
             warn_one_group(stacklevel=4)
-        rules = Rules.of(self.group_by, self.unlabelled, None)
+        rules = GroupingOptions.of(self.group_by, self.unlabelled, None)
         table = open_table(X, labels, sample_weight, rules)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, table.n_features)
@@ -347,10 +366,10 @@ class FairPCA(LinearReducer):
         self.__dict__.pop("feature_names_in_", None)
         if table.features is not None:
             self.feature_names_in_ = np.array(table.features, dtype=object)
-        found = dask.know(table, rules)
+        found = dask.moments_or_products(table, rules)
         if isinstance(found, GroupMoments):
-            return MomentCovariances(found, self.group_by)
-        return OperatorCovariances(found, self.group_by)
+            return MomentCovariances(found, self.group_by, self.center)
+        return OperatorCovariances(found, self.group_by, self.center)
 
     def _solve_and_set(self, source: CovarianceSource) -> FairPCA:
         self._last_weights = None
@@ -379,9 +398,18 @@ class FairPCA(LinearReducer):
         # partial_fit only counts; the first look at a result solves.
         moments = self.__dict__.get("_moments") if name in _FITTED else None
         if moments is not None and "components_" not in self.__dict__:
-            self._set_fitted(self._solved(MomentCovariances(moments, self.group_by)))
-            if name in self.__dict__:
-                return self.__dict__[name]
+            try:
+                found = self._solved(MomentCovariances(moments, self.group_by, self.center))
+            except ValueError as error:
+                # Too few rows so far. This class is an AttributeError too, as `hasattr` expects.
+                raise NotFittedError(str(error)) from error
+            self._set_fitted(found)
+            if self.__dict__.get("_moments") is not moments:
+                # Another thread has counted further rows meanwhile. What was found is right for
+                # the rows seen when it was asked for, and is not kept.
+                self._clear_fitted()
+            if name in found:
+                return found[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -411,7 +439,7 @@ class FairPCA(LinearReducer):
             start = weights if known == list(groups.labels) else None
             fit = fit_source(source, self.n_components, settings, start)
         solution = fit.solution
-        if not solution.certificate.optimal and self.solver != "paper" and not nested:
+        if not solution.certificate.closed and self.solver != "paper" and not nested:
             warnings.warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{solution.certificate}. The projection is valid; only its optimality is "

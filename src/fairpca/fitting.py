@@ -6,8 +6,7 @@ The estimator asks here; nothing here knows about attributes, and nothing below 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from fairpca.criteria import find_criterion, pose, pose_on
 from fairpca.solvers import SOLVERS, solve_problem
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rank_path import RankPath
-from fairpca.solvers.solution import Solution
+from fairpca.solvers.solution import Certificate, Solution
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,7 @@ class Ranks:
         self.scales = self.criterion.scales(self.traces) * self.unit
         self.oracle = source.oracle(self.scales, _method(settings.solver))
         self._own: tuple[EigenPairs, ...] = ()
+        self._own_rank = 0
         self._ask_for = max_components or 0
         self._path: RankPath | None = None
 
@@ -87,15 +87,15 @@ class Ranks:
         return self.oracle.n_features
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
-        """Return each group's own `r` leading pairs (of the scaled matrices)."""
-        if not self._own or len(self._own[0].values) < r:
-            wanted = min(max(r, self._ask_for), self.n_features)
-            self._own = self.oracle.own_pairs(wanted)
-        return tuple(pairs.head(r) for pairs in self._own)
+        """Return at least `r` leading pairs of each group's own (scaled) matrix."""
+        if r > self._own_rank:
+            self._own_rank = min(max(r, self._ask_for), self.n_features)
+            self._own = self.oracle.own_pairs(self._own_rank)
+        return self._own
 
     def own_sums(self, r: int) -> FloatArray:
         """Return the variance each group's own PCA of rank `r` keeps."""
-        return np.array([pairs.values.sum() for pairs in self.own_pairs(r)]) / self.scales
+        return np.array([pairs.values[:r].sum() for pairs in self.own_pairs(r)]) / self.scales
 
     def problem(self, r: int) -> Problem:
         """Return the problem of rank `r`."""
@@ -105,7 +105,34 @@ class Ranks:
     def solve(self, r: int, start: FloatArray | None = None) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one."""
         with blas_for(self.n_features, r):
-            return self.described(self._solution(r, start), r)
+            return self.described(self._with_spare_components(self._solution(r, start), r), r)
+
+    def _with_spare_components(self, solution: Solution, r: int) -> Solution:
+        """Return PCA's basis where it leaves no group a loss either.
+
+        Once nobody loses anything, some components may serve no group, and the solver's are then
+        any. They belong to the variance of all rows together.
+        """
+        certificate = solution.certificate
+        nothing = certificate.value <= 16 * certificate.resolution
+        if not nothing or solution.components.shape[0] != r or r == self.n_features:
+            return solution
+        basis, problem = self.source.total_pca(r), self.problem(r)
+        losses = problem.losses(basis)
+        value = float(losses.max())
+        if basis.shape[1] != r or value > 16 * certificate.resolution:
+            return solution
+        return replace(
+            solution,
+            components=np.ascontiguousarray(basis.T),
+            losses=losses,
+            certificate=Certificate.of(
+                certificate.lower_bound,
+                value,
+                scale=self.oracle.scale,
+                resolution=certificate.resolution,
+            ),
+        )
 
     def _solution(self, r: int, start: FloatArray | None) -> Solution:
         problem, settings = self.problem(r), self.settings
@@ -138,8 +165,9 @@ class Ranks:
         """Add what every group keeps and loses, in unscaled variance."""
         basis = solution.components.T
         own = self.own_sums(r)
-        if self.criterion.against_own_pca:
-            # The solver's own numbers: equal losses stay equal to the last digit.
+        if np.array_equal(self.criterion.offsets(own, self.traces), own):
+            # The solver's values are the losses themselves: equal ones stay equal to the last
+            # digit.
             losses = solution.losses / self.scales
             retained = own - losses
         else:
@@ -171,32 +199,35 @@ def fit_source(
 
     `start` are weights of a neighbouring problem with the same groups.
     """
-    ranks = Ranks(source, settings)
     if isinstance(n_components, float):
-        return _fit_share(ranks, n_components)
+        return _fit_share(source, n_components, settings)
+    ranks = Ranks(source, settings)
     r = ranks.n_features if n_components is None else int(n_components)
     check_rank(r, ranks.n_features)
     return ranks.solve(r, start)
 
 
-def _fit_share(ranks: Ranks, share: float) -> Fit:
-    """Return the smallest rank with which every group keeps `share` of its variance."""
+def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fit:
+    """Return the smallest rank with which every group can keep `share` of its variance.
+
+    Which rank that is, the projections with the largest smallest share tell. Of that rank, the
+    projection of the criterion asked for is returned if it keeps the share too; else the one that
+    told, with its own certificate.
+    """
     needed = share * (1 - 1e-12)
-    for fit in _ranks_upwards(ranks, needed):
-        if np.all(ranks.shares(fit) >= needed):
-            return fit
-    raise AssertionError("all components keep everything")  # pragma: no cover
-
-
-def _ranks_upwards(ranks: Ranks, needed: float) -> Iterator[Fit]:
+    largest = Ranks(source, replace(settings, criterion="share", max_extra_components=0))
     start = None
-    for r in range(1, ranks.n_features + 1):
+    for r in range(1, largest.n_features + 1):
         # No projection serves a group better than its own PCA does: skip where even that fails.
-        if np.any(ranks.own_sums(r) < needed * ranks.traces) and r < ranks.n_features:
+        if np.any(largest.own_sums(r) < needed * largest.traces) and r < largest.n_features:
             continue
-        fit = ranks.solve(r, start)
-        start = fit.solution.weights
-        yield fit
+        told = largest.solve(r, start)
+        start = told.solution.weights
+        if np.all(largest.shares(told) >= needed) or r == largest.n_features:
+            break
+    ranks = Ranks(source, settings)
+    asked = told if settings.criterion == "share" else ranks.solve(r)
+    return asked if np.all(ranks.shares(asked) >= needed) else told
 
 
 def solve(

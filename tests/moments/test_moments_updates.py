@@ -68,7 +68,7 @@ class TestStandardized:
         moments = GroupMoments.from_array(X, labels, sample_weight=weight, unlabelled="ignore")
         got = moments.standardized()
         repeated = np.repeat(X, 1 if weight is None else weight, axis=0)
-        scale = np.where(X.std(axis=0) < 1e-12, 1.0, repeated.std(axis=0, ddof=1))
+        scale = np.where(X.std(axis=0) < 1e-12, 1.0, repeated.std(axis=0))
         np.testing.assert_allclose(got.scale, scale, rtol=1e-9 if offset else 1e-12)
         rows = (X - repeated.mean(axis=0)) / scale
         rows[:, 3] = 0.0

@@ -12,13 +12,16 @@ from fairpca.covariances.eigenpairs import (
     FULL_SHARE,
     LOW_RANK_SHARE,
     EigenPairs,
+    are_pairs,
     by_krylov,
     by_lapack,
+    full_pairs,
     pairs_of_factor,
     prefers_krylov,
     thin_factor,
 )
 from fairpca.covariances.oracle import Oracle
+from fairpca.covariances.spectral_bounds import sum_bound
 
 # The crossovers between solving with full decompositions, which give second derivatives for
 # nothing, and solving in a subspace of partial ones. All were measured on two cores with OpenBLAS
@@ -41,6 +44,14 @@ _TOGETHER = 200_000
 _ALONE = 200_000
 # Past this many columns BLAS uses more cores than there are groups, if there are so many.
 _SPREAD_TO = 200
+
+
+# Pairs past those asked for that own decompositions return: the proof that the others lead looks
+# for a step of the spectrum among them.
+_SPARE = 6
+# Units of rounding by which a proven sum may exceed the sum of the pairs; more means that the pairs
+# are not the leading ones.
+_PROVEN = 32
 
 
 class DenseOracle(Oracle):
@@ -117,10 +128,27 @@ class DenseOracle(Oracle):
             self._failures += 1
         return by_lapack(matrix, r, rough)
 
+    def sum_bound(self, weights: FloatArray, r: int, near: EigenPairs) -> tuple[float, float]:
+        """Return a proven upper bound on the sum of the r largest eigenvalues.
+
+        As in `Oracle`, but whatever `near` claims is checked against the matrix, and decomposed
+        anew, in full, where it cannot be proven.
+        """
+        matrix = self.combine(weights)
+        found = sum_bound(matrix, near, r)
+        if found is None:
+            self.n_eigen += 1
+            found = sum_bound(matrix, full_pairs(matrix), r)
+        return (np.inf, 0.0) if found is None else (found.bound, found.slack)
+
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
-        """Return the `r` leading eigenpairs of every matrix by itself."""
+        """Return at least `r` leading eigenpairs of every matrix by itself, their sum proven.
+
+        Losses are measured from these sums, so one that is too small would hide a loss.
+        """
+        width = min(r + _SPARE, self.n_features)
         if not self.in_full(r):
-            return tuple(self._own(i, r) for i in range(self.n_groups))
+            return tuple(self._own(i, r, width) for i in range(self.n_groups))
         self.n_eigen += self.n_groups
         k, n, threads = self.n_groups, self.n_features, available_threads()
         if k * n**3 <= _ALONE or (n > _SPREAD_TO and k < threads):
@@ -128,24 +156,43 @@ class DenseOracle(Oracle):
         # As few calls as there are threads, unless that much should not be in memory at once.
         each = -(-k // threads) if k * n * n <= _TOGETHER else 1
         parts = [
-            functools.partial(_heads, self._matrices[i : i + each], r) for i in range(0, k, each)
+            functools.partial(_heads, self._matrices[i : i + each], width)
+            for i in range(0, k, each)
         ]
         return tuple(pairs for part in in_threads(parts, threads) for pairs in part)
 
-    def _own(self, i: int, r: int) -> EigenPairs:
-        """Return the `r` leading eigenpairs of one matrix, from a thin factor if it has one."""
+    def _own(self, i: int, r: int, width: int) -> EigenPairs:
+        """Return leading eigenpairs of one matrix, from a thin factor if it has one."""
+        matrix = self._matrices[i]
         rank = self.n_features if self._ranks is None else int(self._ranks[i])
         if rank <= LOW_RANK_SHARE * self.n_features and self.method == "auto":
-            thin = thin_factor(self._matrices[i], rank)
+            # A factor leaves nothing of the trace, so its sums need no other proof.
+            thin = thin_factor(matrix, rank)
             if thin is not None:
                 self.n_eigen += 1
-                return pairs_of_factor(thin, r)
-        return self.leading(np.eye(self.n_groups)[i], r)
+                return pairs_of_factor(thin, width)
+        pairs = self.leading(np.eye(self.n_groups)[i], width)
+        proven = sum_bound(matrix, pairs, r)
+        if proven is None or proven.bound - pairs.values[:r].sum() > _PROVEN * self.resolution:
+            self.n_eigen += 1
+            pairs = full_pairs(matrix).head(width)
+        return pairs
 
 
-def _heads(matrices: FloatArray, r: int) -> list[EigenPairs]:
-    """Return the `r` leading eigenpairs of every matrix, from full decompositions."""
-    values, vectors = np.linalg.eigh(matrices)
-    # A copy, so that only what is asked for stays in memory.
-    heads = np.ascontiguousarray(vectors[:, :, : -r - 1 : -1])
-    return [EigenPairs(v[: -r - 1 : -1], u) for v, u in zip(values, heads, strict=True)]
+def _heads(matrices: FloatArray, width: int) -> list[EigenPairs]:
+    """Return the leading eigenpairs of every matrix, from full decompositions."""
+    n = matrices.shape[1]
+    try:
+        values, vectors = np.linalg.eigh(matrices)
+    except np.linalg.LinAlgError:
+        return [full_pairs(matrix).head(width) for matrix in matrices]
+    found = []
+    for matrix, v, u in zip(matrices, values, vectors, strict=True):
+        pairs = EigenPairs(v[::-1], u[:, ::-1])
+        if not are_pairs(matrix.__matmul__, pairs, n, n):
+            pairs = full_pairs(matrix)
+        # A copy, so that only what is asked for stays in memory.
+        found.append(
+            EigenPairs(pairs.values[:width], np.ascontiguousarray(pairs.vectors[:, :width]))
+        )
+    return found

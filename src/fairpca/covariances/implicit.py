@@ -15,18 +15,17 @@ import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator
 
 from fairpca._checks import check_square
-from fairpca._linalg import FloatArray, IntArray, is_sparse, symmetric
+from fairpca._linalg import FloatArray, IntArray, is_sparse, rounding_level, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs, krylov_pairs
 from fairpca.covariances.oracle import Oracle
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
+from fairpca.moments.memory import default_limit, moments_bytes
 
 _TINY = float(np.finfo(float).tiny)
 # Sparse rows of more columns than this, and with fewer entries than this share, are multiplied
 # with; explicit covariances of the others are faster (measured at 200,000 rows, r = 20).
 _SPARSE_FROM, _SPARSE_SHARE = 512, 0.1
-# Explicit covariances of dense rows may take this much memory.
-_MOST_BYTES = 8 << 30
 # Mean over standard deviation past which a column of sparse rows is stored dense and centred.
 # Products with the rows as they are lose about the square of this number of units in the last
 # place: nine hundred here. Such a column has fewer than one zero in a thousand entries, so storing
@@ -154,11 +153,14 @@ class GroupOperators:
         """Return the covariance of one cell times `columns`.
 
         Rows are centred implicitly: S v = X.T (w y) - mean (w . y) over the weight, with
-        y = X v - mean . v.
+        y = X v - mean . v. What rounding leaves of the mean of y is subtracted again: times the
+        mean of the rows it would be the largest error of all.
         """
         part, w, mean = self.parts[cell], self.row_weights[cell], self.mean[cell] - self.origin
+        shares = w / max(float(w.sum()), _TINY)
         centred = np.asarray(part @ columns) - mean @ columns
-        centred *= w[:, None] / max(float(w.sum()), _TINY)
+        centred -= shares @ centred
+        centred *= shares[:, None]
         return np.asarray(part.T @ centred - np.outer(mean, centred.sum(axis=0)))
 
 
@@ -173,7 +175,7 @@ def wants_operators(X: Any, n_groups: int) -> bool:
         return True
     if is_sparse(X):
         return bool(n > _SPARSE_FROM and X.nnz < _SPARSE_SHARE * m * n)
-    return bool(m >= n and n_groups * n * n * 8 > _MOST_BYTES)
+    return bool(m >= n and moments_bytes(n, n_groups) > default_limit())
 
 
 def _centre_far_columns(X: Any) -> tuple[Any, FloatArray]:
@@ -328,18 +330,24 @@ class MixtureOracle(Oracle):
     cells : Cells
     mixing : Mixing
     distance : float
-        Largest distance of a row's origin from its cell's mean. Products centre rows implicitly,
-        so their rounding is relative to its square too.
+        Largest distance of a cell's mean from the origin of its rows. Products centre rows
+        implicitly, so their rounding grows with it.
     """
 
     def __init__(self, cells: Cells, mixing: Mixing, distance: float = 0.0) -> None:
-        self.mixing = mixing
+        self.mixing, self.distance = mixing, distance
         self.n_groups, self.n_features = len(mixing.cells), cells.n_features
         with np.errstate(over="ignore", invalid="ignore"):
             self.traces = mixing.traces(cells.traces)
-            largest = float(mixing.cells.sum(axis=1).max(initial=0.0))
-            self.scale = float(self.traces.max(initial=0.0)) + largest * distance**2
-        check_square(self.traces, self.scale)
+            self._largest = float(mixing.cells.sum(axis=1).max(initial=0.0))
+            self.scale = float(self.traces.max(initial=0.0))
+            check_square(self.traces, self._largest * distance**2)
+
+    @property
+    def resolution(self) -> float:
+        """Absolute accuracy of a sum of eigenvalues, the rounding of products included."""
+        apart = np.sqrt(self._largest) * self.distance
+        return rounding_level(self.scale + apart * float(np.sqrt(self.scale)), self.n_features)
 
     def between(self, weights: FloatArray) -> FloatArray:
         """Return rows B with ``B.T @ B`` the part of the weighted sum made of distances."""

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, symmetric
+from fairpca._linalg import FloatArray, rounding_level, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 
 
@@ -37,6 +37,11 @@ class Oracle(ABC):
     driver: str
     cheap_products: bool = False
     n_eigen: int = 0
+
+    @property
+    def resolution(self) -> float:
+        """Absolute accuracy of a sum of eigenvalues, and so of a loss."""
+        return rounding_level(self.scale, self.n_features)
 
     @abstractmethod
     def apply(self, columns: FloatArray) -> FloatArray:
@@ -79,6 +84,31 @@ class Oracle(ABC):
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself."""
         return tuple(self.leading(row, r) for row in np.eye(self.n_groups))
+
+    def sum_bound(self, weights: FloatArray, r: int, near: EigenPairs) -> tuple[float, float]:
+        """Return an upper bound on the sum of the r largest eigenvalues of the weighted sum.
+
+        Products alone prove nothing about directions nobody looked at. The values of `near`, which
+        must then be leading pairs at exactly these weights, are raised by their residuals, and
+        what they leave out was searched from a random start.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (k,)
+        r : int
+        near : EigenPairs
+            Leading pairs at, or near, the weights.
+
+        Returns
+        -------
+        bound : float
+            Infinite where nothing could be proven.
+        slack : float
+            By how much rounding may have raised it.
+        """
+        values = near.values[:r]
+        known = len(values) == r and bool(np.all(np.isfinite(values)))
+        return (float(values.sum()), 0.0) if known else (np.inf, 0.0)
 
     def project(self, basis: FloatArray) -> FloatArray:
         """Return ``basis.T @ S_i @ basis`` for every group, shape (k, q, q)."""

@@ -22,6 +22,7 @@ from fairpca._linalg import FloatArray, IntArray, symmetric
 from fairpca._threads import blas_for
 from fairpca.covariances.block_krylov import SharedSpace
 from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.covariances.implicit import (
     GroupOperators,
     Mixing,
@@ -36,6 +37,9 @@ from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import default_limit
 
+#: What second moments may be about: the mean of all rows, or each group's own.
+CENTERS = ("global", "group")
+_TINY = float(np.finfo(float).tiny)
 # Rows are solved in the coordinates of their span with more columns than this, and more than this
 # many columns a row: below, explicit covariances cost no more than finding the coordinates.
 _WIDE_FROM, _WIDE_SHARE = 256, 1.5
@@ -87,8 +91,8 @@ class CovarianceSource(ABC):
     ----------
     groups : GroupFacts
     total : TotalFacts
-    center : {"group", "global", "none"}
-        What every group's second moments are about: its own mean, the mean of all rows, or zero.
+    center : {"global", "group"}
+        What every group's second moments are about: the mean of all rows, or the group's own.
     moments : GroupMoments or None
         What further rows can be merged with; None where nobody has them.
     """
@@ -106,12 +110,19 @@ class CovarianceSource(ABC):
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return ``basis.T C basis`` for the biased covariance C of all rows."""
 
+    @abstractmethod
+    def total_pca(self, r: int) -> FloatArray:
+        """Return the leading `r` eigenvectors of the covariance of all rows, as columns."""
+
     def to_features(self, basis: FloatArray) -> FloatArray:
         """Return the columns of `basis` in the original coordinates."""
         return basis
 
     def errors(self, basis: FloatArray, retained: FloatArray) -> FloatArray:
-        """Return each group's mean squared reconstruction error, about what its matrix is about.
+        """Return each group's mean squared distance between its rows and their reconstruction.
+
+        `transform` subtracts the mean of all rows from everybody, so the reconstruction goes
+        through that mean, whatever the matrices are about.
 
         Parameters
         ----------
@@ -119,8 +130,18 @@ class CovarianceSource(ABC):
             In the source's coordinates.
         retained : ndarray of shape (k,)
             What the basis keeps of every group's matrix.
+
+        Returns
+        -------
+        ndarray of shape (k,)
         """
-        return np.maximum(self.groups.traces - retained, 0.0)
+        found = self.groups.traces - retained
+        if self.center == "group":
+            # A matrix about the group's own mean does not know how far that mean lies outside.
+            shift = self.groups.shift
+            outside = shift - (shift @ basis) @ basis.T
+            found = found + np.einsum("kn,kn->k", outside, outside)
+        return np.maximum(found, 0.0)
 
 
 class MomentCovariances(CovarianceSource):
@@ -130,11 +151,11 @@ class MomentCovariances(CovarianceSource):
     ----------
     moments : GroupMoments
     group_by : {"intersection", "marginal"}
-    center : {"group", "global", "none"}
+    center : {"global", "group"}
     """
 
     def __init__(
-        self, moments: GroupMoments, group_by: str = "intersection", center: str = "group"
+        self, moments: GroupMoments, group_by: str = "intersection", center: str = "global"
     ) -> None:
         self.moments, self.center = moments, center
         with blas_for(moments.n_features, len(moments.labels)):
@@ -144,9 +165,8 @@ class MomentCovariances(CovarianceSource):
         self._total = total.scatter[0]
         self._total /= weight or 1.0
         shift = chosen.distances_from(total)
-        if center != "group":
-            from_origin = shift if center == "global" else chosen.mean
-            self.covariances += from_origin[:, :, None] * from_origin[:, None, :]
+        if center == "global":
+            self.covariances += shift[:, :, None] * shift[:, None, :]
         self.groups = GroupFacts(
             chosen.labels,
             chosen.names,
@@ -165,13 +185,17 @@ class MomentCovariances(CovarianceSource):
         scaled = self.covariances
         if not np.all(scales == 1):
             scaled = scaled * scales[:, None, None]
-        # About its own mean, a group's matrix has a rank of one less than it has rows.
+        # A group's matrix has no higher rank than it has rows; about its own mean one less.
         ranks = self.groups.count - (self.center == "group")
         return DenseOracle(scaled, method, np.maximum(ranks, 0))
 
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return the covariance of all rows in `basis`."""
         return symmetric(basis.T @ self._total @ basis)
+
+    def total_pca(self, r: int) -> FloatArray:
+        """Return the leading eigenvectors of the covariance of all rows."""
+        return full_pairs(self._total).vectors[:, :r]
 
 
 class RowSpaceCovariances(MomentCovariances):
@@ -189,22 +213,18 @@ class RowSpaceCovariances(MomentCovariances):
         groups: Groups | None,
         weight: FloatArray | None,
         group_by: str = "intersection",
-        center: str = "group",
+        center: str = "global",
     ) -> None:
-        # Rows without weight span nothing that counts.
-        used = np.ones(len(X), dtype=bool) if weight is None else weight > 0
-        mean = X[used].mean(axis=0, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = np.asfortranarray((X[used] - mean).T, dtype=np.float64)
-            check_square(np.einsum("ij,ij->", centred, centred))
+        groups = Groups.one(len(X)) if groups is None else groups
+        centred, mean = _centred_cells(X, groups, weight)
         (reflectors, self._tau), triangle = scipy.linalg.qr(
             centred, mode="raw", overwrite_a=True, check_finite=False
         )
         self._reflectors = reflectors[:, : len(self._tau)]
-        coordinates = np.zeros((len(X), len(triangle)))
-        coordinates[used] = triangle.T
-        moments = GroupMoments.from_array(coordinates, groups, sample_weight=weight)
-        super().__init__(moments, group_by, center)
+        coordinates = triangle.T
+        rows, shifts = coordinates[: len(X)], coordinates[len(X) :]
+        moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
+        super().__init__(replace(moments, mean=shifts), group_by, center)
         # Moments in these coordinates say nothing about further rows.
         self.moments = None
         self.groups = replace(self.groups, mean=self.to_features(self.groups.mean.T).T + mean)
@@ -226,6 +246,38 @@ class RowSpaceCovariances(MomentCovariances):
         return np.asarray(multiply("L", "N", self._reflectors, self._tau, padded, lwork=size)[0])
 
 
+def _centred_cells(
+    X: Any, groups: Groups, weight: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return every row minus the mean of its cell, then the cells' means, as columns.
+
+    Cells are centred one by one: about a common mean, a cell whose rows are small would lose its
+    digits to those that are large. Rows without weight span nothing that counts and become zero.
+    The cells' means are relative to the mean of all rows, which is the second result.
+    """
+    codes, labels, _ = groups.cells()
+    m, n = X.shape
+    weights = np.ones(m) if weight is None else weight / max(float(weight.max()), _TINY)
+    columns = np.empty((n, m + len(labels)), order="F")
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = weights @ X / max(float(weights.sum()), _TINY)
+        for cell in range(len(labels)):
+            picks = np.flatnonzero(codes == cell)
+            w = weights[picks]
+            total = max(float(w.sum()), _TINY)
+            block = np.asarray(X[picks], dtype=np.float64)
+            own = w @ block / total
+            block = block - own
+            # What rounding left of the mean, too.
+            rest = w @ block / total
+            block -= rest
+            block[w == 0] = 0.0
+            columns[:, picks] = block.T
+            columns[:, m + cell] = (own - mean) + rest
+        check_square(np.einsum("ij,ij->", columns, columns))
+    return columns, np.asarray(mean)
+
+
 class OperatorCovariances(CovarianceSource):
     """Sparse, very wide or far-away rows, known by products only.
 
@@ -233,14 +285,14 @@ class OperatorCovariances(CovarianceSource):
     ----------
     cells : GroupOperators or StreamedCells
     group_by : {"intersection", "marginal"}
-    center : {"group", "global", "none"}
+    center : {"global", "group"}
     """
 
     def __init__(
         self,
         cells: GroupOperators | StreamedCells,
         group_by: str = "intersection",
-        center: str = "group",
+        center: str = "global",
     ) -> None:
         self.cells, self.center = cells, center
         self._space: SharedSpace | None = None
@@ -259,8 +311,7 @@ class OperatorCovariances(CovarianceSource):
         if center == "group":
             self._mixing = _about_own_means(shares, cells.mean, mean)
         else:
-            origin = total_mean if center == "global" else np.zeros_like(total_mean)
-            self._mixing = Mixing(shares, cells.mean - origin, shares)
+            self._mixing = Mixing(shares, cells.mean - total_mean, shares)
         self.groups = GroupFacts(
             labels,
             cells.names,
@@ -290,6 +341,10 @@ class OperatorCovariances(CovarianceSource):
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return the covariance of all rows in `basis`."""
         return np.asarray(self._everything.project(basis)[0])
+
+    def total_pca(self, r: int) -> FloatArray:
+        """Return the leading eigenvectors of the covariance of all rows."""
+        return self._everything.leading(np.ones(1), r).vectors
 
 
 def _shares(member: FloatArray | IntArray, weight: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, rounding_level
+from fairpca._linalg import FloatArray
 from fairpca.covariances.block_krylov import Mixture, SharedSpace
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.implicit import Cells, Mixing, MixtureOracle
@@ -62,7 +62,7 @@ class StreamedOracle(MixtureOracle):
             # One group's own pairs: the others' will be asked for next, the pass is the same.
             asked = [self._mixture(row) for row in np.eye(self.n_groups)]
         self.space.start(min(len(asked) * width, _WIDEST))
-        enough = 0.25 * rounding_level(self.scale, self.n_features)
+        enough = 0.25 * self.resolution
         for _ in range(1 if rough else _MOST_PASSES):
             if not self.space.refine(asked, r, _SPARE, enough):
                 break

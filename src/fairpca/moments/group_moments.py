@@ -22,6 +22,7 @@ from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 # Rounding, relative to the sums it was taken from, that subtracting rows may leave behind. More
 # than that means that other rows are subtracted than were counted.
 _SUBTRACT_SLACK = 1e-9
+_EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -253,13 +254,12 @@ class GroupMoments:
         """Return the moments of the columns with overall mean 0 and standard deviation 1.
 
         The scatter is scaled, not the rows, so one pass over the data is enough. All rows count,
-        unlabelled ones and weights included; the divisor is the sum of weights minus one. A
-        constant column is only centred.
+        unlabelled ones and weights included; the divisor is the sum of weights, as in
+        scikit-learn's StandardScaler. A constant column is only centred.
         """
         total = self.pooled()
         mean, weight = total.mean[0], float(total.weight[0])
-        freedom = weight - 1 if weight > 1 else max(weight, 1.0)
-        scale = np.sqrt(np.diag(total.scatter[0]) / freedom)
+        scale = np.sqrt(np.diag(total.scatter[0]) / (weight or 1.0))
         # Rounding leaves a constant column a tiny spread; dividing by it would blow noise up.
         constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
         scale[constant] = 1.0
@@ -371,16 +371,20 @@ def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, 
     scatter = whole.scatter - part.scatter
     scatter -= between[:, :, None] * between[:, None, :]
     diagonal = np.einsum("kii->ki", scatter)
-    before = np.einsum("kii->ki", whole.scatter) + whole.weight[:, None] * whole.mean**2
-    impossible |= np.any(diagonal < -_SUBTRACT_SLACK * before, axis=1)
+    before = np.einsum("kii->ki", whole.scatter)
+    # Means are known to the square of the rounding unit, those of old files to one unit.
+    unit = _EPS * np.abs(whole.mean)
+    rounding = whole.weight[:, None] * unit * (256 * unit + 4 * np.abs(apart))
+    slack = _SUBTRACT_SLACK * before + rounding
+    impossible |= np.any(diagonal < -slack, axis=1)
     # One row has no spread, and where none is left what went must have been everything.
     few = (count <= 1)[:, None]
-    impossible |= np.any(few & (diagonal > _SUBTRACT_SLACK * before), axis=1)
+    impossible |= np.any(few & (diagonal > slack), axis=1)
     gone = whole.weight[:, None] * apart**2
-    impossible |= np.any((count == 0)[:, None] & (gone > _SUBTRACT_SLACK * before), axis=1)
+    impossible |= np.any((count == 0)[:, None] & (gone > slack), axis=1)
     scatter[count <= 1] = 0.0
     # What is left of a column that is now constant is the rounding of what went.
-    dust = diagonal <= 64 * np.finfo(float).eps * before
+    dust = diagonal <= 64 * _EPS * before + whole.weight[:, None] * (16 * unit) ** 2
     scatter[dust[:, :, None] | dust[:, None, :]] = 0.0
     # No covariance is larger than the two variances allow.
     bound = np.sqrt(np.maximum(np.einsum("kii->ki", scatter), 0.0))

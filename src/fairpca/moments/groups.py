@@ -167,6 +167,13 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
     if isinstance(sensitive_features, Mapping):
         return _not_empty([(str(name), values) for name, values in sensitive_features.items()])
+    if np.ma.isMA(sensitive_features) and np.ma.getmaskarray(sensitive_features).any():
+        # A masked label is a missing one.
+        hidden = np.ma.getmaskarray(sensitive_features)
+        sensitive_features = np.where(hidden, None, sensitive_features.data.astype(object))
+    if hasattr(sensitive_features, "levels") and hasattr(sensitive_features, "to_frame"):
+        # An index of several levels is a table of labels, not a column of tuples.
+        sensitive_features = sensitive_features.to_frame(index=False)
     native = _native(sensitive_features)
     if isinstance(native, nw.LazyFrame):
         native = native.collect()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairpca._linalg import FloatArray
+from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.solvers.many_groups import solve_many_groups
 from fairpca.solvers.paper import solve_paper
 from fairpca.solvers.problem import Problem
@@ -74,23 +75,28 @@ def solve_problem(
 
 def _solve_full_rank(problem: Problem) -> Solution:
     # The whole space: nothing to choose, phi is linear, the worst group carries all the weight.
-    basis = np.eye(problem.oracle.n_features)
-    losses = problem.losses(basis)
+    n = problem.oracle.n_features
+    losses = problem.losses(np.eye(n))
     weights = np.zeros(len(losses))
     weights[np.argmax(losses)] = 1.0
     return problem.solution(
-        basis, weights, float(losses.max()), stop_reason="all components kept", solver="exact"
+        np.eye(n),
+        weights,
+        EigenPairs(np.zeros(0), np.zeros((n, 0))),
+        stop_reason="all components kept",
+        solver="exact",
+        # Every basis of this rank spans everything, so what one attains all attain.
+        searched=float(losses.max()),
     )
 
 
 def _solve_one_group(problem: Problem) -> Solution:
-    (pairs,) = problem.own_pairs()
-    r = problem.n_components
-    weights = np.ones(1)
+    oracle, r, weights = problem.oracle, problem.n_components, np.ones(1)
+    pairs = problem.own[0] if problem.own else oracle.leading(weights, r)
     return problem.solution(
         pairs.vectors[:, :r],
         weights,
-        problem.phi(weights, pairs),
+        pairs,
         stop_reason="one group: ordinary PCA",
-        solver=problem.oracle.driver,
+        solver=oracle.driver,
     )

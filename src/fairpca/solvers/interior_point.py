@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -43,7 +42,7 @@ class PathPoint:
     occupied: FloatArray
     vacant: FloatArray
 
-    @cached_property
+    @property
     def response(self) -> FloatArray:
         """How P moves with A, entry by entry in the eigenbasis (times 1 / mu)."""
         p, v = self.occupied, self.vacant
@@ -150,9 +149,10 @@ class Barrier:
         change = np.tensordot(
             step.weights - here.point.weights, here.point.columns(len(here.occupied)), axes=1
         )
-        own = np.diagonal(here.response)
+        response = here.response
+        own = np.diagonal(response)
         level = float(own @ np.diagonal(change)) / float(own.sum())
-        moved = here.response * (change - level * np.eye(len(own))) / self.mu
+        moved = response * (change - level * np.eye(len(own))) / self.mu
         matrix = np.diag(here.occupied) + moved
         return Centre(here, step.weights, matrix, step.losses)
 

@@ -56,13 +56,17 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a route hands back: a basis, the best bound with its weights, and the story."""
+    """What a route hands back: a basis, weights that prove a bound with their eigenpairs, a story.
+
+    `searched` is the bound that a search over subspaces proved.
+    """
 
     basis: FloatArray
     weights: FloatArray
-    bound: float
+    near: EigenPairs
     reason: str
     history: list[dict[str, float]] = field(default_factory=list)
+    searched: float = -np.inf
 
 
 def solve_many_groups(
@@ -110,10 +114,11 @@ def solve_many_groups(
     return problem.solution(
         found.basis,
         found.weights,
-        found.bound,
+        found.near,
         stop_reason=found.reason,
         solver=oracle.driver,
         history=found.history,
+        searched=found.searched,
     )
 
 
@@ -160,23 +165,23 @@ def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) 
     solved = reason == _SOLVED
     if solved or attained.gap_closed:
         reason = attained.reason
-    found = _Found(attained.basis, dual.best.weights, dual.bound, reason, dual.history)
+    found = _Found(attained.basis, dual.best.weights, dual.best.pairs, reason, dual.history)
     if attained.gap_closed or not solved or not options.exact_search:
         return found
-    return _searched(problem, found)
+    return _searched(problem, found, dual.bound)
 
 
-def _searched(problem: Problem, found: _Found) -> _Found:
+def _searched(problem: Problem, found: _Found, bound: float) -> _Found:
     """Return the result with whatever an exhaustive search can add to it."""
     tol = 0.9 * OPTIMAL_GAP
-    searched = raise_bound(problem, found.basis, found.weights, found.bound, tol=tol)
+    searched = raise_bound(problem, found.basis, found.weights, bound, tol=tol)
     if searched is None:
         return found
     proven = problem.certificate(searched.bound, searched.value).optimal
     reason = "proven by exhaustive search" if proven else f"{found.reason}, search not conclusive"
     history = [*found.history, {"phi": searched.bound, "cells": float(searched.cells)}]
     return replace(
-        found, basis=searched.basis, bound=searched.bound, reason=reason, history=history
+        found, basis=searched.basis, searched=searched.bound, reason=reason, history=history
     )
 
 
@@ -225,7 +230,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         reason = attained.reason
     if not attained.gap_closed:
         found = _descend_outside(space, found, attained.weights, options.max_iter)
-    return _Found(found, space.weights, space.bound, reason, space.history)
+    return _Found(found, space.weights, space.near, reason, space.history)
 
 
 class _Visited:
@@ -237,6 +242,7 @@ class _Visited:
         self.width = min(r + _SPARE, problem.oracle.n_features)
         self.history: list[dict[str, float]] = []
         self.bound = -np.inf
+        self.near = EigenPairs(np.zeros(0), np.zeros((problem.oracle.n_features, 0)))
         self.weights = np.full(k, 1.0 / k) if start is None else start
         self.inside = Subspace(problem)
         # Known for nothing where the criterion needed them anyway.
@@ -266,7 +272,7 @@ class _Visited:
         pairs = self.problem.oracle.leading(weights, self.width, start=near, rough=rough)
         phi = self.problem.phi(weights, pairs)
         if phi > self.bound and not rough:
-            self.bound, self.weights = phi, weights
+            self.bound, self.weights, self.near = phi, weights, pairs
         self.history.append({"phi": phi, "upper": upper, "width": float(self.inside.width)})
         return self.bound < enough and self.inside.widen(pairs.vectors)
 

@@ -52,7 +52,7 @@ def solve_paper(problem: Problem, *, tol: float = 1e-8, max_iter: int = 200) -> 
     return problem.solution(
         basis,
         weights,
-        problem.phi(weights, pairs),
+        pairs,
         stop_reason=str(found.message),
         solver="paper",
         history=history,

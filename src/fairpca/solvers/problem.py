@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, orthonormal, rounding_level
+from fairpca._linalg import FloatArray, orthonormal
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.oracle import Oracle
 from fairpca.solvers.solution import Certificate, Solution
@@ -35,7 +35,7 @@ class Problem:
     @property
     def resolution(self) -> float:
         """Absolute accuracy of a computed value or bound."""
-        return rounding_level(self.oracle.scale, self.oracle.n_features)
+        return self.oracle.resolution
 
     def losses(self, basis: FloatArray) -> FloatArray:
         """Return f_i of an orthonormal basis, for every group."""
@@ -54,30 +54,66 @@ class Problem:
         """Return each group's own leading pairs, computing them if nobody did."""
         return self.own or self.oracle.own_pairs(self.n_components)
 
-    def certificate(self, lower_bound: float, value: float) -> Certificate:
+    def certificate(self, lower_bound: float, value: float, slack: float = 0.0) -> Certificate:
         """Return the certificate of a bound and a value of this problem."""
         return Certificate.of(
-            lower_bound, value, scale=self.oracle.scale, n_features=self.oracle.n_features
+            lower_bound,
+            value,
+            scale=self.oracle.scale,
+            resolution=self.resolution,
+            slack=slack,
         )
 
     def solution(
         self,
         basis: FloatArray,
         weights: FloatArray,
-        lower_bound: float,
+        near: EigenPairs,
         *,
         stop_reason: str,
         solver: str,
         history: list[dict[str, float]] | None = None,
+        proof: FloatArray | None = None,
+        searched: float = -np.inf,
     ) -> Solution:
-        """Return a basis (columns) and the best bound as the common result of all solvers."""
+        """Certify a basis and return it as the common result of all solvers.
+
+        The certificate is computed here, from the matrices, the basis and the weights, whatever
+        the solver believed: the value from products with the matrices, the bound from a sum of
+        eigenvalues that is checked by itself.
+
+        Parameters
+        ----------
+        basis : ndarray of shape (n, q)
+            Of rank r, or of a slightly larger one where that was allowed.
+        weights : ndarray of shape (k,)
+            A point of the simplex.
+        near : EigenPairs
+            Leading pairs of the weighted sum at the weights of the proof.
+        stop_reason, solver : str
+        history : list of dict, optional
+        proof : ndarray of shape (k,), optional
+            The weights that the bound is computed at; `weights` by default. Weights nearer to the
+            optimum may be known without a decomposition at them.
+        searched : float
+            A bound that a search over subspaces proved.
+        """
         basis = orthonormal(basis)
         losses = self.losses(basis)
+        at = weights if proof is None else proof
+        total, slack = self.oracle.sum_bound(at, self.n_components, near)
+        bound = max(float(at @ self.offsets) - total, searched)
+        certificate = replace(
+            self.certificate(bound, float(losses.max()), slack),
+            extra_components=basis.shape[1] - self.n_components,
+        )
+        if stop_reason.startswith("gap closed") and not certificate.closed:
+            stop_reason = "gap open at working precision"
         return Solution(
             components=np.ascontiguousarray(basis.T),
             weights=weights,
             losses=losses,
-            certificate=self.certificate(lower_bound, float(losses.max())),
+            certificate=certificate,
             n_eigen=self.oracle.n_eigen,
             stop_reason=stop_reason,
             solver=solver,

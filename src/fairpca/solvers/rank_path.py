@@ -38,7 +38,7 @@ class RankPath:
         self.oracle = oracle
         self._space = SharedSpace(oracle.apply, oracle.n_groups, oracle.n_features)
         self._space.widen(np.hstack([pairs.vectors for pairs in own]))
-        self._width = min(len(own[0].values) + _SPARE, oracle.n_features)
+        self._width = min(own[0].vectors.shape[1] + _SPARE, oracle.n_features)
 
     def solve(
         self, problem: Problem, *, tol: float, max_iter: int, start: FloatArray | None
@@ -51,7 +51,7 @@ class RankPath:
             solution = problem.solution(
                 self._space.basis @ found.components.T,
                 start,
-                problem.phi(start, self._leading(start, problem.n_components)),
+                self._leading(start, problem.n_components),
                 stop_reason=found.stop_reason,
                 solver=self.oracle.driver,
                 history=list(found.history),
@@ -63,4 +63,5 @@ class RankPath:
 
     def _leading(self, weights: FloatArray, r: int) -> EigenPairs:
         mixture = Mixture(weights, np.zeros((0, self.oracle.n_features)))
-        return self._space.ritz(mixture, r + _SPARE).pairs(r)
+        ritz = self._space.ritz(mixture, r + _SPARE)
+        return EigenPairs(ritz.values, ritz.vectors)

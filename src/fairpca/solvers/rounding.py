@@ -18,22 +18,19 @@ from fairpca.solvers.dual import Relaxed
 
 # Eigenvalues of W this close to 0 or 1 are taken to be there.
 _WHOLE = 1e-9
+# Losses this close to the worst one, relative to it, are bound by it.
+_BINDING = 1e-9
 # How far eigenvalues of A(t) may lie from the tied one to count as tied, relative to the scale.
 _WIDTHS = (1e-13, 1e-11, 1e-9, 1e-7)
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """An extreme point: directions taken whole, fractional ones, and those left out.
+    """An extreme point: directions taken whole, and fractional ones with their share."""
 
-    The first `fixed` of the whole ones lie above the tied eigenvalue.
-    """
-
-    fixed: int
     whole: FloatArray
     fractional: FloatArray
     occupation: FloatArray
-    left: FloatArray
 
 
 def extra_basis(relaxed: Relaxed, r: int, scale: float) -> FloatArray:
@@ -63,36 +60,77 @@ def _tied(relaxed: Relaxed, r: int, width: float) -> tuple[int, int]:
 
 
 def extreme_point(relaxed: Relaxed, first: int, last: int) -> Extreme:
-    """Move W on the block first..last to an extreme point with the same binding losses."""
+    """Move W on the block first..last to an extreme point; no loss exceeds the worst one."""
     vectors, occupation = _block(relaxed, first, last)
-    fixed = relaxed.point.pairs.vectors[:, :first]
-    matrices = symmetric(vectors.T @ (relaxed.point.matrices @ vectors))
-    losses = relaxed.losses.copy()
-    level = float(losses.max())
-    slack_size = 1e-9 * max(abs(level), float(np.abs(losses).max()))
-    # Each round settles at least one direction.
-    for _ in range(2 * len(occupation) + 2):
+    level = float(relaxed.losses.max())
+    resolution = _BINDING * max(abs(level), float(np.abs(relaxed.losses).max()))
+    vectors, occupation = settle(
+        relaxed.point.matrices, vectors, occupation, level - relaxed.losses, resolution
+    )
+    open_ = (occupation > 0) & (occupation < 1)
+    whole = np.hstack([relaxed.point.pairs.vectors[:, :first], vectors[:, occupation == 1]])
+    return Extreme(orthonormal(whole), vectors[:, open_], occupation[open_])
+
+
+def settle(
+    matrices: FloatArray,
+    vectors: FloatArray,
+    occupation: FloatArray,
+    slack: FloatArray,
+    resolution: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Move ``P = vectors @ diag(occupation) @ vectors.T`` to an extreme point of the relaxation.
+
+    The trace stays, and no group's loss rises by more than its slack. A group is bound when it has
+    no slack left. As long as the fractional eigenspace has a direction in which only the first
+    bound group changes, P moves along it, to that group's advantage, until an eigenvalue reaches 0
+    or 1 or another group is bound. With b bound groups and f fractions at the end,
+    f (f + 1) / 2 is at most b.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (k, n, n)
+    vectors : ndarray of shape (n, q)
+        Orthonormal eigenvectors of P.
+    occupation : ndarray of shape (q,)
+        Their eigenvalues, between 0 and 1, with a whole number as their sum.
+    slack : ndarray of shape (k,)
+        By how much every group's loss may rise; zeros if nobody may lose.
+    resolution : float
+        Slack up to this size is none.
+
+    Returns
+    -------
+    vectors : ndarray of shape (n, q)
+        The eigenvectors of the extreme point; the span is the same.
+    occupation : ndarray of shape (q,)
+        Its eigenvalues, exactly 0 or 1 where they are not fractions.
+    """
+    vectors, occupation = vectors.copy(), occupation.copy()
+    # Each round settles an eigenvalue or uses up the slack of a group.
+    for _ in range(2 * len(occupation) + len(slack) + 2):
         free = np.flatnonzero((occupation > _WHOLE) & (occupation < 1 - _WHOLE))
-        binding = losses >= level - slack_size
-        direction = _neutral(matrices[binding][:, free][:, :, free])
+        block = vectors[:, free]
+        inner = symmetric(block.T @ (matrices @ block))
+        binding = np.flatnonzero(slack <= resolution)
+        direction = _neutral(inner[binding[1:]])
         if direction is None:
             break
-        changes = -np.einsum("kab,ab->k", matrices[:, free][:, :, free], direction)
+        changes = -np.einsum("kab,ab->k", inner, direction)
+        if binding.size and changes[binding[0]] > 0:
+            direction, changes = -direction, -changes
+        # What a bound group gains is not given back: it would be bound and free in turns.
         changes[binding] = 0.0
-        length = _reach(occupation[free], direction, level - losses, changes)
-        values, turn = np.linalg.eigh(np.diag(occupation[free]) + length * direction)
+        length = _reach(occupation[free], direction, slack, changes)
+        values, rotation = np.linalg.eigh(np.diag(occupation[free]) + length * direction)
         occupation[free] = np.clip(values, 0.0, 1.0)
-        vectors[:, free] = vectors[:, free] @ turn
-        matrices = symmetric(vectors.T @ (relaxed.point.matrices @ vectors))
-        losses = losses + length * changes
-    open_ = (occupation > _WHOLE) & (occupation < 1 - _WHOLE)
-    if np.count_nonzero(open_) == 1:
+        vectors[:, free] = block @ rotation
+        slack = slack - length * changes
+    fractional = (occupation > _WHOLE) & (occupation < 1 - _WHOLE)
+    if np.count_nonzero(fractional) == 1:
         # The trace is a whole number, so a single fraction is rounding.
-        occupation[open_] = np.round(occupation[open_])
-        open_[:] = False
-    whole = np.hstack([fixed, vectors[:, ~open_ & (occupation >= 0.5)]])
-    left = vectors[:, ~open_ & (occupation < 0.5)]
-    return Extreme(first, orthonormal(whole), vectors[:, open_], occupation[open_], left)
+        fractional[:] = False
+    return vectors, np.where(fractional, occupation, np.round(occupation))
 
 
 def _block(relaxed: Relaxed, first: int, last: int) -> tuple[FloatArray, FloatArray]:

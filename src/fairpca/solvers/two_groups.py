@@ -41,7 +41,10 @@ class _Point:
 
 @dataclass(frozen=True)
 class Best:
-    """The best basis (met at weight `t`) and the best bound (phi at weight `proof`) so far."""
+    """The best basis (met at weight `t`) and the best bound (phi at weight `proof`) so far.
+
+    `near` are the eigenpairs that the bound was computed from.
+    """
 
     basis: FloatArray
     value: float
@@ -49,6 +52,7 @@ class Best:
     t: float
     bound: float
     proof: float
+    near: EigenPairs
 
 
 class NewtonSearch:
@@ -63,6 +67,7 @@ class NewtonSearch:
         self.resolution = problem.resolution
         self.best: Best | None = None
         self.bound, self.proof = -np.inf, 0.5
+        self.near: EigenPairs | None = None
         self.history: list[dict[str, float]] = []
 
     def run(self, *, max_iter: int, first: float | None = None) -> tuple[Best, str]:
@@ -108,7 +113,7 @@ class NewtonSearch:
     def _end(self, t: float, pairs: EigenPairs) -> _Point:
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(np.array([t, 1 - t]), pairs)
-        self._raise_bound(value, t)
+        self._raise_bound(value, t, pairs)
         slope = self._consider(basis, t, *self.problem.losses(basis).tolist())
         return _Point(t, value, slope, 0.0, basis, pairs)
 
@@ -130,7 +135,7 @@ class NewtonSearch:
         pairs = self.oracle.full(weights)
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(weights, pairs)
-        self._raise_bound(value, t)
+        self._raise_bound(value, t, pairs)
         # One product gives the slope (its diagonal) and the curvature (the rest).
         inner = pairs.vectors.T @ (self.difference @ basis)
         slope = self.delta - float(inner.trace())
@@ -142,17 +147,18 @@ class NewtonSearch:
         self.history.append({"t": t, "phi": value, "slope": slope})
         return _Point(t, value, slope, curvature, basis, pairs)
 
-    def _raise_bound(self, value: float, t: float) -> None:
+    def _raise_bound(self, value: float, t: float, pairs: EigenPairs) -> None:
         # Among weights equal to rounding the later ones are nearer to the optimum.
         if value >= self.bound - self.resolution:
-            self.proof = t
+            self.proof, self.near = t, pairs
         self.bound = max(self.bound, value)
 
     def _consider(self, basis: FloatArray, t: float, *losses: float) -> float:
         """Keep `basis` if it has the smallest worst loss so far; return its loss difference."""
         value, slope = max(losses), losses[0] - losses[1]
         if self.best is None or value < self.best.value:
-            self.best = Best(basis, value, abs(slope), t, self.bound, self.proof)
+            assert self.near is not None
+            self.best = Best(basis, value, abs(slope), t, self.bound, self.proof, self.near)
         return slope
 
     def _nearly_tied(self, point: _Point, low: _Point, high: _Point) -> bool:
@@ -181,7 +187,8 @@ class NewtonSearch:
 
     def _result(self) -> Best:
         assert self.best is not None
-        return replace(self.best, bound=self.bound, proof=self.proof)
+        assert self.near is not None
+        return replace(self.best, bound=self.bound, proof=self.proof, near=self.near)
 
 
 def _tangent_intersection(low: _Point, high: _Point) -> float:
@@ -208,7 +215,8 @@ def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: boo
     return t if low.t < t < high.t and same_side < 4 else 0.5 * (low.t + high.t)
 
 
-# Relative gaps at which a decomposition is worth its directions only, and at which it suffices.
+# Relative gap above which the first decomposition is worth its directions only, and below which
+# the span of the last two bases is wide enough. Wrong ones cost a decomposition more.
 _WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
 # Up to this many components the subspace is found to rounding too, not only the value. A gap of
 # rounding leaves weights and subspace uncertain from the seventh digit on, and the same rows
@@ -216,6 +224,9 @@ _WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
 # distances from the weight to the last two at which there are eigenvectors.
 _FEW = 32
 _SETTLED = 4e-9
+# Eigenpairs past r that a decomposition of explicit matrices returns: the certificate needs them
+# to separate the leading ones from the rest.
+_SPARE = 6
 
 
 def solve_two_groups(
@@ -239,84 +250,145 @@ def solve_two_groups(
         of both groups' own bases first, which finds better weights for nothing.
     """
     oracle = problem.oracle
-    first = None if start is None else float(start[0])
     if oracle.in_full(problem.n_components):
         search = NewtonSearch(problem)
+        first = None if start is None else float(start[0])
         best, reason = search.run(max_iter=max_iter, first=first)
-        history = search.history
+        weight, history = best.proof, search.history
     else:
-        best, reason, history = _solve_in_subspace(problem, tol, max_iter)
+        large = _LargeSearch(problem, tol)
+        best, reason = large.run(max_iter)
+        # Nearer to the optimum than where eigenvectors were last taken.
+        weight, history = best.t, large.history
     return problem.solution(
         best.basis,
-        np.array([best.proof, 1 - best.proof]),
-        best.bound,
+        np.array([weight, 1 - weight]),
+        best.near,
         stop_reason=reason,
         solver=oracle.driver,
         history=history,
+        proof=np.array([best.proof, 1 - best.proof]),
     )
 
 
-def _solve_in_subspace(
-    problem: Problem, tol: float, max_iter: int
-) -> tuple[Best, str, list[dict[str, float]]]:
-    r, oracle = problem.n_components, problem.oracle
-    own = problem.own_pairs()
-    vertices = zip(np.eye(2), own, strict=True)
-    # The best bound, and the weight of the first group that proves it.
-    bound, proof = max((problem.phi(vertex, pairs), vertex[0]) for vertex, pairs in vertices)
-    space = Subspace(problem)
-    for pairs in own:
-        space.widen(pairs.vectors[:, :r])
-    # Behind products alone, the last digits of the subspace cost more than they are worth.
-    settles = oracle.cheap_products and r <= _FEW
-    history: list[dict[str, float]] = []
-    slopes: list[tuple[float, float]] = []
-    t: float | None = None
-    # Where eigenvectors were taken.
-    visited = [0.0, 1.0]
-    while True:
-        inner = NewtonSearch(space.problem(holds_own=True))
-        found, _ = inner.run(max_iter=max_iter, first=t)
-        t = found.t
-        best = replace(found, basis=space.basis @ found.basis, bound=bound, proof=proof)
-        closed = problem.certificate(bound, best.value).gap <= tol
-        if closed and not settles:
-            return _with_weights(best, slopes), "gap closed", history
-        if closed and abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED:
-            # Nearer to the optimum than where the bound was computed: to rounding as good a proof.
-            return replace(best, proof=found.proof), "gap closed", history
-        if oracle.n_eigen >= max_iter:
-            return best, "gap closed" if closed else "max_iter reached", history
+class _LargeSearch:
+    """Two large groups: the optimum inside a growing subspace, bounds from the large matrices."""
+
+    def __init__(self, problem: Problem, tol: float) -> None:
+        self.problem, self.tol = problem, tol
+        self.r, self.oracle = problem.n_components, problem.oracle
+        own = problem.own_pairs()
+        ends = zip(np.eye(2), own, strict=True)
+        # The best bound, the weight of the first group that proves it, and its eigenpairs.
+        self.bound, self.proof, self.near = max(
+            ((problem.phi(end, pairs), float(end[0]), pairs) for end, pairs in ends),
+            key=lambda known: known[0],
+        )
+        self.space = Subspace(problem)
+        for pairs in own:
+            self.space.widen(pairs.vectors[:, : self.r])
+        self.spare = _SPARE if self.oracle.cheap_products else 0
+        # Behind products alone, the last digits of the subspace cost more than they are worth.
+        self.settles = self.oracle.cheap_products and self.r <= _FEW
+        # Weights at which there are eigenvectors, and the slope of phi there.
+        self.slopes: list[tuple[float, float]] = []
+        self.history: list[dict[str, float]] = []
+
+    def run(self, max_iter: int) -> tuple[Best, str]:
+        """Return the best basis, with the bound's weight and pairs, and why the search stopped."""
+        t: float | None = None
+        visited = [0.0, 1.0]
+        while True:
+            inner = NewtonSearch(self.space.problem(holds_own=True))
+            found, _ = inner.run(max_iter=max_iter, first=t)
+            t = found.t
+            best = replace(found, basis=self.space.basis @ found.basis)
+            closed = self._gap(best) <= self.tol
+            settled = abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED
+            if closed and (settled or not self.settles):
+                return self._with_better_weight(best, found.proof), "gap closed"
+            if self.oracle.n_eigen >= max_iter:
+                reason = "gap closed" if closed else "max_iter reached"
+                return self._proven(best), reason
+            # While the gap is wide a decomposition serves for its directions only.
+            rough = len(visited) == 2 and self._gap(best) > _WIDE_GAP
+            rough &= self.space.width < self.oracle.n_features
+            pairs = self._decompose(best, rough)
+            visited.append(t)
+            # The answer lies between the basis found and the eigenvectors just computed: one more
+            # solve in their span, much narrower than all that was seen, squares the error of both.
+            if not self.settles and not rough and self._gap(best) <= _NARROW_GAP:
+                narrow = self.space.within(found.basis)
+                narrow.widen(pairs.vectors[:, : self.r])
+                self._note_slope(t, narrow, pairs)
+                best = _between(self.problem, best, narrow)
+                if self._gap(best) <= self.tol:
+                    return self._with_better_weight(best, best.t), "gap closed"
+            if not self._widen(t, pairs) and not rough:
+                reason = "no new direction at working precision"
+                return self._proven(best), "gap closed" if closed else reason
+
+    def _gap(self, best: Best) -> float:
+        return self.problem.certificate(self.bound, best.value).gap
+
+    def _decompose(self, best: Best, rough: bool) -> EigenPairs:
+        """Decompose at the weight of `best` and keep the bound if it is the largest."""
         weights = np.array([best.t, 1 - best.t])
-        # While the gap is wide a decomposition serves for its directions only.
-        first = not history and space.width < oracle.n_features
-        rough = first and problem.certificate(bound, best.value).gap > _WIDE_GAP
-        pairs = oracle.leading(weights, r, start=best.basis, rough=rough)
-        visited.append(best.t)
+        width = min(self.r + self.spare, self.oracle.n_features)
+        pairs = self.oracle.leading(weights, width, start=best.basis, rough=rough)
         if not rough:
-            phi = problem.phi(weights, pairs)
+            phi = self.problem.phi(weights, pairs)
             # Within rounding the later weight is the better one, and as good a proof.
-            if phi >= bound - problem.resolution:
-                bound, proof = phi, best.t
-        best = replace(best, bound=bound, proof=proof)
-        history.append({"t": best.t, "value": best.value, "bound": bound, "width": space.width})
-        gap = problem.certificate(bound, best.value).gap
-        columns = pairs.vectors[:, :r]
-        # The answer lies between the basis found and the eigenvectors just computed: one more
-        # solve in their span, much narrower than all that was seen, squares the error of both.
-        narrow = not settles and not rough and gap <= _NARROW_GAP
-        near = space.within(found.basis) if narrow else space
-        grown = near.widen(columns)
-        if not settles and oracle.cheap_products:
-            slopes.append((t, _slope(near.problem(), near.basis.T @ columns)))
-        if narrow:
-            best = _between(problem, best, near)
-            if problem.certificate(bound, best.value).gap <= tol:
-                return _with_weights(best, slopes), "gap closed", history
-            grown = space.widen(columns)
-        if not grown and not rough:
-            reason = "gap closed" if gap <= tol else "no new direction at working precision"
-            return best, reason, history
+            if phi >= self.bound - self.problem.resolution:
+                self.bound, self.proof, self.near = phi, best.t, pairs
+        self.history.append(
+            {"t": best.t, "value": best.value, "bound": self.bound, "width": self.space.width}
+        )
+        return pairs
+
+    def _note_slope(self, t: float, space: Subspace, pairs: EigenPairs) -> None:
+        """Keep the slope of phi at a weight, from eigenvectors that lie in `space`."""
+        if self.slopes and self.slopes[-1][0] == t:
+            return
+        losses = space.problem().losses(space.basis.T @ pairs.vectors[:, : self.r])
+        self.slopes.append((t, float(losses[0] - losses[1])))
+
+    def _with_better_weight(self, best: Best, inner: float) -> Best:
+        """Return the optimum with the weight at which the slope vanishes, by a secant.
+
+        The value and the bound are settled long before the weight is: they are flat in it.
+        Without two slopes it is `inner`, the best weight inside the subspace.
+        """
+        best = replace(best, t=inner)
+        if len(self.slopes) > 1:
+            (before, one), (last, other) = self.slopes[-2:]
+            if one != other:
+                t = last - other * (last - before) / (other - one)
+                best = replace(best, t=t if 0 < t < 1 else best.t)
+        return self._proven(best)
+
+    def _widen(self, t: float, pairs: EigenPairs) -> bool:
+        """Add the eigenvectors to the subspace, with all that are tied to the r-th.
+
+        Returns whether that added anything. If not, twice as many are asked for next time: a tie
+        may be longer than what was looked at.
+        """
+        values = pairs.values
+        tie = values > values[self.r - 1] - 1e-9 * self.oracle.scale
+        used = max(self.r, int(np.count_nonzero(tie)))
+        grown = self.space.widen(pairs.vectors[:, :used])
+        if not self.settles and self.oracle.cheap_products:
+            self._note_slope(t, self.space, pairs)
+        if grown:
+            return True
+        if self.r + self.spare >= self.oracle.n_features or used < len(values):
+            return False
+        self.spare = 2 * self.spare + _SPARE
+        return True
+
+    def _proven(self, best: Best) -> Best:
+        """Return the basis with the bound, its weight and its eigenpairs."""
+        return replace(best, bound=self.bound, proof=self.proof, near=self.near)
 
 
 def _between(problem: Problem, best: Best, space: Subspace) -> Best:
@@ -327,25 +399,3 @@ def _between(problem: Problem, best: Best, space: Subspace) -> Best:
     return replace(
         best, basis=space.basis @ found.basis, value=found.value, spread=found.spread, t=found.t
     )
-
-
-def _with_weights(best: Best, slopes: list[tuple[float, float]]) -> Best:
-    """Return the optimum with weights closer to it than those of the last decomposition.
-
-    Where the slope vanishes, by a secant; they are no worse a proof of the bound.
-    """
-    if len(slopes) < 2:
-        return best
-    return replace(best, proof=_secant(slopes[-2], slopes[-1], best.proof))
-
-
-def _slope(problem: Problem, basis: FloatArray) -> float:
-    losses = problem.losses(basis)
-    return float(losses[0] - losses[1])
-
-
-def _secant(one: tuple[float, float], other: tuple[float, float], otherwise: float) -> float:
-    """Return where the line through two (weight, slope) pairs vanishes, if between 0 and 1."""
-    rise = other[1] - one[1]
-    t = other[0] - other[1] * (other[0] - one[0]) / rise if rise else otherwise
-    return t if 0 < t < 1 else otherwise

@@ -1,0 +1,140 @@
+"""An upper bound on the sum of the r largest eigenvalues that trusts no eigensolver.
+
+A certificate rests on such sums: the dual bound on one at its weights, every loss on one of the
+group's own matrix. An eigensolver that missed a direction makes the sum too small, and the proof
+false. So a sum is never taken as it comes. Orthonormal columns V that claim to span the leading
+eigenvectors are checked against the matrix A itself:
+
+* With all n columns, the residual A V - V diag(values) bounds every error.
+* With fewer, split R^n into the span of V and the rest. A factorisation by Cholesky proves that A
+  restricted to the rest is below some beta; the part that couples the two is the residual. Then
+  ``diag(values) + R.T R / (values[j] - beta)`` on the span is no smaller than what A can reach,
+  and the error is quadratic in the residual.
+
+It is an idea of its own: nothing here computes an eigenvector, and every road asks here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf
+
+from fairpca._linalg import FloatArray, symmetric
+from fairpca.covariances.eigenpairs import EigenPairs
+
+_EPS = float(np.finfo(float).eps)
+# Up to this many columns the norms of residuals are computed; they cost a tenth of a decomposition.
+_WHOLE_TO = 128
+# In larger matrices the norm of a residual matrix is taken from its product with one vector of random signs. It
+# underestimates the norm by more than this factor with a probability below one in a thousand, and
+# what is then overlooked is still of the size of rounding.
+_CAUTION = 4.0
+# Residuals past this share of the largest eigenvalue are no rounding: the pairs are wrong.
+_WRONG = 1e-9
+
+
+class SumBound(NamedTuple):
+    """An upper bound on a sum of eigenvalues, and how much of it allows for rounding."""
+
+    bound: float
+    slack: float
+
+
+def sum_bound(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
+    """Return an upper bound on the sum of the `r` largest eigenvalues, None if none is proven.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        Symmetric.
+    pairs : EigenPairs
+        More than r of them, or r = n; what they claim is checked.
+    r : int
+
+    Returns
+    -------
+    SumBound or None
+        Above the sum of the r largest eigenvalues by about rounding, if the pairs are what they
+        claim. None if they are not, or if no step of the spectrum among them is wide enough to
+        separate them from the rest.
+    """
+    n, q = pairs.vectors.shape
+    if len(matrix) != n or not r <= q <= n or not np.all(np.isfinite(pairs.vectors)):
+        return None
+    return _from_all(matrix, pairs, r) if q == n else _from_some(matrix, pairs.vectors, r)
+
+
+def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
+    """Return the bound from all n pairs: their sum, raised by residual and lack of orthogonality.
+
+    Whatever V and D are, ``A - V D V.T = (A V - V D) V.T + A (I - V V.T)``, and a change of A by a
+    matrix moves a sum of r eigenvalues by at most ``sqrt(r)`` times its Frobenius norm.
+    """
+    n, vectors, values = len(matrix), pairs.vectors, pairs.values
+    if n <= _WHOLE_TO:
+        residual = float(np.linalg.norm(matrix @ vectors - vectors * values))
+        apart = float(np.linalg.norm(vectors.T @ vectors - np.eye(n)))
+    else:
+        signs = np.resize(_SIGNS, n)
+        combined = vectors @ signs
+        residual = _CAUTION * float(np.linalg.norm(matrix @ combined - vectors @ (values * signs)))
+        apart = _CAUTION * float(np.linalg.norm(vectors.T @ combined - signs))
+    size = float(np.abs(values).max(initial=0.0))
+    error = residual + size * apart
+    if not error <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
+        return None
+    slack = float(np.sqrt(r) * error)
+    return SumBound(float(np.sort(values)[n - r :].sum()) + slack, slack)
+
+
+# Signs without a pattern that an eigenvector could have.
+_SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], size=4096)
+
+
+def _from_some(matrix: FloatArray, vectors: FloatArray, r: int) -> SumBound | None:
+    """Return the bound from fewer than n vectors, by a Cholesky factorisation of the rest."""
+    basis = np.linalg.qr(vectors)[0]
+    image = matrix @ basis
+    values, rotation = np.linalg.eigh(symmetric(basis.T @ image))
+    values, rotation = values[::-1], rotation[:, ::-1]
+    if not np.all(np.isfinite(values)):
+        return None
+    # Where the spectrum steps down most; a tie at r is held in the span as a whole.
+    steps = values[r - 1 : -1] - values[r:]
+    if not len(steps):
+        return None
+    j = r + int(np.argmax(steps))
+    held, own = basis @ rotation[:, :j], values[:j]
+    step = float(steps[j - r])
+    beta = float(values[j]) + 0.5 * step
+    if not _rest_is_below(matrix, held, own, beta, margin=0.25 * step):
+        return None
+    residual = image @ rotation[:, :j] - held * own
+    lifted = np.diag(own) + residual.T @ residual / (0.5 * step)
+    leading = np.linalg.eigvalsh(symmetric(lifted))[::-1][:r]
+    # The basis is orthonormal and the products are right to a few units of the largest value.
+    rounding = 4 * _EPS * float(np.sqrt(len(matrix) * r) * np.abs(values).max())
+    return SumBound(float(leading.sum()) + rounding, rounding)
+
+
+def _rest_is_below(
+    matrix: FloatArray, held: FloatArray, values: FloatArray, beta: float, margin: float
+) -> bool:
+    """Whether the matrix, outside the span of `held`, is proven to be below `beta`.
+
+    ``beta I - A`` is made safely positive on the span and then factorised. If that succeeds, it is
+    positive definite but for the rounding of forming and factorising it (Higham 2002, theorem
+    10.7), which has to fit into the margin.
+    """
+    n, size = len(matrix), float(np.abs(values).max(initial=0.0))
+    shifted = (held * (values - beta + size)) @ held.T
+    shifted -= matrix
+    diagonal = shifted.ravel()[:: n + 1]
+    diagonal += beta - margin
+    rounding = _EPS * ((n + 2) * max(float(diagonal.sum()), 0.0) + n * (2 * size + abs(beta)))
+    if not rounding <= margin:
+        return False
+    _, failed = dpotrf(shifted.T, lower=1, overwrite_a=1, clean=0)
+    return not failed
