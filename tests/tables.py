@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 from data_dir import data_path
 
@@ -32,6 +33,19 @@ def faces():
 
 
 TABLES = {"BM": bank, "DCC": credit, "LFW": faces}
+
+
+def _of_sklearn(load):
+    X, labels = load(return_X_y=True)
+    return standardised(X, ddof=0), labels
+
+
+# Tables whose groups have different means, for the reference about the mean of all rows.
+COMMON = {
+    "iris": partial(_of_sklearn, load_iris),
+    "wine": partial(_of_sklearn, load_wine),
+    "cancer": partial(_of_sklearn, load_breast_cancer),
+}
 
 
 @cache

@@ -61,7 +61,7 @@ _HOMES = {
     "solvers": "",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> _typing.Any:

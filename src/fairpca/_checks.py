@@ -79,6 +79,17 @@ def check_limits(tol: Any, max_iter: Any, max_extra_components: Any = 0) -> None
         )
 
 
+def check_shrinkage(shrinkage: Any) -> None:
+    """Raise ValueError unless shrinkage is None, "auto" or a number from 0 to 1."""
+    number = isinstance(shrinkage, Real) and not isinstance(shrinkage, bool)
+    known = shrinkage is None or (isinstance(shrinkage, str) and shrinkage == "auto")
+    if not known and not (number and 0 <= float(shrinkage) <= 1):
+        raise ValueError(
+            f"shrinkage={shrinkage!r} is not known; pass None, 'auto' or a number from 0 (every "
+            "group's own covariance) to 1 (what all groups share)."
+        )
+
+
 def as_numpy(X: Any) -> Any:
     """Return arrays of the array API standard as NumPy arrays; refuse hidden values.
 

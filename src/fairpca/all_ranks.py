@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_limits, check_rank
+from fairpca._checks import (
+    check_choice,
+    check_groups,
+    check_limits,
+    check_rank,
+    check_rows,
+    check_shrinkage,
+)
 from fairpca._linalg import FloatArray, IntArray, complement, orthonormal, symmetric
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
@@ -55,6 +62,7 @@ def component_path(
     *,
     criterion: str = "loss",
     center: str = "global",
+    shrinkage: float | str | None = None,
     group_by: str = "intersection",
     solver: str = "auto",
     tol: float = 1e-10,
@@ -68,7 +76,7 @@ def component_path(
     moments : GroupMoments
     max_components : int, optional
         Largest rank; all columns by default.
-    criterion, center, group_by, solver, tol, max_iter, random_state
+    criterion, center, shrinkage, group_by, solver, tol, max_iter, random_state
         As in `FairPCA`.
 
     Returns
@@ -87,11 +95,14 @@ def component_path(
     """
     find_criterion(criterion)
     check_choice("center", center, CENTERS)
+    check_shrinkage(shrinkage)
     check_choice("group_by", group_by, ("intersection", "marginal"))
     check_choice("solver", solver, SOLVERS)
     check_limits(tol, max_iter, 0)
     source = MomentCovariances(moments, group_by, center)
-    settings = Settings(criterion, solver, tol, max_iter, random_state)
+    check_rows(source.total.count, "component_path")
+    check_groups(source.groups.labels, source.groups.weight)
+    settings = Settings(criterion, shrinkage, solver, tol, max_iter, random_state)
     largest = moments.n_features if max_components is None else max_components
     check_rank(largest, moments.n_features)
     ranks = Ranks(source, settings, largest)

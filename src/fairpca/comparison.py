@@ -25,7 +25,7 @@ from fairpca._checks import check_choice, require
 from fairpca._linalg import FloatArray, IntArray
 from fairpca.auditing.findings import plain
 from fairpca.auditing.verdict import html_table, listed
-from fairpca.covariances.sources import MomentCovariances
+from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.fitting import solve
 from fairpca.metrics import (
     Parity,
@@ -86,15 +86,16 @@ class ComparisonRow:
     n_components : int
         Zero where the reducer could not be fitted.
     worst_loss : float
-        Largest loss of a group against its own PCA.
+        Largest loss of a group against its own PCA, about `Comparison.center`.
     bound : float
         No projection of this rank has a smaller worst loss.
     gap : float
         ``(worst_loss - bound) / worst_loss``.
     group_losses, group_errors : tuple of float
-        About the mean of all rows, in the order of the labels.
+        In the order of the labels. Losses are about `Comparison.center`; errors are mean squared
+        distances between rows and what is rebuilt of them, for every centre.
     least_variance : float
-        Variance that the group with the least of it keeps.
+        Variance that the group with the least of it keeps, about `Comparison.center`.
     total_error : float
         Mean squared reconstruction error of all rows about the overall mean.
     error_gap : float
@@ -162,6 +163,8 @@ class Comparison:
         Labels, sorted.
     group_counts : tuple of int
         Rows of every group.
+    center : {"global", "group"}
+        What losses and variances of a group are about.
 
     See Also
     --------
@@ -183,6 +186,7 @@ class Comparison:
     rows: tuple[ComparisonRow, ...]
     groups: tuple[Label, ...]
     group_counts: tuple[int, ...]
+    center: str = "global"
 
     def __getitem__(self, name: str) -> ComparisonRow:
         """Return the row of a reducer; KeyError names those there are."""
@@ -212,7 +216,7 @@ class Comparison:
         return pandas.DataFrame(self.to_records()).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values under "groups", "group_counts" and "rows".
+        """Return plain Python values under "groups", "group_counts", "center" and "rows".
 
         A missing number is None. A label that is neither text nor a number becomes its text.
         """
@@ -297,6 +301,7 @@ def compare(
     sensitive_features: Any,
     y: Any = None,
     *,
+    center: str = "global",
     test_size: float = 0.3,
     random_state: Any = 0,
     on_error: str = "record",
@@ -318,6 +323,9 @@ def compare(
     y : array-like of shape (m,), optional
         Two classes. Each reducer is then fitted once more on the training rows alone, and a
         logistic regression on its output is judged on the rest.
+    center : {"global", "group"}, default="global"
+        What losses and variances of a group are about: the mean of all rows, or the group's own.
+        The reducers keep their own `center`.
     test_size : float, default=0.3
         Share of rows held out, with `y`.
     random_state : int, RandomState instance or None, default=0
@@ -347,11 +355,12 @@ def compare(
     >>> found["FairPCA"].worst_loss < found["PCA"].worst_loss
     True
     """
+    check_choice("center", center, CENTERS)
     check_choice("on_error", on_error, ("record", "raise"))
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
     rows = as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
-    source = MomentCovariances(GroupMoments.from_array(rows, groups))
+    source = MomentCovariances(GroupMoments.from_array(rows, groups), center=center)
     split = None
     if y is not None:
         y = np.asarray(y)
@@ -367,11 +376,17 @@ def compare(
     bench = _Bench(rows, groups.codes, source, y, split)
     found = [bench.measure(name, model, on_error) for name, model in named_reducers(estimators)]
     counts = tuple(source.groups.count.tolist())
-    return Comparison(tuple(_ranked(found)), tuple(source.groups.labels), counts)
+    return Comparison(tuple(_ranked(found)), tuple(source.groups.labels), counts, center)
 
 
-def default_estimators(n_components: int) -> dict[str, Any]:
+def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:
     """Return PCA, FairPCA and every published method with this many components, by name.
+
+    Parameters
+    ----------
+    n_components : int
+    center : {"global", "group"}, default="global"
+        Of FairPCA. The published methods keep the default of their authors.
 
     Examples
     --------
@@ -383,7 +398,8 @@ def default_estimators(n_components: int) -> dict[str, Any]:
     from fairpca import methods
     from fairpca.estimator import FairPCA
 
-    found: dict[str, Any] = {"PCA": PCA(n_components), "FairPCA": FairPCA(n_components)}
+    fair = FairPCA(n_components, center=center)
+    found: dict[str, Any] = {"PCA": PCA(n_components), "FairPCA": fair}
     return found | {name: getattr(methods, name)(n_components) for name in methods.__all__}
 
 
@@ -414,7 +430,7 @@ class _Bench:
     codes : ndarray of shape (m,)
         Group of every row.
     source : MomentCovariances
-        Second moments of the groups about the mean of all rows.
+        Second moments of the groups about the mean that `compare` was asked for.
     y : ndarray of shape (m,) or None
     split : pair of ndarray of int or None
         Training and held-out rows, with `y`.

@@ -51,11 +51,13 @@ class Criterion:
     def scales(self, traces: FloatArray) -> FloatArray:
         """Return the factor each S_i is multiplied by.
 
-        A group without variance loses nothing by any projection; its factor stays one.
+        A group without variance loses nothing by any projection; its factor stays one. So it does
+        below the smallest normal number, which has no reciprocal.
         """
         if not self.as_share:
             return np.ones_like(traces)
-        return np.divide(1.0, traces, out=np.ones_like(traces), where=traces > 0)
+        some = traces >= np.finfo(float).tiny
+        return np.divide(1.0, traces, out=np.ones_like(traces), where=some)
 
     def unit(self, traces: FloatArray) -> float:
         """Return the factor that brings very large or very small matrices into the middle range.

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from html import unescape
 
 import numpy as np
 import polars
@@ -15,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 from fairpca import FairPCA, GroupMoments
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit, data_hash
-from fairpca.auditing.verdict import label_texts, number, percent
+from fairpca.auditing.verdict import about, label_texts, number, percent
 from fairpca.metrics import group_errors, group_losses, group_shares
 
 from data_dir import reference
-from tables import TABLES
+from tables import COMMON, TABLES
 
 
 def table(sizes=(120, 40), n=6, seed=0):
@@ -44,18 +45,25 @@ def four():
     return X, labels, audit(X, labels, 2)
 
 
+@pytest.fixture(scope="module")
+def own_means():
+    X, labels = table((90, 60, 40))
+    return X, labels, audit(X, labels, 2, center="group")
+
+
 # Four groups of so few rows can leave the proof open; the audit says so in words instead.
 OPEN = "ignore::sklearn.exceptions.ConvergenceWarning"
 
 
 class TestNumbers:
     @pytest.mark.filterwarnings(OPEN)
-    @pytest.mark.parametrize("name", ["two", "four"])
+    @pytest.mark.parametrize("name", ["two", "four", "own_means"])
     def test_equal_the_metrics_of_the_fitted_estimators(self, name, request):
         X, labels, found = request.getfixturevalue(name)
+        about = {"center": found.center}
         for r in found.ranks:
             models = {"PCA": PCA(r).fit(X)}
-            models["FairPCA"] = FairPCA(r, center="group").fit(X, sensitive_features=labels)
+            models["FairPCA"] = FairPCA(r, **about).fit(X, sensitive_features=labels)
             for reducer, model in models.items():
                 finding = found.at(reducer, r)
                 for ours, theirs in (
@@ -63,7 +71,7 @@ class TestNumbers:
                     (finding.error, group_errors),
                     (finding.share, group_shares),
                 ):
-                    expected = theirs(model, X, sensitive_features=labels, center="group")
+                    expected = theirs(model, X, sensitive_features=labels, **about)
                     np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-9)
 
     def test_total_error_is_the_mean_squared_error_of_all_rows(self, two):
@@ -92,7 +100,12 @@ class TestNumbers:
     @pytest.mark.parametrize("name, r", [("BM", 4), ("DCC", 5)])
     def test_reference_tables(self, name, r):
         X, labels = TABLES[name]()
-        found = audit(X, labels, r, ranks=[r], n_bootstrap=20, leave_one_out=False)
+        quick = {"ranks": [r], "n_bootstrap": 20, "leave_one_out": False}
+        found = audit(X, labels, r, **quick)
+        expected = reference("common_mean.json")[name][str(r)]
+        np.testing.assert_allclose(found.at("FairPCA").loss, expected["losses"], rtol=1e-8)
+        np.testing.assert_allclose(found.at("PCA").loss, expected["pca_losses"], rtol=1e-6)
+        found = audit(X, labels, r, center="group", **quick)
         expected = reference("two_groups.json")[name]["r"][str(r)]
         np.testing.assert_allclose(found.at("FairPCA").loss, expected["phi_star"], rtol=1e-8)
         pca = [expected["pca_loss_A_global"], expected["pca_loss_B_global"]]
@@ -126,12 +139,76 @@ class TestNumbers:
         for a, b in zip(ours.left_out, theirs.left_out, strict=True):
             assert a.loss_without == pytest.approx(b.loss_without, rel=1e-6)
 
-    def test_moments_give_the_same_without_intervals(self, two):
-        X, labels, found = two
-        again = audit(GroupMoments.from_array(X, labels), n_components=2)
-        np.testing.assert_allclose(again.at("PCA").loss, found.at("PCA").loss)
+    @pytest.mark.parametrize("name", ["two", "own_means"])
+    def test_moments_give_the_same_without_intervals(self, name, request):
+        X, labels, found = request.getfixturevalue(name)
+        again = audit(GroupMoments.from_array(X, labels), n_components=2, center=found.center)
+        for reducer in found.reducers:
+            for r in found.ranks:
+                ours, theirs = again.at(reducer, r), found.at(reducer, r)
+                np.testing.assert_allclose(ours.loss, theirs.loss)
+                np.testing.assert_allclose(ours.error, theirs.error)
         assert not again.at("PCA").intervals
         assert any("only moments" in text for text in again.warnings)
+
+
+class TestCenter:
+    @pytest.mark.parametrize("name", ["iris", "wine", "cancer"])
+    def test_reference_about_the_common_mean(self, name):
+        X, labels = COMMON[name]()
+        for r, expected in reference("common_mean.json")[name].items():
+            found = audit(X, labels, int(r), ranks=[int(r)], n_bootstrap=0, leave_one_out=False)
+            fair, pca = found.at("FairPCA"), found.at("PCA")
+            np.testing.assert_allclose(fair.loss, expected["losses"], rtol=1e-9)
+            np.testing.assert_allclose(pca.loss, expected["pca_losses"], rtol=1e-9)
+            lower = expected["lower"] if "lower" in expected else expected["phi_star"]
+            for finding in (fair, pca):
+                assert finding.certificate.lower_bound == pytest.approx(lower, rel=1e-9)
+
+    def test_errors_are_those_of_the_rows_rebuilt(self, four):
+        X, labels, found = four
+        assert found.center == "global"
+        for r in found.ranks:
+            basis = PCA(r).fit(X).components_
+            left = X - X.mean(axis=0)
+            left = np.sum((left - left @ basis.T @ basis) ** 2, axis=1)
+            expected = [left[labels == group.label].mean() for group in found.groups]
+            finding = found.at("PCA", r)
+            np.testing.assert_allclose(finding.error, expected, rtol=1e-9, atol=1e-12)
+            shares = [group.count / len(X) for group in found.groups]
+            assert finding.total_error == pytest.approx(shares @ finding.error, abs=1e-12)
+
+    @pytest.mark.parametrize("name", ["four", "own_means"])
+    def test_intervals_hold_what_they_are_about(self, name, request):
+        found = request.getfixturevalue(name)[2]
+        for finding in found.findings:
+            for measure, pairs in finding.intervals.items():
+                value = finding.measure(measure)
+                assert np.all(pairs[:, 0] <= value + 1e-9)
+                assert np.all(value <= pairs[:, 1] + 1e-9)
+
+    def test_a_share_is_about_the_same_mean(self):
+        X, labels = COMMON["iris"]()
+        quick = {"ranks": [], "n_bootstrap": 0, "leave_one_out": False}
+        for center in ("global", "group"):
+            found = audit(X, labels, 0.95, center=center, **quick)
+            model = FairPCA(0.95, center=center).fit(X, sensitive_features=labels)
+            assert found.n_components == model.n_components_
+            assert found.at("FairPCA").share.min() >= 0.95
+
+    @pytest.mark.parametrize("name", ["two", "own_means"])
+    def test_every_form_says_which_mean(self, name, request):
+        found = request.getfixturevalue(name)[2]
+        assert found.provenance["parameters"]["center"] == found.center
+        assert json.loads(found.to_json())["center"] == found.center
+        assert set(found.to_frame()["center"]) == {found.center}
+        for html in (found._repr_html_(), found.to_html()):
+            assert about(found) in unescape(html)
+
+    def test_a_file_that_does_not_say_is_about_own_means(self, own_means):
+        data = own_means[2].to_dict()
+        del data["center"]
+        assert Audit.from_dict(data).center == "group"
 
 
 class TestGroups:
@@ -143,7 +220,7 @@ class TestGroups:
         marginal = audit(X, {"a": first, "b": second}, 2, group_by="marginal")
         assert [g.text for g in marginal.groups] == ["a: g0", "a: g1", "a: g2", "b: x", "b: y"]
         inside = X[second == "x"]
-        expected = inside.var(axis=0).sum()
+        expected = np.mean(np.sum((inside - X.mean(axis=0)) ** 2, axis=1))
         assert marginal.groups[3].variance == pytest.approx(expected)
         low, high = marginal.at("PCA").intervals["error"][3]
         assert low < marginal.at("PCA").error[3] < high
@@ -169,6 +246,10 @@ class TestGroups:
         X = np.random.default_rng(0).normal(size=(1001, 14)) * [8, 6, 2, *[1] * 11]
         labels = [*np.repeat(np.arange(200), 5).tolist(), 999]
         found = audit(X, labels, 2, n_bootstrap=20)
+        alone = found.groups[-1]
+        assert alone.variance == pytest.approx(np.sum((X[-1] - X.mean(axis=0)) ** 2))
+        assert any("describe them exactly: 999" in text for text in found.warnings)
+        found = audit(X, labels, 2, n_bootstrap=20, center="group")
         assert len(found.groups) == 201
         assert found.ranks == (2,)
         assert found.left_out == ()
@@ -195,19 +276,19 @@ class TestReducers:
             found.at("pca of mine").loss, found.at("PCA").loss, rtol=1e-8, atol=1e-12
         )
         for name, model in given.items():
-            expected = group_losses(model, X, sensitive_features=labels, center="group")
+            expected = group_losses(model, X, sensitive_features=labels)
             np.testing.assert_allclose(found.at(name).loss, expected, rtol=1e-8, atol=1e-12)
             assert set(found.at(name).intervals) == {"loss", "error", "share"}
 
     def test_unfitted_ones_are_fitted_for_every_rank(self, two):
         X, labels, _ = two
-        model = FairPCA(criterion="error", center="group")
+        model = FairPCA(criterion="error")
         again = audit(X, labels, 2, reducers=[model, PCA()], ranks=[1, 2, 3])
         assert again.reducers == ("PCA", "FairPCA", "FairPCA (given)", "PCA (given)")
         assert not hasattr(model, "components_")
         for r in (1, 2, 3):
-            fitted = FairPCA(r, criterion="error", center="group")
-            expected = fitted.fit(X, sensitive_features=labels).group_values_.max()
+            fitted = FairPCA(r, criterion="error").fit(X, sensitive_features=labels)
+            expected = fitted.group_values_.max()
             assert again.at("FairPCA (given)", r).error.max() == pytest.approx(expected)
 
     def test_refusals_name_the_remedy(self, two):
@@ -222,13 +303,20 @@ class TestReducers:
         moments = GroupMoments.from_array(X, labels)
         with pytest.raises(ValueError, match="pass rows"):
             audit(moments, n_components=2, reducers=PCA())
-        fair = audit(moments, n_components=2, reducers=FairPCA(center="group"), ranks=[2])
+        fair = audit(moments, n_components=2, reducers=FairPCA(), ranks=[2])
         np.testing.assert_allclose(fair.at("FairPCA (given)").loss, fair.at("FairPCA").loss)
+
+
+def loss_about(mean, X, components):
+    """Return what rows lose by a projection against the best one, both through `mean`."""
+    moment = (X - mean).T @ (X - mean) / len(X)
+    best = np.linalg.eigvalsh(moment)[-len(components) :].sum()
+    return best - np.trace(components @ moment @ components.T)
 
 
 class TestLeftOut:
     @pytest.mark.filterwarnings(OPEN)
-    @pytest.mark.parametrize("name", ["two", "four"])
+    @pytest.mark.parametrize("name", ["two", "four", "own_means"])
     def test_equals_fits_without_the_group(self, name, request):
         X, labels, found = request.getfixturevalue(name)
         assert len(found.left_out) == 2 * len(found.groups)
@@ -237,18 +325,21 @@ class TestLeftOut:
             others = labels[~out]
             model = PCA(2).fit(X[~out])
             if row.reducer == "FairPCA" and len(set(others)) > 1:
-                model = FairPCA(2, center="group").fit(X[~out], sensitive_features=others)
-            elif row.reducer == "FairPCA":
-                model = PCA(2).fit(X[~out])
-            expected = group_losses(model, X[out], sensitive_features=labels[out])[0]
+                model = FairPCA(2, center=found.center).fit(X[~out], sensitive_features=others)
+            # What the fit without the group subtracts from its rows.
+            mean = model.mean_ if found.center == "global" else X[out].mean(axis=0)
+            expected = loss_about(mean, X[out], model.components_)
             assert row.loss_without == pytest.approx(expected, rel=1e-5, abs=1e-9)
             assert row.loss_with == found.at(row.reducer).loss[row.group]
 
-    def test_a_group_that_does_not_bind_changes_nothing(self):
+    @pytest.mark.parametrize("center", ["global", "group"])
+    def test_a_group_that_does_not_bind_changes_nothing(self, center):
         X, labels = table((90, 60, 40))
-        quiet = np.tile(X[:90].mean(axis=0), (50, 1))
-        quiet += 0.01 * np.random.default_rng(0).normal(size=quiet.shape)
-        found = audit(np.vstack([X, quiet]), [*labels, *["quiet"] * 50], 2)
+        quiet = 0.01 * np.random.default_rng(0).normal(size=(50, X.shape[1]))
+        # Its mean is that of all rows, so that nothing moves without it.
+        quiet += X.mean(axis=0) - quiet.mean(axis=0)
+        rows = np.vstack([X, quiet])
+        found = audit(rows, [*labels, *["quiet"] * 50], 2, center=center)
         row = next(
             r
             for r in found.left_out
@@ -261,8 +352,9 @@ class TestLeftOut:
         second = np.array(["x", "y"])[np.arange(150) % 2]
         found = audit(X, {"a": first, "b": second}, 2, group_by="marginal")
         row = next(r for r in found.left_out if r.group == 0 and r.reducer == "PCA")
-        expected = group_losses(PCA(2).fit(X[60:]), X[:60], sensitive_features=first[:60])
-        assert row.loss_without == pytest.approx(expected[0])
+        model = PCA(2).fit(X[60:])
+        expected = loss_about(model.mean_, X[:60], model.components_)
+        assert row.loss_without == pytest.approx(expected)
 
     def test_can_be_switched_off(self):
         X, labels = table()
@@ -402,6 +494,7 @@ class TestRecords:
             lambda d: d.update(provenance=[1]),
             lambda d: d.update(reducers="PCA"),
             lambda d: d.update(ranks=[1, 99]),
+            lambda d: d.update(center="none"),
             lambda d: d.update(findings=d["findings"][:1]),
             lambda d: d.update(n_components=1, ranks=[2]),
             lambda d: d.update(scores={"score": "accuracy"}),
@@ -584,6 +677,7 @@ class TestErrors:
             ({"level": 95}, "level=95"),
             ({"min_group_size": -1}, "min_group_size"),
             ({"group_by": "both"}, "group_by"),
+            ({"center": "none"}, "center='none' is not known; choose one of 'global', 'group'"),
             ({"sample_weight": np.r_[np.zeros(120), np.ones(40)]}, "g0"),
         ],
     )

@@ -61,14 +61,8 @@ def found(rows):
 
 
 @pytest.fixture(scope="module")
-def center(found):
-    """What the losses of an audit are about; one that does not say so took the groups' means."""
-    return found.provenance["parameters"].get("center", "group")
-
-
-@pytest.fixture(scope="module")
-def model(rows, center):
-    return FairPCA(2, center=center).fit(rows[0], sensitive_features=rows[1])
+def model(rows):
+    return FairPCA(2).fit(rows[0], sensitive_features=rows[1])
 
 
 class TestGroupLoss:
@@ -89,15 +83,24 @@ class TestGroupLoss:
         bare = audit(*rows, 2, n_bootstrap=0)
         assert GroupLossDisplay.from_audit(bare).bars_[0].errorbar is None
 
-    def test_from_estimator_sets_it_beside_pca(self, rows, model, center):
+    def test_from_estimator_sets_it_beside_pca(self, rows, model):
         X, labels = rows
         figure, ax = plt.subplots()
         display = GroupLossDisplay.from_estimator(model, X, sensitive_features=labels, ax=ax)
         assert display.ax_ is ax
         assert display.figure_ is figure
-        expected = group_losses(model, X, sensitive_features=labels, center=center)
+        expected = group_losses(model, X, sensitive_features=labels)
         np.testing.assert_allclose(np.sort(display.values[1]), np.sort(expected))
         assert [text.get_text() for text in ax.get_legend().get_texts()] == ["PCA", "FairPCA"]
+
+    @pytest.mark.parametrize("center", ["global", "group"])
+    def test_losses_are_about_the_mean_of_the_estimator(self, rows, center):
+        X, labels = rows[0] + 3.0 * (rows[1] == "first")[:, None], rows[1]
+        model = FairPCA(2, center=center).fit(X, sensitive_features=labels)
+        display = GroupLossDisplay.from_estimator(model, X, sensitive_features=labels)
+        np.testing.assert_allclose(np.sort(display.values[1]), np.sort(model.group_losses_))
+        phi = DualDisplay.from_audit(audit(X, labels, 2, center=center, n_bootstrap=0))
+        assert phi.value == pytest.approx(model.group_losses_.max())
 
     def test_many_groups_are_cut_to_the_worst(self):
         rng = np.random.default_rng(0)
@@ -129,13 +132,13 @@ class TestRanks:
             colours = {display.lines_[j][i].get_color() for j in range(2)}
             assert colours == {PALETTE[group]}
 
-    def test_from_estimator_fits_clones(self, rows, model, center):
+    def test_from_estimator_fits_clones(self, rows, model):
         X, labels = rows
         display = RankCurveDisplay.from_estimator(
             model, X, sensitive_features=labels, ranks=[1, 2, 3]
         )
         np.testing.assert_array_equal(display.ranks, [1, 2, 3])
-        fitted = FairPCA(3, center=center).fit(X, sensitive_features=labels)
+        fitted = FairPCA(3).fit(X, sensitive_features=labels)
         np.testing.assert_allclose(display.values[1, 2].max(), fitted.group_losses_.max())
         assert model.n_components_ == 2
 

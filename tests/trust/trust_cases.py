@@ -128,3 +128,74 @@ def same_value(one: FairPCA, other: FairPCA, slack: float, unit: float = 1.0) ->
     """Assert that two fits agree about the best worst value."""
     want, got = unit * one.certificate_.value, other.certificate_.value
     assert abs(got - want) <= 1e-8 * abs(want) + slack, (want, got, slack)
+
+
+def second_moments(X: Any, labels: Any, weight: Any = None, center: str = "global") -> Any:
+    """Every group's second moments by NumPy alone, about one mean or about the groups' own."""
+    X, labels = np.asarray(X, dtype=float), np.asarray(labels)
+    weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=float)
+    # A first mean takes the size of the columns away, a second one what rounding left.
+    X = X - weight @ X / weight.sum()
+    X = X - weight @ X / weight.sum()
+    found = []
+    for group in np.unique(labels):
+        rows, w = X[labels == group], weight[labels == group] / weight[labels == group].sum()
+        rows = rows - w @ rows if center == "group" else rows
+        found.append((rows * w[:, None]).T @ rows)
+    return np.array(found)
+
+
+class Judge:
+    """What bases and bounds are worth, from explicit matrices and NumPy alone."""
+
+    def __init__(
+        self, matrices: Any, r: int, criterion: str = "loss", spectra: Any = None
+    ) -> None:
+        traces = np.trace(matrices, axis1=1, axis2=2)
+        spectra = np.linalg.eigvalsh(matrices) if spectra is None else spectra
+        own = spectra[:, ::-1][:, :r].sum(axis=1)
+        if criterion in ("relative", "share"):
+            divisor = np.where(traces > 0, traces, 1.0)
+            matrices, own = matrices / divisor[:, None, None], own / divisor
+            traces = np.where(traces > 0, 1.0, 0.0)
+        self.matrices, self.r, self.scale = matrices, r, float(traces.max())
+        self.offsets = {"error": traces, "share": traces, "variance": 0 * traces}.get(
+            criterion, own
+        )
+
+    def values(self, components: Any) -> Any:
+        """Every group's criterion at orthonormal rows."""
+        kept = np.einsum("rn,knm,rm->k", components, self.matrices, components, optimize=True)
+        return self.offsets - kept
+
+    def value(self, components: Any) -> float:
+        """The worst group's criterion at orthonormal rows."""
+        assert np.abs(components @ components.T - np.eye(len(components))).max() <= 1e-12
+        return float(self.values(components).max())
+
+    def bound(self, weights: Any) -> float:
+        """The dual function: no basis has a smaller worst value."""
+        mixed = np.tensordot(weights, self.matrices, axes=1)
+        return float(weights @ self.offsets - np.linalg.eigvalsh(mixed)[::-1][: self.r].sum())
+
+    def optimum(self) -> float:
+        """The best worst value of two groups: the largest dual value, which is concave."""
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            a, b = low + (high - low) / 3, high - (high - low) / 3
+            rising = self.bound(np.array([a, 1 - a])) < self.bound(np.array([b, 1 - b]))
+            low, high = (a, high) if rising else (low, b)
+        return max(self.bound(np.array([t, 1 - t])) for t in (0.0, low, high, 1.0))
+
+    def check(
+        self, components: Any, certificate: Any, attained: float, rtol: float = 1e-12
+    ) -> None:
+        """Assert that a value is that of the basis, and no bound above what some basis attains."""
+        slack = rtol * self.scale + certificate.resolution
+        true = self.value(components)
+        assert abs(certificate.value - true) <= slack, ("value", certificate, true)
+        assert certificate.lower_bound <= min(true, attained) + slack, (
+            "bound",
+            certificate,
+            attained,
+        )

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import Finding, LeftOut
 from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.sources import MomentCovariances
 from fairpca.criteria import pose
 from fairpca.estimator import FairPCA
 from fairpca.fitting import solve
@@ -58,8 +59,9 @@ class Table:
         One weight a row; None where all rows count alike.
     moments : GroupMoments
         Of every cell, unlabelled rows included.
-    compared : GroupMoments
-        Of the groups that are compared.
+    source : MomentCovariances
+        Second moments of the groups that are compared, about the mean that the audit was asked
+        for.
     group_by : str
         "intersection" or "marginal".
     y : object
@@ -71,7 +73,7 @@ class Table:
     groups: Groups | None
     weights: FloatArray | None
     moments: GroupMoments
-    compared: GroupMoments
+    source: MomentCovariances
     group_by: str
     y: Any = None
 
@@ -179,7 +181,7 @@ def given_candidates(
 ) -> list[Candidate]:
     """Return each given reducer: as it is where it is fitted, otherwise fitted at every rank."""
     found = []
-    n = table.compared.n_features
+    n = table.moments.n_features
     for name, reducer in named:
         if fitted_rank(reducer) is None:
             found += [Candidate(name, basis_of(_fit(name, reducer, table, r))) for r in ranks]
@@ -223,6 +225,9 @@ def left_out_groups(
 ) -> tuple[LeftOut, ...]:
     """Fit PCA and FairPCA without each group in turn and measure what it loses.
 
+    A projection fitted without a group subtracts the mean of the other rows. With
+    ``center="global"`` the group's loss under it is about that mean, as it would be for new rows.
+
     Parameters
     ----------
     table : Table
@@ -239,30 +244,36 @@ def left_out_groups(
         Two for every group, of PCA and of FairPCA; none for a group without which no rows are
         left. Empty where it was not wanted.
     """
-    compared, r = table.compared, fair.n_components
-    k, n = len(compared.labels), compared.n_features
-    binding = np.ones(k, dtype=bool) if fair.weights is None else fair.weights > _BINDS
+    own_means, r = table.moments.grouped(table.group_by), fair.n_components
+    covariances, center = own_means.covariances, table.source.center
+    k, n, _ = covariances.shape
+    # Without a group of weight zero the bound holds, and so does the value: the same projection is
+    # optimal for the others. That is so while their matrices stay the same. They change where the
+    # mean of all rows moves, and where the rows of a group that overlaps others leave those, too.
+    overlapping = table.group_by == "marginal" and len(own_means.names) > 1
+    binding = np.ones(k, dtype=bool)
+    if center == "group" and not overlapping and fair.weights is not None:
+        binding = fair.weights > _BINDS
     fits = k + np.count_nonzero(binding) * _FIT_DECOMPOSITIONS
     cheap = _DECOMPOSITION * n**3 * fits <= _MOST_FLOPS and k <= FEW_GROUPS
     if not (cheap if wanted is None else wanted):
         return ()
     losses = {f.reducer: f.loss for f in findings if f.n_components == r}
-    # The rows of a group that overlaps others leave those, too, and change their covariances.
-    overlapping = table.group_by == "marginal" and len(compared.names) > 1
     found = []
     for i, inside in enumerate(table.member):
         rest = table.moments.select(np.flatnonzero(inside == 0).tolist())
         if rest.weight.sum() <= 0:
             continue
-        covariance = compared.covariances[i]
+        total, covariance = rest.pooled(), covariances[i]
+        if center == "global":
+            shift = own_means.distances_from(total)[i]
+            covariance = covariance + np.outer(shift, shift)
         own = float(leading_pairs(covariance, r).values.sum())
-        others = rest.grouped(table.group_by)
-        # The bound holds without a group of weight zero, and so does the value: the same
-        # projection is optimal for the others.
+        others = MomentCovariances(rest, table.group_by, center)
         basis = fair.basis
-        if others.labels and (overlapping or binding[i]):
+        if others.groups.labels and binding[i]:
             basis = fair_solution(others.covariances, r, search=False).components.T
-        pca = leading_pairs(rest.pooled().covariances[0], r).vectors
+        pca = leading_pairs(total.covariances[0], r).vectors
         for reducer, columns in (("PCA", pca), ("FairPCA", basis)):
             kept = float(kept_variance(columns, covariance[None])[0])
             found.append(LeftOut(i, reducer, float(losses[reducer][i]), max(own - kept, 0.0)))

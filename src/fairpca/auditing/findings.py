@@ -62,7 +62,7 @@ class GroupRow:
     weight : float
         Sum of sample weights.
     variance : float
-        Total variance about the group's own mean.
+        Total variance, about `Audit.center`.
     small : bool
         Whether the group has too few rows for its numbers to be steady.
     """
@@ -85,7 +85,7 @@ class Finding:
     n_components : int
     loss, error, share : ndarray of shape (k,)
         Loss against the group's own PCA, mean squared reconstruction error, share of the group's
-        variance kept.
+        variance kept, all about `Audit.center`.
     total_error : float
         Mean squared error of all rows about the common mean, the number PCA makes smallest.
     price : float
@@ -185,6 +185,9 @@ class Audit:
         "intersection" or "marginal".
     findings : tuple of Finding
         One for every reducer and number of components; `at` looks one up.
+    center : {"global", "group"}
+        What every number of a group is about: the mean of all rows, which a projection subtracts
+        from everybody, or the group's own mean.
     left_out : tuple of LeftOut
         Empty where it was not computed.
     scores : dict
@@ -226,6 +229,8 @@ class Audit:
     group_columns: tuple[str, ...]
     group_by: str
     findings: tuple[Finding, ...]
+    # Files that do not name it were written when there was only this one.
+    center: str = "group"
     left_out: tuple[LeftOut, ...] = ()
     scores: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -353,6 +358,7 @@ class Audit:
             columns: dict[str, Any] = {
                 "reducer": finding.reducer,
                 "n_components": finding.n_components,
+                "center": self.center,
                 "group": [group.text for group in self.groups],
                 "count": [group.count for group in self.groups],
                 "variance": [group.variance for group in self.groups],
@@ -420,7 +426,8 @@ class Audit:
         notes = [f"{more} more groups: see to_frame()."] if more else []
         table = words.html_table(columns, rows, words.components(self.n_components))
         paragraphs = [
-            f"<p>{escape(text)}</p>" for text in (self.verdict(), *notes, *self.warnings)
+            f"<p>{escape(text)}</p>"
+            for text in (self.verdict(), *notes, words.about(self), *self.warnings)
         ]
         return "".join([paragraphs[0], table, *paragraphs[1:]])
 
@@ -513,6 +520,7 @@ def _check_complete(audit: Audit) -> None:
     k = len(audit.groups)
     if not k or audit.n_components not in audit.ranks:
         raise ValueError("it has no groups, or its ranks lack the one asked about")
+    check_choice("center", audit.center, tuple(words.MEANS))
     if not all(0 <= row.group < k for row in audit.left_out):
         raise ValueError(f"left_out names a group beyond its {k}")
     # A verdict looks up PCA and FairPCA, and fails where one is missing.

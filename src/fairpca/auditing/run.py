@@ -2,8 +2,8 @@
 
 One function does it, in this order: read rows and labels into moments, decide which numbers of
 components to look at, collect the projections, resample, measure every projection for every
-group, and put everything into one `Audit`. Variances, errors and losses of a group are about its
-own mean, so the audit's FairPCA is ``FairPCA(center="group")``.
+group, and put everything into one `Audit`. All numbers come from one `MomentCovariances`, which
+knows what mean they are about; so they are those of ``FairPCA`` with the same `center`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from fairpca._checks import check_choice, check_groups, check_rank, check_weights
-from fairpca._linalg import AnyArray, rounding_level
+from fairpca._linalg import AnyArray, FloatArray, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
     Candidate,
@@ -34,6 +34,7 @@ from fairpca.auditing.findings import Audit, Finding, GroupRow, data_hash
 from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import label_texts, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.estimator import FairPCA
 from fairpca.metrics import as_rows, held_out_predictions, kept_variance, named_reducers
 from fairpca.moments.group_moments import GroupMoments
@@ -66,6 +67,7 @@ def audit(
     target: str = "auto",
     ranks: Sequence[int] | None = None,
     sample_weight: Any = None,
+    center: str = "global",
     group_by: str = "intersection",
     unlabelled: str = "error",
     n_bootstrap: int = 200,
@@ -107,6 +109,12 @@ def audit(
         than 40 groups `n_components` alone.
     sample_weight : array-like of shape (m,), optional
         Weight 2 is the row twice.
+    center : {"global", "group"}, default="global"
+        What variances, errors, losses and shares of a group are about, for every reducer: the mean
+        of all rows, as in `FairPCA`, or the group's own mean. With "global" an error is the mean
+        squared distance between the group's rows and what ``inverse_transform(transform(X))`` of a
+        PCA-like reducer gives back. With "group" nothing tells how far the group's mean is from
+        that of all rows; the published experiments are measured so.
     group_by : {"intersection", "marginal"}, default="intersection"
         As in `FairPCA`.
     unlabelled : {"error", "ignore"}, default="error"
@@ -140,16 +148,17 @@ def audit(
     True
     """
     _check(n_bootstrap, level, min_group_size)
+    check_choice("center", center, CENTERS)
     check_choice("group_by", group_by, ("intersection", "marginal"))
     check_choice("target", target, ("auto", "classes", "numbers"))
-    table = _read(X, sensitive_features, sample_weight, group_by, unlabelled, y)
+    table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = named_reducers(reducers, reserved=("PCA", "FairPCA"))
     fitted = [rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None]
     r = _asked(n_components, fitted, table)
-    ranks = _ranks(ranks, {r, *fitted}, r, table.compared)
+    ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
     candidates = [
         *pca_candidates(table.moments, ranks),
-        *fair_candidates(table.compared.covariances, ranks, r),
+        *fair_candidates(table.source.covariances, ranks, r),
         *given_candidates(named, table, ranks),
     ]
     intervals = group_intervals(
@@ -167,6 +176,7 @@ def audit(
         "n_components": n_components,
         "ranks": ranks,
         "target": target,
+        "center": center,
         "group_by": group_by,
         "unlabelled": unlabelled,
         "n_bootstrap": n_bootstrap,
@@ -174,16 +184,17 @@ def audit(
         "min_group_size": min_group_size,
         "random_state": random_state,
         "rows": int(table.moments.count.sum()),
-        "features": table.compared.n_features,
+        "features": table.moments.n_features,
     }
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
         reducers=("PCA", "FairPCA", *(name for name, _ in named)),
         groups=groups,
-        group_columns=tuple(table.compared.names),
+        group_columns=tuple(table.moments.names),
         group_by=group_by,
         findings=tuple(findings),
+        center=center,
         left_out=left_out_groups(table, findings, fair, leave_one_out),
         scores=_scores(table, asked, target, random_state),
         warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size)),
@@ -203,14 +214,20 @@ def _check(n_bootstrap: int, level: float, min_group_size: int) -> None:
 
 
 def _read(
-    X: Any, labels: Any, sample_weight: Any, group_by: str, unlabelled: str, y: Any
+    X: Any,
+    labels: Any,
+    sample_weight: Any,
+    center: str,
+    group_by: str,
+    unlabelled: str,
+    y: Any,
 ) -> Table:
     """Return validated rows and labels, and their moments.
 
     Parameters
     ----------
     X : array-like or GroupMoments
-    labels, sample_weight, group_by, unlabelled, y
+    labels, sample_weight, center, group_by, unlabelled, y
         Of `audit`, where `labels` is called `sensitive_features`.
 
     Returns
@@ -225,7 +242,8 @@ def _read(
     if isinstance(X, GroupMoments):
         if y is not None:
             raise ValueError("y needs rows and X holds moments only; pass the rows as X.")
-        table = Table(None, None, None, None, X, X.grouped(group_by), group_by)
+        source = MomentCovariances(X, group_by, center)
+        table = Table(None, None, None, None, X, source, group_by)
     else:
         if labels is None:
             raise ValueError(
@@ -239,13 +257,13 @@ def _read(
         moments = GroupMoments.from_array(rows, groups, sample_weight=weights)
         if y is not None and len(y) != len(rows):
             raise ValueError(f"y has {len(y)} entries and X has {len(rows)} rows.")
-        compared = moments.grouped(group_by)
-        table = Table(rows, labels, groups, weights, moments, compared, group_by, y)
-    known = table.compared.labels
+        source = MomentCovariances(moments, group_by, center)
+        table = Table(rows, labels, groups, weights, moments, source, group_by, y)
+    known = source.groups.labels
     if len(known) < 2:
         what = f"sensitive_features has {len(known)} group(s), {known!r}"
         raise ValueError(f"{what}; an audit compares at least two.")
-    check_groups(known, table.compared.weight)
+    check_groups(known, source.groups.weight)
     return table
 
 
@@ -260,12 +278,11 @@ def _asked(n_components: int | float | None, fitted: list[int], table: Table) ->
         Numbers of components of the fitted reducers given; the first is the default.
     table : Table
     """
-    n = table.compared.n_features
+    n = table.moments.n_features
     if n_components is None:
         return fitted[0] if fitted else min(2, n)
     if isinstance(n_components, float):
-        # The audit measures about the groups' own means.
-        model = FairPCA(n_components, group_by=table.group_by, center="group")
+        model = FairPCA(n_components, group_by=table.group_by, center=table.source.center)
         with warnings.catch_warnings():
             # The audit solves this rank again, and says what is open.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -275,7 +292,7 @@ def _asked(n_components: int | float | None, fitted: list[int], table: Table) ->
 
 
 def _ranks(
-    ranks: Sequence[int] | None, wanted: set[int], r: int, compared: GroupMoments
+    ranks: Sequence[int] | None, wanted: set[int], r: int, covariances: FloatArray
 ) -> list[int]:
     """Return the numbers of components to look at, increasing.
 
@@ -287,10 +304,10 @@ def _ranks(
         Those that are looked at in any case.
     r : int
         The number of components asked about.
-    compared : GroupMoments
+    covariances : ndarray of shape (k, n, n)
         Their size decides how many are affordable.
     """
-    n, k = compared.n_features, len(compared.labels)
+    k, n, _ = covariances.shape
     if ranks is not None:
         for rank in ranks:
             check_rank(rank, n)
@@ -324,14 +341,11 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
     list of Finding
         In the order of `candidates`.
     """
-    covariances = table.compared.covariances
-    total = table.moments.pooled().covariances[0]
-    n, total_trace = len(total), float(np.trace(total))
-    traces = np.trace(covariances, axis1=1, axis2=2)
-    scale = float(traces.max())
+    covariances, traces = table.source.covariances, table.source.groups.traces
+    total_trace, scale = table.source.total.trace, float(traces.max())
     highest = max(c.n_components for c in candidates)
     own = np.cumsum([leading_pairs(S, highest).values for S in covariances], axis=1)
-    rounding = rounding_level(scale, n)
+    rounding = rounding_level(scale, table.moments.n_features)
     bounds = {c.n_components: c.certificate for c in candidates if c.certificate is not None}
     base: dict[int, tuple[float, float]] = {}
     findings = []
@@ -342,7 +356,8 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
         # Below the rounding of the sums a loss has no digits, and no sign.
         loss[loss <= rounding] = 0.0
         worst = float(loss.max())
-        left = max(total_trace - float(kept_variance(candidate.basis, total[None])[0]), 0.0)
+        of_all = float(np.trace(table.source.total_compression(candidate.basis)))
+        left = max(total_trace - of_all, 0.0)
         # PCA comes first in the list: it is what the others are set against.
         pca_error, pca_worst = base.setdefault(r, (left, worst))
         findings.append(
@@ -374,11 +389,10 @@ def _excess(value: float, base: float, scale: float) -> float:
 
 def _group_rows(table: Table, min_group_size: int) -> tuple[GroupRow, ...]:
     """Return the size and the variance of every group."""
-    compared = table.compared
-    texts = label_texts(compared.labels, compared.names, table.group_by)
-    traces = np.trace(compared.covariances, axis1=1, axis2=2)
-    numbers = (compared.count, compared.weight, traces, compared.count < min_group_size)
-    columns = (compared.labels, texts, *(column.tolist() for column in numbers))
+    groups = table.source.groups
+    texts = label_texts(groups.labels, groups.names, table.group_by)
+    numbers = (groups.count, groups.weight, groups.traces, groups.count < min_group_size)
+    columns = (groups.labels, texts, *(column.tolist() for column in numbers))
     return tuple(GroupRow(*row) for row in zip(*columns, strict=True))
 
 
@@ -415,7 +429,7 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
     constant = np.bincount(y[train]).argmax() if classes else y[train].mean()
     predicted = {"baseline": np.full(len(test), constant)}
     # The same mean for everybody, as `transform` does it.
-    centred = table.X - table.moments.pooled().mean[0]
+    centred = table.X - table.source.total.mean
     for candidate in candidates:
         Z = centred @ candidate.basis
         predicted[candidate.reducer] = held_out_predictions(

@@ -19,6 +19,12 @@ from typing import Any
 
 from fairpca.moments.label_codes import Label
 
+#: What the numbers of a group are about, by the value of `center`.
+MEANS = {
+    "global": "the mean of all rows, which a projection subtracts from everybody",
+    "group": "the group's own mean",
+}
+
 # Names in one sentence. Longer lists are not read; the rest is counted ("and 4 more").
 _MOST_NAMES = 6
 # What `Groups` calls a column of labels that came without a name. It would mean nothing to a
@@ -164,6 +170,11 @@ def named(audit: Any, position: int) -> str:
     return f"{isolated(column)} “{text}”"
 
 
+def about(audit: Any) -> str:
+    """Return the sentence that says which mean the numbers of an audit are about."""
+    return f"Every number of a group is about {MEANS[audit.center]}."
+
+
 def sentences(audit: Any, n_components: int | None = None) -> list[str]:
     """Return the verdict sentence by sentence.
 
@@ -275,10 +286,12 @@ def reader_warnings(
     flat = [isolated(g.text) for g in groups if g.variance == 0]
     if flat:
         yield (
-            f"No variance: {listed(flat)}. Nothing can be lost where all rows are equal, so the "
-            "loss is zero and enters the gap as zero."
+            f"No variance: {listed(flat)}. Nothing can be lost where there is none, so the loss "
+            "is zero and enters the gap as zero."
         )
-    within = [g for g in groups if 0 < g.count - 1 <= fair.n_components and g.variance > 0]
+    # About its own mean a group spans one dimension less than it has rows.
+    spare = int(table.source.center == "group")
+    within = [g for g in groups if g.count - spare <= fair.n_components and g.variance > 0]
     if within:
         yield (
             f"So few rows that {asked} of their own describe them exactly: "

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 GAP_EXCEEDED = 3
 
 # Options that are called like the argument of the audit they set.
-_PASSED_ON = ("group_by", "unlabelled", "n_bootstrap", "min_group_size", "random_state")
+_PASSED_ON = (
+    "center",
+    "group_by",
+    "unlabelled",
+    "n_bootstrap",
+    "min_group_size",
+    "random_state",
+)
 # Names of ``--reducer`` and what an audit calls them.
 _REDUCERS = {"pca": "PCA", "fairpca": "FairPCA"}
 # Groups shown on a terminal; more than a screen of them is read in the page or the CSV.
@@ -143,7 +150,7 @@ def audit_lines(found: Audit, used: list[str], target: str | None = None) -> lis
         For `output.print_lines`: the verdict, the groups (those PCA serves worst first), the
         proof, the scores of the target, the columns, and the warnings.
     """
-    from fairpca.auditing.verdict import components, group_title, number, percent, proof
+    from fairpca.auditing.verdict import about, components, group_title, number, percent, proof
 
     findings = [found.at(name) for name in found.reducers if found.has(name)]
     pca = found.at("PCA")
@@ -167,6 +174,7 @@ def audit_lines(found: Audit, used: list[str], target: str | None = None) -> lis
         *lines,
         f"Loss per row against the group's own PCA, {components(pca.n_components)}; "
         "kept: share of the group's variance.",
+        about(found),
         proof(found.at("FairPCA")),
         *(_score_lines(found, order[:_MOST_GROUPS], target) if found.scores else ()),
         f"Columns used ({len(used)}): {', '.join(used[:_MOST_COLUMNS])}{more}.",

@@ -190,17 +190,19 @@ def compare(options: CompareOptions) -> int:
 
     pandas = require("pandas", extra="app", purpose="the command line")
     # Refused first: all methods together can take minutes.
-    r = options.n_components
+    r, about = options.n_components, options.pick("center")
     output.check_output(options)
     data = load(options, target=options.target)
     if isinstance(r, float):
         # The other methods take numbers only, so all of them get as many as FairPCA needs.
-        r = int(FairPCA(r).fit(data.X, sensitive_features=data.labels).n_components_)
-    models = _methods(r, options.method)
+        model = FairPCA(r, **about).fit(data.X, sensitive_features=data.labels)
+        r = int(model.n_components_)
+    models = _methods(r, options.method, **about)
     doing = f"fitting {len(models)} methods"
     output.note(f"{doing}; --method picks some of them.")
     with output.progress(doing):
-        found = run_compare(models, data.X, data.labels, data.y, random_state=options.random_state)
+        settings = options.pick("center", "random_state")
+        found = run_compare(models, data.X, data.labels, data.y, **settings)
     output.deliver(
         options,
         found.to_dict,
@@ -214,7 +216,7 @@ def compare(options: CompareOptions) -> int:
     return 0
 
 
-def _methods(n_components: int, wanted: list[str]) -> dict[str, Any]:
+def _methods(n_components: int, wanted: list[str], center: str) -> dict[str, Any]:
     """Return the methods asked for, not yet fitted.
 
     Parameters
@@ -222,6 +224,8 @@ def _methods(n_components: int, wanted: list[str]) -> dict[str, Any]:
     n_components : int
     wanted : list of str
         Names; none at all wants every method.
+    center : {"global", "group"}
+        Of FairPCA; the others are as their authors have them.
 
     Returns
     -------
@@ -235,7 +239,7 @@ def _methods(n_components: int, wanted: list[str]) -> dict[str, Any]:
     """
     from fairpca.comparison import default_estimators
 
-    known = default_estimators(n_components)
+    known = default_estimators(n_components, center=center)
     for name in wanted:
         if name not in known:
             raise ValueError(
@@ -251,6 +255,8 @@ def _comparison_lines(found: Comparison) -> list[Any]:
     Columns without a number are left out. Columns that do not fit beside the names of the methods
     go into another table below.
     """
+    from fairpca.auditing.verdict import MEANS
+
     rows = [row for row in found.rows if not row.failed]
     left = [key for key in _COMPARED if any(_cell(row, key) for row in rows)]
     console, lines = output.console(), []
@@ -263,6 +269,7 @@ def _comparison_lines(found: Comparison) -> list[Any]:
         left = left[n:]
     if rows:
         lines.append("place: among the methods that make the same number small.")
+        lines.append(f"Losses are about {MEANS[found.center]}.")
     for title, failed in (("Could not run:", True), ("Notes:", False)):
         texts = [f"{r.name}: {r.message}" for r in found.rows if r.message and r.failed == failed]
         lines += ["", title, *texts] if texts else []

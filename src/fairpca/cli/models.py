@@ -33,7 +33,7 @@ def fit(options: FitOptions) -> None:
     from fairpca.persistence import save_model
 
     output.check_output(options)
-    settings = options.pick("criterion", "group_by", "unlabelled", "random_state")
+    settings = options.pick("criterion", "center", "group_by", "unlabelled", "random_state")
     model = FairPCA(options.n_components, **settings)
     # Contradictions between options are found before any row is read.
     engine = choose_engine(options)
@@ -78,6 +78,7 @@ def _summary(model: Any, path: Path) -> dict[str, Any]:
         "output": str(path),
         "n_components": model.n_components_,
         "criterion": model.criterion,
+        "center": model.center,
         "groups": [
             {"text": text, "count": int(count), "loss": float(loss), "error": float(error)}
             for text, count, loss, error in zip(*columns, strict=True)
@@ -95,7 +96,7 @@ def _model_lines(model: Any, summary: dict[str, Any]) -> list[Any]:
     summary : dict
         What `_summary` returned for it.
     """
-    from fairpca.auditing.verdict import components, number
+    from fairpca.auditing.verdict import MEANS, components, number
 
     rows = [
         [group["text"], f"{group['count']:,}", number(group["loss"]), number(group["error"])]
@@ -104,6 +105,7 @@ def _model_lines(model: Any, summary: dict[str, Any]) -> list[Any]:
     return [
         f"FairPCA, {components(model.n_components_)}",
         output.table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
+        f"Losses are about {MEANS[model.center]}; errors are those of the rows rebuilt.",
         str(model.certificate_),
     ]
 

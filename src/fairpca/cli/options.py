@@ -189,6 +189,9 @@ class TableOptions(ColumnOptions, FileOptions):
     components : str
         Number of components, or a share such as 0.9: the fewest with which every group keeps that
         share of its variance.
+    center : str, default="global"
+        What losses are about: 'global', the mean of all rows, which a projection subtracts from
+        everybody, or 'group', each group's own mean.
     random_state : int, default=0
         Seed of everything random.
     """
@@ -197,6 +200,7 @@ class TableOptions(ColumnOptions, FileOptions):
 
     group: Annotated[list[str], option("COL", "-g", "--group")]
     components: Annotated[str, option("R", "-r", "--components")]
+    center: Annotated[str, option("MEAN", among=("global", "group"))] = "global"
     random_state: Annotated[int, option("N", "--seed")] = 0
 
     @property

@@ -49,8 +49,8 @@ _SPREAD_TO = 200
 # Pairs past those asked for that own decompositions return: the proof that the others lead looks
 # for a step of the spectrum among them.
 _SPARE = 6
-# Units of rounding by which a proven sum may exceed the sum of the pairs; more means that the pairs
-# are not the leading ones.
+# Units of rounding by which a proven sum may exceed the sum of the pairs; more means that the
+# pairs are not the leading ones.
 _PROVEN = 32
 
 

@@ -75,7 +75,7 @@ class GroupOperators:
         Per cell: its rows (anything that multiplies dense columns from both sides), relative to
         `origin`.
     row_weights : tuple of ndarray
-        Per cell: the weight of every row, relative to the largest one.
+        Per cell: the weight of every row, relative to the largest one of the cell.
     count, weight, traces : ndarray of shape (c,)
         Rows, total weight and total variance of every cell.
     mean : ndarray of shape (c, n)
@@ -116,14 +116,15 @@ class GroupOperators:
         groups = Groups.one(m) if groups is None else groups
         codes, labels, count = groups.cells()
         weights = np.ones(m) if sample_weight is None else sample_weight
-        # Products of very small weights would vanish.
-        largest = float(weights.max(initial=0.0)) or 1.0
         parts, row_weights = [], []
         mean, traces = np.zeros((len(labels), n)), np.zeros(len(labels))
+        largest = np.ones(len(labels))
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
             part = _RowsOf(X, picks) if isinstance(X, LinearOperator) else X[picks]
-            w = weights[picks] / largest
+            # Products of very small weights would vanish; what counts is their size in the cell.
+            largest[cell] = float(weights[picks].max(initial=0.0)) or 1.0
+            w = weights[picks] / largest[cell]
             total = max(float(w.sum()), _TINY)
             with np.errstate(over="ignore", invalid="ignore"):
                 mean[cell] = part.T @ w / total
@@ -200,7 +201,7 @@ def _centre_far_columns(X: Any) -> tuple[Any, FloatArray]:
 
 
 def _far_columns(X: Any) -> tuple[IntArray, FloatArray]:
-    """Return the columns of sparse rows whose mean is large against their spread, and all means."""
+    """Return the columns of sparse rows with a mean large against the spread, and all means."""
     m, n = X.shape
     stored = np.bincount(X.indices, minlength=n)
     mean = np.bincount(X.indices, X.data, minlength=n) / max(m, 1)
@@ -319,7 +320,8 @@ class Mixing:
 
     def traces(self, cell_traces: FloatArray) -> FloatArray:
         """Return the trace of every group's matrix."""
-        return self.cells @ cell_traces + self.outer @ np.sum(self.directions**2, axis=1)
+        lengths = np.sum(self.directions**2, axis=1)
+        return np.asarray(self.cells @ cell_traces + self.outer @ lengths)
 
 
 class MixtureOracle(Oracle):

@@ -8,6 +8,7 @@ not ask which one it was given.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -114,6 +115,24 @@ class CovarianceSource(ABC):
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading `r` eigenvectors of the covariance of all rows, as columns."""
 
+    def shrunk(self, shares: FloatArray) -> CovarianceSource:
+        """Return the same data with every group's matrix moved towards what all groups share.
+
+        Parameters
+        ----------
+        shares : ndarray of shape (k,)
+            Group g gets ``(1 - shares[g]) S_g + shares[g] W``, where W is the mean of all S_g by
+            weight.
+        """
+        pooled = self.groups.weight / self.groups.weight.sum()
+        found = copy.copy(self)
+        found._mix(np.diag(1 - shares) + np.outer(shares, pooled))
+        return found
+
+    @abstractmethod
+    def _mix(self, matrix: FloatArray) -> None:
+        """Replace the groups' matrices, in a copy of the source, by weighted sums of them."""
+
     def to_features(self, basis: FloatArray) -> FloatArray:
         """Return the columns of `basis` in the original coordinates."""
         return basis
@@ -179,15 +198,22 @@ class MomentCovariances(CovarianceSource):
         self.total = TotalFacts(
             int(total.count[0]), weight, total.mean[0], float(np.trace(self._total))
         )
+        # A group's matrix has no higher rank than it has rows; about its own mean one less.
+        self._ranks: IntArray | None = np.maximum(chosen.count - (center == "group"), 0)
 
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
         """Return the oracle of the scaled matrices."""
         scaled = self.covariances
         if not np.all(scales == 1):
             scaled = scaled * scales[:, None, None]
-        # A group's matrix has no higher rank than it has rows; about its own mean one less.
-        ranks = self.groups.count - (self.center == "group")
-        return DenseOracle(scaled, method, np.maximum(ranks, 0))
+        return DenseOracle(scaled, method, self._ranks)
+
+    def _mix(self, matrix: FloatArray) -> None:
+        k, n = self.covariances.shape[:2]
+        self.covariances = (matrix @ self.covariances.reshape(k, -1)).reshape(k, n, n)
+        traces = np.trace(self.covariances, axis1=1, axis2=2)
+        self.groups = replace(self.groups, traces=traces)
+        self._ranks = None
 
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return the covariance of all rows in `basis`."""
@@ -202,9 +228,9 @@ class RowSpaceCovariances(MomentCovariances):
     """Dense rows with more columns than rows, in coordinates of their span.
 
     Nothing outside the span of the m centred rows carries variance, so an m x m problem has the
-    same answer. The coordinates come from a QR decomposition of the rows, about 2 m^2 n operations;
-    unlike those from inner products of rows they are right to rounding for every row by itself,
-    however much smaller it is than the others.
+    same answer. The coordinates come from a QR decomposition of the rows, about 2 m^2 n
+    operations; unlike those from inner products of rows they are right to rounding for every row
+    by itself, however much smaller it is than the others.
     """
 
     def __init__(
@@ -224,7 +250,7 @@ class RowSpaceCovariances(MomentCovariances):
         coordinates = triangle.T
         rows, shifts = coordinates[: len(X)], coordinates[len(X) :]
         moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
-        super().__init__(replace(moments, mean=shifts), group_by, center)
+        super().__init__(replace(moments, mean=np.asarray(shifts)), group_by, center)
         # Moments in these coordinates say nothing about further rows.
         self.moments = None
         self.groups = replace(self.groups, mean=self.to_features(self.groups.mean.T).T + mean)
@@ -331,6 +357,10 @@ class OperatorCovariances(CovarianceSource):
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
         """Return the oracle of products with the scaled matrices."""
         return self._oracle(self._mixing.mixed(np.diag(scales)))
+
+    def _mix(self, matrix: FloatArray) -> None:
+        self._mixing = self._mixing.mixed(matrix)
+        self.groups = replace(self.groups, traces=self._mixing.traces(self.cells.traces))
 
     def _oracle(self, mixing: Mixing) -> MixtureOracle:
         if isinstance(self.cells, GroupOperators):

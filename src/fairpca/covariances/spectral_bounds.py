@@ -25,11 +25,11 @@ from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs
 
 _EPS = float(np.finfo(float).eps)
-# Up to this many columns the norms of residuals are computed; they cost a tenth of a decomposition.
+# Up to this many columns the norms of residuals are computed, at a tenth of a decomposition.
 _WHOLE_TO = 128
-# In larger matrices the norm of a residual matrix is taken from its product with one vector of random signs. It
-# underestimates the norm by more than this factor with a probability below one in a thousand, and
-# what is then overlooked is still of the size of rounding.
+# In larger matrices the norm of a residual matrix is taken from its product with one vector of
+# random signs. It underestimates the norm by more than this factor with a probability below one in
+# a thousand, and what is then overlooked is still of the size of rounding.
 _CAUTION = 4.0
 # Residuals past this share of the largest eigenvalue are no rounding: the pairs are wrong.
 _WRONG = 1e-9

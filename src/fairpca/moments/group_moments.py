@@ -60,7 +60,7 @@ class GroupMoments:
     mean_rest: FloatArray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if self.mean_rest is None:
+        if self.__dict__["mean_rest"] is None:
             object.__setattr__(self, "mean_rest", np.zeros_like(self.mean))
 
     @classmethod
@@ -219,11 +219,13 @@ class GroupMoments:
         between = (chosen._exact_mean - mean).sum(axis=1) * np.sqrt(weight)[:, None]
         scatter = chosen.scatter.sum(axis=0)
         scatter += between.T @ between
+        scatter = scatter[None]
+        clear_dust(np.array([total]), mean[:1], scatter)
         return GroupMoments(
             chosen.count.sum(keepdims=True),
             np.array([total]),
             mean[:1],
-            scatter[None],
+            scatter,
             (label,),
             self.names,
             mean[1:],

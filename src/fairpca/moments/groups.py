@@ -170,7 +170,8 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if np.ma.isMA(sensitive_features) and np.ma.getmaskarray(sensitive_features).any():
         # A masked label is a missing one.
         hidden = np.ma.getmaskarray(sensitive_features)
-        sensitive_features = np.where(hidden, None, sensitive_features.data.astype(object))
+        sensitive_features = sensitive_features.data.astype(object)
+        sensitive_features[hidden] = None
     if hasattr(sensitive_features, "levels") and hasattr(sensitive_features, "to_frame"):
         # An index of several levels is a table of labels, not a column of tuples.
         sensitive_features = sensitive_features.to_frame(index=False)

@@ -103,7 +103,12 @@ def merge_means(
     share = np.divide(other_weight, total, out=np.zeros_like(total), where=total > 0)
     shift = (other_mean - mean).sum(axis=-2)
     between = shift * np.sqrt(weight * share)[..., None]
-    return total, moved(mean, shift * share[..., None]), between
+    # From the mean of the larger side: the way from an empty set would be the whole of the other
+    # mean, in which the rest of its rounding is lost.
+    far = np.asarray(share > 0.5)[..., None]
+    start = np.where(far[..., None], other_mean, mean)
+    way = shift * np.where(far, share[..., None] - 1.0, share[..., None])
+    return total, moved(start, way), between
 
 
 def moved(mean: FloatArray, by: FloatArray) -> FloatArray:

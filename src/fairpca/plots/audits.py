@@ -18,7 +18,7 @@ from fairpca._linalg import FloatArray
 from fairpca.auditing import audit
 from fairpca.auditing.findings import MEASURES, Audit
 from fairpca.auditing.verdict import components
-from fairpca.plots.display import GIVEN, Display, shown_name, shown_title
+from fairpca.plots.display import GIVEN, Display, center_of, shown_name, shown_title
 from fairpca.plots.style import AXIS, FAIR_COLOUR, PALETTE, drawable, group_colour, reducer_colour
 
 # Inches of a new figure: what the axes need without a bar, what a group and every bar of it add,
@@ -54,7 +54,8 @@ class _AuditDisplay(Display):
         """Draw a linear reducer beside PCA.
 
         Bars show a fitted estimator as it is. Pictures over the number of components fit a clone
-        of it for each; the estimator itself stays as it is.
+        of it for each; the estimator itself stays as it is. Losses, errors and shares are about
+        the mean its parameter `center` names, about that of all rows where it has none.
 
         Parameters
         ----------
@@ -83,6 +84,7 @@ class _AuditDisplay(Display):
             reducers={name: clone(estimator) if cls._over_ranks else estimator},
             ranks=ranks if cls._over_ranks else [],
             sample_weight=sample_weight,
+            center=center_of(estimator),
             n_bootstrap=0,
             leave_one_out=False,
         )

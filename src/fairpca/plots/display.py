@@ -15,6 +15,7 @@ from fairpca._checks import require
 from fairpca._linalg import FloatArray, principal_rotation
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import group_title
+from fairpca.covariances.sources import CENTERS
 from fairpca.plots.style import drawable, fonts
 
 # The mark by which an audit tells a reducer that was given to it from its own PCA and FairPCA. A
@@ -63,6 +64,16 @@ class Display:
 def shown_name(name: str) -> str:
     """Return the name of a reducer as it is drawn."""
     return drawable(name.removesuffix(GIVEN))
+
+
+def center_of(estimator: Any) -> str:
+    """Return the mean that the losses of an estimator are about, "global" or "group".
+
+    Some published methods take second moments about zero, which no picture does; they are drawn,
+    as estimators without a `center` are, about the mean of all rows.
+    """
+    center = getattr(estimator, "center", "global")
+    return center if center in CENTERS else "global"
 
 
 def shown_title(audit: Audit, n_shown: int) -> str:

@@ -17,7 +17,7 @@ from fairpca.fitting import solve
 from fairpca.metrics import as_moments, basis_of, kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.numerical_range import JointNumericalRange, joint_numerical_range, phi
-from fairpca.plots.display import Display
+from fairpca.plots.display import Display, center_of
 from fairpca.plots.style import FAIR_COLOUR, PCA_COLOUR, drawable
 
 # How far the outline of the range may be from the true one, as a share of its diameter. A
@@ -55,8 +55,7 @@ class _TwoGroupDisplay(Display):
                 "this audit was read from a file, which holds no covariances; run the audit "
                 "again, or use from_estimator."
             )
-        # An audit that does not name its centre took every group about its own mean.
-        options.setdefault("center", audit.provenance["parameters"].get("center", "group"))
+        options.setdefault("center", audit.center)
         return cls.from_moments(moments, r, ax=ax, **options)  # type: ignore[no-any-return]
 
     @classmethod
@@ -90,7 +89,7 @@ class _TwoGroupDisplay(Display):
         """
         basis = basis_of(estimator)
         options |= {"ax": ax, **cls._shown(basis, type(estimator).__name__)}
-        options.setdefault("center", getattr(estimator, "center", "global"))
+        options.setdefault("center", center_of(estimator))
         moments = as_moments(X, sensitive_features, sample_weight)
         return cls.from_moments(moments, basis.shape[1], **options)  # type: ignore[no-any-return]
 

@@ -10,7 +10,7 @@
   const MEASURES = {
     loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best."],
     error: ["error", "Error: mean squared distance between a group's rows and what is rebuilt of them. Lower is better."],
-    share: ["variance kept", "Variance kept: the share of a group's own variance that the components hold. Higher is better."],
+    share: ["variance kept", "Variance kept: the share of a group's variance that the components hold. Higher is better."],
   };
   // What is worst: the largest loss or error, the smallest share of variance kept.
   const badness = (f, i) => (state.measure === "share" ? -f.share[i] : f[state.measure][i]);

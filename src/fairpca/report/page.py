@@ -20,6 +20,7 @@ import numpy as np
 from fairpca._checks import require
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import (
+    about,
     components,
     group_title,
     isolated,
@@ -96,6 +97,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             fair=audit.at("FairPCA"),
             verdict=sentences(audit),
             proof=proof(audit.at("FairPCA")),
+            about=about(audit),
             order=sorted(range(len(audit.groups)), key=lambda i: -audit.at("PCA").loss[i]),
             shown=[name for name in audit.reducers if audit.has(name)],
             measure_words=_measure_words(audit, audit.n_components, "loss"),

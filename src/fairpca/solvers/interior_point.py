@@ -9,6 +9,8 @@ minimum is explicit in the eigenbasis of A(t), so one decomposition gives value,
 Hessian of F, and the minimiser P is feasible for the relaxation: its worst loss is a rigorous
 upper bound on phi at every step. As mu falls, t approaches the maximiser of phi and P an optimal
 relaxed point, whose fractional eigenvalues tell which eigenvalues of A(t) are tied.
+
+It is an idea of its own: a method of its own for tied eigenvalues, where Newton has no Hessian.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ simplex, so groups enter and leave the active set in one step. Where the step wo
 leading eigenvectors too far, phi bends on the way and the quadratic is wrong: the step is
 shortened, and after one that failed the curvature is corrected to what it met. Where that does not
 help either, eigenvalues tie, and the interior-point method goes on.
+
+It is an idea of its own: Newton's method on the dual, separate from the dual function it climbs.
 """
 
 from __future__ import annotations

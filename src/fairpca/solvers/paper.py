@@ -4,6 +4,8 @@ Shen, Davis, Lu and Bai, "Hidden Convexity of Fair PCA and Fast Solver via Eigen
 Optimization". Brent's search for the largest value of phi on [0, 1], then the leading eigenvectors
 there. A search by value cannot place t better than about the square root of machine precision, so
 the two losses agree to some seven digits only; `two_groups` finds the root of phi' instead.
+
+It is an idea of its own: the published algorithm, kept as it was printed for comparison.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ W with 0 <= W <= I on the tied eigenspace. The losses are linear in W, so W may 
 direction that changes none of them until one of its eigenvalues reaches 0 or 1. What remains when
 no such direction is left is an extreme point: with f fractional eigenvalues, f (f + 1) / 2 is at
 most the number of conditions. Taking the fractional directions whole closes the gap.
+
+It is an idea of its own: how a matrix between projectors becomes a projector.
 """
 
 from __future__ import annotations

@@ -40,6 +40,8 @@ class Certificate:
     extra_components : int
         How many components the returned basis has more than were asked for. The bound is one of
         the number asked for, so with more the value may lie below it.
+    shrunk : bool
+        Whether both numbers are of covariances that were shrunk, not of the rows themselves.
     """
 
     lower_bound: float
@@ -47,6 +49,7 @@ class Certificate:
     gap: float
     resolution: float = 0.0
     extra_components: int = 0
+    shrunk: bool = False
 
     @classmethod
     def of(
@@ -122,7 +125,8 @@ class Certificate:
             if np.isfinite(self.gap)
             else "nothing could be proven"
         )
-        return f"worst group {value:.6g}, no basis below {bound:.6g}: {verdict}"
+        of = " (of the shrunk covariances)" if self.shrunk else ""
+        return f"worst group {value:.6g}, no basis below {bound:.6g}: {verdict}{of}"
 
 
 def _percent(share: float) -> str:

@@ -5,6 +5,8 @@ lambda_r is tied the eigensolver returns some basis of the tied eigenspace, not 
 Two constructions move to it without ever losing rank; the caller keeps whichever candidate has the
 smaller worst loss. (The paper interpolates ``orth(t V_M + (1 - t) V_m)``, which loses rank when
 the two ends share directions and are listed in opposite order.)
+
+It is an idea of its own: what to do where the optimal eigenvalue of two groups is tied.
 """
 
 from __future__ import annotations

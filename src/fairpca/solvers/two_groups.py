@@ -301,8 +301,10 @@ class _LargeSearch:
         while True:
             inner = NewtonSearch(self.space.problem(holds_own=True))
             found, _ = inner.run(max_iter=max_iter, first=t)
-            t = found.t
-            best = replace(found, basis=self.space.basis @ found.basis)
+            # Where several bases tie, the best one was met at another weight than the bound; the
+            # next decomposition belongs to the bound.
+            t = found.proof
+            best = replace(found, basis=self.space.basis @ found.basis, t=t)
             closed = self._gap(best) <= self.tol
             settled = abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED
             if closed and (settled or not self.settles):
