@@ -14,7 +14,9 @@ def main() -> None:
         "what",
         nargs="?",
         default="ratios",
-        choices="ratios solvers choices ranks many scaling memory streaming engines".split(),
+        choices=(
+            "ratios solvers choices ranks many new_rows scaling memory streaming engines"
+        ).split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/results"))
@@ -23,9 +25,17 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=3, help="streaming: rounds; the best counts"
     )
+    parser.add_argument(
+        "--small",
+        type=lambda text: tuple(map(int, text.split(","))),
+        default=(20, 50, 200, 1000),
+        help="new_rows: rows of the small group, such as 20,50",
+    )
+    parser.add_argument("--draws", type=int, default=12, help="new_rows: samples")
+    parser.add_argument("--seed", type=int, default=0, help="new_rows: seed of the samples")
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
     arguments = parser.parse_args()
-    from benchmarks import choices, many, memory, ratios, scaling, streaming
+    from benchmarks import choices, many, memory, new_rows, ratios, scaling, streaming
 
     print(ratios.header() + "\n")
     if arguments.what == "scaling":
@@ -53,6 +63,7 @@ def main() -> None:
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,
         "many": many.run,
+        "new_rows": lambda: new_rows.run(arguments.small, arguments.draws, arguments.seed),
     }
     rows = tables[arguments.what]()
     print(ratios.show(rows))

@@ -7,6 +7,8 @@ from functools import cache, partial
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
+from fairpca import FairPCA
+
 from data_dir import data_path
 
 
@@ -59,3 +61,8 @@ def education(k):
     """Return the k = 2, 3 or 4 education groups of the reference: 1 | 2 | 3 | rest, cut at k."""
     codes = credit_codes()[1]
     return np.where((codes >= 1) & (codes < k), codes, k)
+
+
+def about_own_means(n_components=None, **options):
+    """Return FairPCA with each group about its own mean, as published numbers have it."""
+    return FairPCA(n_components, center="group", **options)

@@ -23,6 +23,12 @@ class Done:
         return json.loads(self.out)
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch):
+    """Unset the width of a terminal, which pytest-xdist sets: messages would be broken to fit."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def cli(capsys):
     """Run a command and return its exit code and output; a traceback fails the test."""

@@ -112,7 +112,9 @@ class TestCompare:
             def fit(self, X, y=None, *, sensitive_features=None):
                 raise ValueError("two groups only")
 
-        monkeypatch.setattr("fairpca.comparison.default_estimators", lambda r: {"B": Broken()})
+        monkeypatch.setattr(
+            "fairpca.comparison.default_estimators", lambda *_, **__: {"B": Broken()}
+        )
         done = cli("compare", csv, "-g", "sex", "-r", 2)
         assert done.code == 2
         assert "B: " in done.out

@@ -92,7 +92,7 @@ def test_without_pandas_the_remedy_is_named(csv):
     )
     done = python(code)
     assert done.returncode == 2
-    assert 'pip install "fairpca[app]"' in done.stderr
+    assert 'pip install "fairpca[data]"' in done.stderr
     assert "Traceback" not in done.stderr
 
 

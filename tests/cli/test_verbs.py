@@ -103,6 +103,24 @@ class TestAudit:
         assert found.at("FairPCA").share.min() >= 0.8
         assert f"takes {found.n_components} components" in done.err
 
+    def test_the_mean_can_be_chosen(self, cli, csv, tmp_path):
+        call = ("audit", csv, "-g", "sex", "-r", 2, "--ranks", 2, "--bootstrap", 0)
+        said = {"global": "about the mean of all rows", "group": "about the group's own mean"}
+        losses = []
+        for center, words in said.items():
+            data = cli(*call, "--center", center, "--json").json
+            assert data["center"] == data["provenance"]["parameters"]["center"] == center
+            losses.append(data["findings"][0]["loss"])
+            assert words in " ".join(cli(*call, "--center", center).out.split())
+            path = tmp_path / f"{center}.csv"
+            assert cli(*call, "--center", center, "-o", path).code == 0
+            assert set(pd.read_csv(path)["center"]) == {center}
+        assert not np.allclose(*losses, rtol=1e-6)
+        assert cli(*call, "--json").json["center"] == "global"
+        wrong = cli(*call, "--center", "none")
+        assert wrong.code == 2
+        assert "global" in wrong.err
+
     def test_a_number_cut_in_two(self, cli, csv):
         done = cli("audit", csv, "--group", "v0>=1.5", "-r", 2, "--json")
         assert [g["label"] for g in done.json["groups"]] == ["v0 < 1.5", "v0 >= 1.5"]
@@ -146,6 +164,12 @@ class TestAudit:
         assert "1970-01-02" in pages[0]
 
 
+def of_scaled(value, data):
+    """Return a reference loss in our columns: scaled with divisor m, the reference with m - 1."""
+    rows = data["provenance"]["parameters"]["rows"]
+    return value * rows / (rows - 1)
+
+
 class TestCredit:
     def test_as_published_and_as_parquet(self, cli, tmp_path):
         path = data_path("default_degree.csv")
@@ -162,14 +186,18 @@ class TestCredit:
         np.testing.assert_allclose(*losses, rtol=1e-9)
         assert [g["label"] for g in found[0]["groups"]] == [0, 1, 2, 3, 4, 5, 6]
 
-    def test_the_papers_groups_give_the_reference_value(self, cli):
+    @pytest.mark.parametrize("center", ["global", "group"])
+    def test_the_papers_groups_give_the_reference_value(self, cli, center):
         path = data_path("default_degree.csv")
-        done = cli(
-            "audit", path, "-g", "EDUCATION<=1", "-r", 5, "--json", "--ranks", 5, "--bootstrap", 0
-        )
-        expected = reference("two_groups.json")["DCC"]["r"]["5"]["phi_star"]
+        call = ("audit", path, "-g", "EDUCATION<=1", "-r", 5, "--ranks", 5, "--bootstrap", 0)
+        done = cli(*call, "--center", center, "--json")
+        cases = {
+            "global": reference("common_mean.json")["DCC"]["5"],
+            "group": reference("two_groups.json")["DCC"]["r"]["5"],
+        }
         fair = done.json["findings"][-1]
         assert fair["reducer"] == "FairPCA"
+        expected = of_scaled(cases[center]["phi_star"], done.json)
         np.testing.assert_allclose(fair["loss"], expected, rtol=1e-8)
 
     def test_fit_transform_and_gate(self, cli, tmp_path):
@@ -189,7 +217,7 @@ class TestCredit:
 
     def test_bank_has_no_header(self, cli):
         done = cli("audit", data_path("bank.csv"), "-g", "1>=65", "-r", 4, "--json", "--ranks", 4)
-        expected = reference("two_groups.json")["BM"]["r"]["4"]["phi_star"]
+        expected = of_scaled(reference("common_mean.json")["BM"]["4"]["phi_star"], done.json)
         np.testing.assert_allclose(done.json["findings"][-1]["loss"], expected, rtol=1e-8)
         assert "no header row" in done.err
 
@@ -206,8 +234,12 @@ class TestModels:
         assert isinstance(saved.model, FairPCA)
         assert saved.feature_names[-4:] == ("plan=basic", "plan=plus", "plan=pro", "paid")
         assert saved.versions["fairpca"]
-        text = cli("fit", csv, "--group", "sex", "-r", 2, "-o", tmp_path / "n.skops")
+        assert saved.model.center == done.json["center"] == "global"
+        again = ("fit", csv, "--group", "sex", "-r", 2, "--center", "group", "-o")
+        text = cli(*again, tmp_path / "n.skops")
         assert "proven optimal" in text.out
+        assert "Losses are about the group's own mean" in text.out
+        assert load_model(tmp_path / "n.skops").model.center == "group"
 
     @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "feather", "npy", "json"])
     def test_transform_writes_every_format(self, cli, csv, frame, tmp_path, ending):
@@ -279,6 +311,11 @@ class TestOthers:
         )
         done = cli(*call, "--json")
         assert [row["name"] for row in done.json["rows"]] == ["PCA", "FairPCA"]
+        assert done.json["center"] == "global"
+        about = cli(*call, "--center", "group", "--json").json
+        assert about["center"] == "group"
+        assert about["rows"][1]["gap"] < 1e-8
+        assert about["rows"][1]["worst_loss"] != done.json["rows"][1]["worst_loss"]
         shown = cli(*call).out
         assert "place" in shown
         assert "worst" in shown

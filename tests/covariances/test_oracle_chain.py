@@ -11,7 +11,6 @@ import pytest
 from sklearn.decomposition import PCA
 
 import fairpca
-from fairpca import FairPCA
 from fairpca._linalg import subspace_distance
 from fairpca.criteria import pose
 from fairpca.methods import (
@@ -43,7 +42,7 @@ from fairpca.metrics import (
 )
 
 from many_group_problems import lemma_8_1, lines
-from tables import credit
+from tables import about_own_means, credit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
 
@@ -64,7 +63,7 @@ TWO_GROUPS = {1: 0.0277142888, 5: 0.2626556625, 10: 0.1722215097, 15: 0.01357500
 @pytest.mark.parametrize("r", TWO_GROUPS)
 def test_two_groups_all_roads_lead_to_one_value(r):
     X, group = credit()
-    ours = FairPCA(r).fit(X, sensitive_features=group)
+    ours = about_own_means(r).fit(X, sensitive_features=group)
     value = ours.certificate_.value
     assert value == pytest.approx(TWO_GROUPS[r], abs=1e-10)
     for model in (
@@ -90,7 +89,7 @@ def test_two_groups_semidefinite_program(r):
 
 def test_pareto_front_ends_at_the_fair_optimum():
     X, group = credit()
-    fair = FairPCA(5).fit(X, sensitive_features=group)
+    fair = about_own_means(5).fit(X, sensitive_features=group)
     shares = fair.group_counts_ / fair.n_samples_
     within = np.tensordot(shares, covariances(X, group), 1)
     total = float(np.trace(within) - np.trace(fair.components_ @ within @ fair.components_.T))
@@ -193,7 +192,7 @@ def test_equal_moments_hide_the_groups_from_all_but_the_mmd():
 
 
 MIN_MAX = [
-    FairPCA(2),
+    about_own_means(2),
     SDRFairPCA(2),
     SDRFairPCA(2, solver="columns"),
     MultiCriteriaPCA(2),
@@ -262,8 +261,10 @@ def test_repeating_a_group_changes_no_min_max_method(rows, model):
     once = fairpca_clone(model).fit(X, sensitive_features=group)
     many, labels = np.vstack([X, X[120:], X[120:]]), np.append(group, ["b"] * 120)
     again = fairpca_clone(model).fit(many, sensitive_features=labels)
-    np.testing.assert_allclose(again.group_losses_, once.group_losses_, atol=1e-6)
-    assert subspace_distance(once.components_.T, again.components_.T) < 1e-4
+    # Alternating descent and ascent stops after a number of steps, some 2e-5 from the optimum.
+    atol = 1e-4 if isinstance(model, ARPGDA) else 1e-6
+    np.testing.assert_allclose(again.group_losses_, once.group_losses_, atol=atol)
+    assert subspace_distance(once.components_.T, again.components_.T) < 100 * atol
 
 
 @pytest.mark.parametrize("model", POOLED, ids=label)
@@ -289,20 +290,17 @@ def test_identities(rows, model):
     assert total >= np.linalg.eigvalsh(within)[:-2].sum() - 1e-12
     # Only the subspace counts.
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(2, 2)))[0]
-    for metric, value in (
-        (group_losses, fitted.group_losses_),
-        (group_errors, fitted.group_errors_),
-    ):
-        np.testing.assert_allclose(
-            metric(turn @ U, X, sensitive_features=group), value, atol=1e-10
-        )
+    losses = group_losses(turn @ U, X, sensitive_features=group, center="group")
+    np.testing.assert_allclose(losses, fitted.group_losses_, atol=1e-10)
+    errors = group_errors(turn @ U, X, sensitive_features=group)
+    np.testing.assert_allclose(errors, fitted.group_errors_, atol=1e-10)
 
 
 def test_each_groups_own_pca_loses_nothing_for_it(rows):
     X, group = rows
     for i, name in enumerate("ab"):
         own = PCA(2).fit(X[group == name])
-        assert group_losses(own, X, sensitive_features=group)[i] < 1e-12
+        assert group_losses(own, X, sensitive_features=group, center="group")[i] < 1e-12
     S = covariances(X, group)
     assert np.all(kept_variance(own.components_.T, S) <= own_variance(S, 2) + 1e-12)
 

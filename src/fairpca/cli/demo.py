@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # Where the picture goes unless asked otherwise.
 _PICTURE = Path("fairpca-demo.png")
-# Components: with one, PCA treats the two groups of the diabetes data most unequally.
-_RANK = 1
+# Components: with six, PCA treats the two groups of the diabetes data most unequally (the gap is
+# 74%; with one to eight it lies between 29% and 74%).
+_RANK = 6
 # Fits that are timed. The fastest counts: the machine was busy with something else in the others.
 _REPEATS = 7
 
@@ -47,7 +48,7 @@ class DemoOptions(FileOptions):
 def demo(options: DemoOptions) -> None:
     """Show PCA beside FairPCA on the diabetes data of scikit-learn, and draw the losses.
 
-    The 442 patients are grouped by sex; nine measurements are reduced to one component.
+    The 442 patients are grouped by sex; nine measurements are reduced to six components.
     """
     from fairpca._checks import require
     from fairpca.moments.storage import atomic_write
