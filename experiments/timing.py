@@ -44,7 +44,7 @@ def methods(table: PaperTable, r: int) -> dict[str, Callable[[], object]]:
         "pca_svd": lambda: pca_as_coded(whole, r),
         "pca_sklearn": lambda: PCA(n_components=r).fit(whole),
         "eigopt": lambda: eigopt_as_coded(first, second, r, 1e-8),
-        "ours": lambda: FairPCA(n_components=r).fit(rows, sensitive_features=codes),
+        "ours": lambda: FairPCA(r, center="group").fit(rows, sensitive_features=codes),
         "eigopt_gram": eigopt_gram,
         "sdr_gram": sdr_gram,
         "sdr": lambda: sdr_as_coded(first, second, r),

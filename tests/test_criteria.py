@@ -81,10 +81,7 @@ def test_no_basis_goes_below_the_bound_of_an_added_criterion(criterion):
         assert values(matrices, offsets, basis).max() >= model.certificate_.lower_bound
 
 
-def test_losses_do_not_depend_on_the_criterion_they_were_found_with(criterion, request):
-    if criterion == "half way":
-        why = "fitting takes the values of any criterion with against_own_pca for losses"
-        request.applymarker(pytest.mark.xfail(reason=why, strict=True))
+def test_losses_do_not_depend_on_the_criterion_they_were_found_with(criterion):
     X, labels, matrices = table(3)
     model = FairPCA(2, criterion=criterion).fit(X, sensitive_features=labels)
     own = np.linalg.eigvalsh(matrices)[:, -2:].sum(axis=1)

@@ -10,7 +10,7 @@ from fairpca import FairPCA, GroupMoments, component_path, phi, solve
 from fairpca.criteria import CRITERIA
 from fairpca.metrics import group_losses, kept_variance, own_variance
 
-from tables import credit_codes, education
+from tables import about_own_means, credit_codes, education
 
 # Price of nesting on the credit table, worst loss at rank 1..10; source: the worked-out table of
 # the nested method (cumulative and top-down rows), groups by education.
@@ -37,13 +37,13 @@ OPTIMAL = {
 @pytest.mark.parametrize("k,direction", NESTED)
 def test_price_of_nesting_on_credit(k, direction):
     X = credit_codes()[0]
-    model = FairPCA(10, nested=direction).fit(X, sensitive_features=education(k))
+    model = about_own_means(10, nested=direction).fit(X, sensitive_features=education(k))
     np.testing.assert_allclose(model.nested_values_, NESTED[k, direction], atol=1e-4)
     assert np.all(model.nested_bounds_ <= model.nested_values_ + 1e-12)
     moments = GroupMoments.from_array(X, education(k))
     for j in range(1, 11):
         # The leading j components are the answer of rank j: containment is exact.
-        worst = group_losses(model.components_[:j], moments).max()
+        worst = group_losses(model.components_[:j], moments, center="group").max()
         assert worst == pytest.approx(model.nested_values_[j - 1], abs=1e-10)
     gram = model.components_ @ model.components_.T
     assert np.abs(gram - np.eye(10)).max() < 1e-12
@@ -52,11 +52,11 @@ def test_price_of_nesting_on_credit(k, direction):
 @pytest.mark.parametrize("k", [2, 4])
 def test_component_path_on_credit(k):
     moments = GroupMoments.from_array(credit_codes()[0], education(k))
-    path = component_path(moments, 10)
+    path = component_path(moments, 10, center="group")
     np.testing.assert_allclose(path.losses.max(axis=1), OPTIMAL[k], atol=1e-5)
     assert path.groups == tuple(range(1, k + 1))
     for r in (1, 4, 10):
-        model = FairPCA(r).fit_moments(moments)
+        model = about_own_means(r).fit_moments(moments)
         assert path.certificates[r - 1].value == pytest.approx(model.certificate_.value, rel=1e-8)
         np.testing.assert_allclose(path.errors[r - 1], model.group_errors_, atol=1e-6)
     np.testing.assert_allclose(path.weights.sum(axis=1), 1)
@@ -65,11 +65,12 @@ def test_component_path_on_credit(k):
 def test_open_gap_warns_with_its_size_and_extra_components_close_it():
     X = credit_codes()[0]
     with pytest.warns(ConvergenceWarning, match=r"no basis below 0\.616049: at most 0\.4"):
-        model = FairPCA(6).fit(X, sensitive_features=education(4))
+        model = about_own_means(6).fit(X, sensitive_features=education(4))
     assert model.certificate_.lower_bound == pytest.approx(0.61604943, abs=1e-8)
     assert model.certificate_.value <= 0.61850470 + 1e-8
     assert model.n_components_ == 6
-    wider = FairPCA(6, max_extra_components=2).fit(X, sensitive_features=education(4))
+    wider = about_own_means(6, max_extra_components=2)
+    wider.fit(X, sensitive_features=education(4))
     assert wider.n_components_ in (7, 8)
     assert wider.certificate_.gap <= 1e-10
     assert wider.group_losses_.max() <= model.certificate_.lower_bound + 1e-10
@@ -174,7 +175,7 @@ def test_scales_far_apart_and_many_groups():
 
 def test_seven_groups_one_of_14_rows():
     X, codes, _ = credit_codes()
-    model = FairPCA(5).fit(X, sensitive_features=codes)
+    model = about_own_means(5).fit(X, sensitive_features=codes)
     assert model.groups_ == list(range(7))
     assert model.group_counts_.min() == 14
     assert model.certificate_.value == pytest.approx(1.86872649, abs=1e-7)

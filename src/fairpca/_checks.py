@@ -11,9 +11,6 @@ import numpy as np
 
 from fairpca._linalg import FloatArray, is_sparse, symmetric
 
-# Magnitudes past which sums of products of weights or of matrices are no longer numbers.
-_MOST_WEIGHT, _MOST_COVARIANCE = 1e150, 1e300
-
 
 def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
     """Raise ValueError naming the argument, its value and what is allowed."""
@@ -39,7 +36,9 @@ def check_covariances(covariances: Any) -> FloatArray:
         )
     if not np.all(np.isfinite(matrices)):
         raise ValueError("covariances contains NaN or infinity; remove or impute them first.")
-    if np.abs(matrices).max(initial=0.0) > _MOST_COVARIANCE:
+    with np.errstate(over="ignore"):
+        sums = np.abs(matrices).max(initial=0.0) * 4.0 * matrices.shape[1]
+    if not np.isfinite(sums):
         raise ValueError(
             f"covariances reaches {np.abs(matrices).max():.3g}, too large to add up; divide all "
             "of them by one number, which changes no component."
@@ -138,14 +137,15 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
     """
     if sample_weight is None:
         return None
-    if np.ma.getmaskarray(sample_weight).any() if np.ma.isMA(sample_weight) else False:
+    if np.ma.isMA(sample_weight) and np.ma.getmaskarray(sample_weight).any():
         raise ValueError(
             "sample_weight is a masked array with masked values, which would be read as if they "
             "were there; fill them, with 0 for rows that do not count."
         )
-    if np.iscomplexobj(sample_weight):
+    found = np.asarray(sample_weight)
+    if found.dtype.kind == "c":
         raise ValueError("sample_weight is complex; weights count rows and must be real numbers.")
-    weights = np.asarray(sample_weight, dtype=float)
+    weights = np.asarray(found, dtype=float)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
@@ -160,7 +160,9 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
             f"sample_weight has a negative value, {weights.min():g}; weights count rows and must "
             "be zero or more."
         )
-    if weights.max(initial=0.0) > _MOST_WEIGHT:
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total):
         raise ValueError(
             f"sample_weight reaches {weights.max():.3g}, too large to add up; divide all weights "
             "by one number, which changes no component."

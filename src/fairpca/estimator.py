@@ -78,7 +78,8 @@ class FairPCA(LinearReducer):
         components with which every group can retain at least that share of its own variance.
         Where the projection of `criterion` with so many components would leave a group below the
         share, the one with the largest smallest share is returned, and `certificate_` and
-        `group_values_` are about shares.
+        `group_values_` are about shares. With `shrinkage`, components are added until the
+        projection of the shrunk covariances keeps the share.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
         What is minimised for the worst group: the loss against the group's own PCA, the mean
         squared reconstruction error, minus the variance kept, or the loss or error as a share of

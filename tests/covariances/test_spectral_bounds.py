@@ -45,7 +45,8 @@ def sums(matrix):
 def check(found, exact, matrix):
     """A bound is no smaller than the sum, and larger by its slack and a few units only."""
     unit = rounding_level(float(np.abs(matrix).max()) * len(matrix), len(matrix))
-    assert found.bound >= exact - mp.mpf(1e-300)
+    # The bound itself is rounded to a float once.
+    assert np.nextafter(found.bound, np.inf) >= exact
     assert found.bound - exact <= mp.mpf(2 * found.slack + unit)
     assert found.slack <= 32 * unit
 
@@ -146,7 +147,8 @@ def test_wrong_pairs_never_prove_a_sum_that_is_too_small(family, n):
                         assert found.bound >= exact[r - 1] - unit, (what, q, r, found)
 
 
-@pytest.mark.parametrize("n", [140, 300])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("n", [130, 180])
 def test_a_pair_replaced_in_a_large_matrix_is_noticed(n):
     """Large matrices are multiplied with one vector of signs only."""
     matrix = matrix_of("random", n, n)
@@ -157,8 +159,6 @@ def test_a_pair_replaced_in_a_large_matrix_is_noticed(n):
     assert true[:3].sum() <= found.bound <= true[:3].sum() + 1e-12 * n
     rng = np.random.default_rng(0)
     for what, pairs in wrong_pairs(right, rng):
-        if what in ("values not a number", "huge"):
-            continue
         found = sum_bound(matrix, pairs, 3)
         assert found is None or found.bound >= true[:3].sum() - 1e-13 * n, what
 

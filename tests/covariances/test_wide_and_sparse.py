@@ -173,7 +173,7 @@ def check_reference(fit, name, r):
 def test_reference_values_of_a_sparse_copy(name, r):
     X, labels = TABLES[name]()
     cells = GroupOperators.from_rows(scipy.sparse.csr_array(X), Groups.from_labels(labels))
-    check_reference(fit_source(OperatorCovariances(cells), r, Settings()), name, r)
+    check_reference(fit_source(OperatorCovariances(cells, center="group"), r, Settings()), name, r)
 
 
 @pytest.mark.parametrize("name,r", SMALL)

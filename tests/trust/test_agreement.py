@@ -51,10 +51,10 @@ def roads(X, labels, weight, r, criterion):
     }
     solvers = ["auto", "dense", "krylov"] + (["paper"] if len(groups.labels) == 2 else [])
     for name, population in populations.items():
-        fit = fit_source(population, r, Settings(criterion, "auto"))
+        fit = fit_source(population, r, Settings(criterion))
         yield name, fit.solution.losses, fit.solution.certificate
     for solver in solvers:
-        solution = fairpca.solve(moments.covariances, r, criterion=criterion, solver=solver)
+        solution = fairpca.solve(moments, r, criterion=criterion, solver=solver)
         yield f"solve {solver}", solution.losses, solution.certificate
         model = FairPCA(r, criterion=criterion, solver=solver)
         model.fit(X, sensitive_features=labels, sample_weight=weight)

@@ -213,13 +213,13 @@ def test_09_nested_components_of_rows_of_low_rank_have_variances(nested):
 
 def test_10_a_gap_called_closed_is_closed_for_hundreds_of_groups():
     rng = np.random.default_rng(0)
-    m, n, k = 2000, 16, 260
+    m, n, k = 2600, 30, 260
     X, labels = rng.normal(size=(m, n)), np.r_[np.arange(k), rng.integers(0, k, m - k)]
-    model = fair(3).fit(X, sensitive_features=labels)
-    judge = Judge(second_moments(X, labels, center="group"), 3)
+    model = fair(2).fit(X, sensitive_features=labels)
+    judge = Judge(second_moments(X, labels, center="group"), 2)
     judge.check(model.components_, model.certificate_, np.inf)
     closed = model.stop_reason_.startswith("gap closed")
-    assert model.certificate_.gap <= (1e-8 if closed else 0.01)
+    assert model.certificate_.gap <= (1e-8 if closed else 0.1)
 
 
 def test_11_two_thousand_groups_are_answered():
@@ -229,8 +229,8 @@ def test_11_two_thousand_groups_are_answered():
         from fairpca import FairPCA
         warnings.simplefilter("ignore")
         rng = np.random.default_rng(0)
-        X, labels = rng.normal(size=(8000, 8)), rng.integers(0, 1000, 8000)
-        found = FairPCA(3, criterion="share", max_iter=20).fit(X, sensitive_features=labels)
+        X, labels = rng.normal(size=(20_000, 10)), rng.integers(0, 2000, 20_000)
+        found = FairPCA(3, criterion="share").fit(X, sensitive_features=labels)
         print(found.certificate_.lower_bound <= found.certificate_.value)
     """
     assert run(code, timeout=60) == "True"
@@ -277,12 +277,20 @@ def test_13_subtracting_leaves_the_moments_of_the_other_rows():
         np.testing.assert_allclose(np.diag(got), np.diag(true), rtol=1e-5)
 
 
-def test_13_subtracting_rows_that_were_never_counted_is_refused():
-    X, labels = people()
+@pytest.mark.parametrize("how", ["another direction", "a far mean", "other rows"])
+def test_13_subtracting_rows_that_were_never_counted_is_refused(how):
+    """What would be left has a direction of negative variance."""
+    rng = np.random.default_rng(0)
+    t, labels = rng.normal(size=60), np.arange(60) % 2
+    X = np.c_[t, t + 1e-3 * rng.normal(size=60), rng.normal(size=60)]
+    never = {
+        "another direction": 0.5 * np.c_[t, -t, 0 * t][:10],
+        "a far mean": 0.1 * np.c_[t, t, t][:10] + [1, -1, 0],
+        "other rows": 0.3 * rng.normal(size=(10, 3)),
+    }[how]
     counted = GroupMoments.from_array(X, labels)
-    other = GroupMoments.from_array(30 * X[:20] + 50, labels[:20])
-    with pytest.raises(ValueError):
-        counted.subtract(other)
+    with pytest.raises(ValueError, match="not among"):
+        counted.subtract(GroupMoments.from_array(never, labels[:10]))
 
 
 @pytest.mark.parametrize("size", [1, 7])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpca._linalg import FloatArray, expand, orthonormal, symmetric
-from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 
 
 class ProjectedBasis:
@@ -167,8 +167,8 @@ class SharedSpace(ProjectedBasis):
         """Return up to `r` Ritz pairs of a mixture, without a pass."""
         shifted = mixture.between @ self.basis
         matrix = np.einsum("c,cpq->pq", mixture.weights, self.compressed) + shifted.T @ shifted
-        values, rotation = np.linalg.eigh(symmetric(matrix))
-        values, rotation = values[::-1][:r], rotation[:, ::-1][:, :r]
+        pairs = full_pairs(symmetric(matrix)).head(r)
+        values, rotation = pairs.values, pairs.vectors
         image = mixture.between.T @ (shifted @ rotation)
         for cell in np.flatnonzero(mixture.weights):
             image += mixture.weights[cell] * (self._images[cell] @ rotation)

@@ -189,7 +189,8 @@ def _heads(matrices: FloatArray, width: int) -> list[EigenPairs]:
     found = []
     for matrix, v, u in zip(matrices, values, vectors, strict=True):
         pairs = EigenPairs(v[::-1], u[:, ::-1])
-        if not are_pairs(matrix.__matmul__, pairs, n, n):
+        falling = np.all(pairs.values[1:] <= pairs.values[:-1])
+        if not falling or not are_pairs(matrix.__matmul__, pairs, n, n):
             pairs = full_pairs(matrix)
         # A copy, so that only what is asked for stays in memory.
         found.append(

@@ -407,7 +407,10 @@ class OperatorOracle(MixtureOracle):
         try:
             return krylov_pairs(product, n, r, start, rough=rough)
         except ArpackError as error:
-            raise RuntimeError(
-                f"the leading {r} eigenvectors did not converge; ask for fewer components, or "
-                "pass dense rows with fewer columns."
-            ) from error
+            if moments_bytes(n, 1) > default_limit():
+                raise ValueError(
+                    f"the leading {r} eigenvectors of {n:,} columns did not converge; ask for "
+                    "fewer components (n_components), or pass dense rows with fewer columns."
+                ) from error
+            # Tied eigenvalues; the matrix itself still fits.
+            return full_pairs(symmetric(product(np.eye(n)))).head(r)

@@ -186,6 +186,9 @@ class MomentCovariances(CovarianceSource):
         shift = chosen.distances_from(total)
         if center == "global":
             self.covariances += shift[:, :, None] * shift[:, None, :]
+            # Squares below the smallest normal number have lost their digits.
+            gone = np.trace(self.covariances, axis1=1, axis2=2) < np.finfo(float).tiny
+            self.covariances[gone] = 0.0
         self.groups = GroupFacts(
             chosen.labels,
             chosen.names,
@@ -221,7 +224,8 @@ class MomentCovariances(CovarianceSource):
 
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
-        return full_pairs(self._total).vectors[:, :r]
+        # In units of the trace: squares of very large variances are no numbers.
+        return full_pairs(self._total / (self.total.trace or 1.0)).vectors[:, :r]
 
 
 class RowSpaceCovariances(MomentCovariances):

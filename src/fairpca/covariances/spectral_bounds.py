@@ -61,9 +61,13 @@ def sum_bound(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
         separate them from the rest.
     """
     n, q = pairs.vectors.shape
-    if len(matrix) != n or not r <= q <= n or not np.all(np.isfinite(pairs.vectors)):
+    if len(matrix) != n or not r <= q <= n or not _finite(pairs):
         return None
     return _from_all(matrix, pairs, r) if q == n else _from_some(matrix, pairs.vectors, r)
+
+
+def _finite(pairs: EigenPairs) -> bool:
+    return bool(np.all(np.isfinite(pairs.vectors)) and np.all(np.isfinite(pairs.values)))
 
 
 def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:

@@ -384,6 +384,9 @@ def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, 
     impossible |= np.any(few & (diagonal > slack), axis=1)
     gone = whole.weight[:, None] * apart**2
     impossible |= np.any((count == 0)[:, None] & (gone > slack), axis=1)
+    # What is left of rows that were all counted has no negative variance in any direction.
+    lowest = np.linalg.eigvalsh(scatter)[:, 0] if scatter.size else np.zeros(len(count))
+    impossible |= lowest < -slack.sum(axis=1)
     scatter[count <= 1] = 0.0
     # What is left of a column that is now constant is the rounding of what went.
     dust = diagonal <= 64 * _EPS * before + whole.weight[:, None] * (16 * unit) ** 2

@@ -38,9 +38,9 @@ _ONES = np.ones(_MOST_ROWS)
 _SAFE_OFFSET = 50.0
 # Rows looked at before it is tried: failing afterwards means squaring everything twice.
 _SAMPLE_ROWS = 64
-# Weights below this are counted relative to the largest one. Larger ones lose nothing, and stay as
-# they are so that whole numbers stay whole.
-_SMALL_WEIGHT = 1e-50
+# Where the largest weight lies outside this range, weights are counted relative to it. Others lose
+# nothing, and stay as they are so that whole numbers stay whole.
+_PLAIN_WEIGHTS = (1e-50, 1e50)
 # Strands a group is cut into; each holds one matrix of results while it is worked on.
 _STRANDS = 16
 # Below this many entries a second thread costs more than it saves (measured: about 0.1 ms).
@@ -142,11 +142,15 @@ def group_scatter(
     sample_weight : ndarray of shape (m,), optional
     """
     found = Scatter.zeros(count, rows.shape[1])
-    # Relative to the largest weight: roots and products of very small weights would vanish.
     largest = 1.0
-    if sample_weight is not None and 0 < sample_weight.max(initial=0.0) < _SMALL_WEIGHT:
-        largest = float(sample_weight.max())
-        sample_weight = sample_weight / largest
+    if sample_weight is not None and sample_weight.max(initial=0.0) > 0:
+        # Relative to the largest weight, where roots and products of weights would leave the
+        # range of numbers.
+        low, high = _PLAIN_WEIGHTS
+        most = float(sample_weight.max())
+        if not low <= most <= high:
+            largest = most
+            sample_weight = sample_weight / largest
     cells = np.flatnonzero(count).tolist()
     positions = _positions(codes, count)
     if sample_weight is None and _looks_safe(rows):
@@ -156,10 +160,13 @@ def group_scatter(
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if largest != 1:
         squares = np.einsum("kii->ki", found.scatter)
-        if np.any((squares > 0) & (squares * largest < np.finfo(float).tiny)):
+        scaled = squares * largest
+        lost = (squares > 0) & (scaled < np.finfo(float).tiny)
+        if np.any(lost) or (np.isfinite(squares.sum()) and not np.isfinite(scaled.sum())):
             raise ValueError(
-                f"sample_weight is at most {largest:.3g}, and times the squares of X nothing is "
-                "left of it; multiply all weights by one number, which changes no component."
+                f"sample_weight is at most {largest:.3g}, and times the squares of X that leaves "
+                "the range of numbers; multiply all weights by one number, which changes no "
+                "component."
             )
         found.scatter[...] *= largest
         found.weight[...] *= largest

@@ -39,7 +39,7 @@ _MOST_GROWTH = 1000
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, EOFError, struct.error, tokenize.TokenError, SyntaxError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError),
-    *(OverflowError, RecursionError, MemoryError, UnicodeError, OSError),
+    *(OverflowError, RecursionError, MemoryError, UnicodeError, OSError, RuntimeError),
 )
 
 

@@ -338,7 +338,7 @@ class CellBounds:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """One damped Newton step for every cell; with it its decrement and the bound before."""
         m, j, n, _ = forms.shape
-        values, vectors = np.linalg.eigh(np.einsum("mj,mjab->mab", x, forms))
+        values, vectors = _checked_eigh(np.einsum("mj,mjab->mab", x, forms))
         p, v = _occupations(values, mu, self.r)
         turned = np.swapaxes(vectors, 1, 2)[:, None] @ forms @ vectors[:, None]
         diagonals = np.diagonal(turned, axis1=2, axis2=3)
@@ -370,6 +370,25 @@ class CellBounds:
         level = np.einsum("mj,mj->m", x, offsets)
         rounding = 8 * self.n * np.finfo(float).eps * np.abs(values).max(axis=1) * self.r
         return np.asarray(level - values[:, self.n - self.r :].sum(axis=1) - rounding)
+
+
+def _checked_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenpairs of a stack of symmetric matrices, in increasing order, checked.
+
+    Bounds of cells rest on them. Their sum and the sum of their squares must be the trace and the
+    squared norm of the matrix; wrong or missing values change at least one of the two.
+    """
+    values, vectors = np.linalg.eigh(matrices)
+    squares = np.einsum("mab,mab->m", matrices, matrices)
+    size = np.sqrt(squares) + np.finfo(float).tiny
+    apart = np.abs(values.sum(axis=1) - np.trace(matrices, axis1=1, axis2=2)) / size
+    apart += np.abs((values**2).sum(axis=1) - squares) / size**2
+    rising = np.all(values[:, 1:] >= values[:, :-1])
+    if not (rising and np.all(apart <= 1e-10 * matrices.shape[1])):
+        raise np.linalg.LinAlgError(
+            "the eigenvalues of a small matrix came out wrong; check the linear algebra library."
+        )
+    return values, vectors
 
 
 def _occupations(values: FloatArray, mu: FloatArray, r: int) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,7 +54,9 @@ class Problem:
         """Return each group's own leading pairs, computing them if nobody did."""
         return self.own or self.oracle.own_pairs(self.n_components)
 
-    def certificate(self, lower_bound: float, value: float, slack: float = 0.0) -> Certificate:
+    def certificate(
+        self, lower_bound: float, value: float, slack: float = 0.0, extra_components: int = 0
+    ) -> Certificate:
         """Return the certificate of a bound and a value of this problem."""
         return Certificate.of(
             lower_bound,
@@ -62,6 +64,7 @@ class Problem:
             scale=self.oracle.scale,
             resolution=self.resolution,
             slack=slack,
+            extra_components=extra_components,
         )
 
     def solution(
@@ -103,10 +106,8 @@ class Problem:
         at = weights if proof is None else proof
         total, slack = self.oracle.sum_bound(at, self.n_components, near)
         bound = max(float(at @ self.offsets) - total, searched)
-        certificate = replace(
-            self.certificate(bound, float(losses.max()), slack),
-            extra_components=basis.shape[1] - self.n_components,
-        )
+        more = basis.shape[1] - self.n_components
+        certificate = self.certificate(bound, float(losses.max()), slack, more)
         if stop_reason.startswith("gap closed") and not certificate.closed:
             stop_reason = "gap open at working precision"
         return Solution(

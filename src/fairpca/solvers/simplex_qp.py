@@ -19,6 +19,9 @@ _RIDGE = 1e-13
 
 
 _TINY = float(np.finfo(float).tiny)
+# A support larger than this is not walked down one by one. 300 groups took 21 s where they take 4
+# from a corner; for few groups the old point is the better start.
+_MANY = 64
 # Up to this, linear and quadratic term are as good as none, and products underflow.
 _SMALLEST = 1e-200
 
@@ -86,6 +89,13 @@ class SimplexQuadratic:
         right[:k], right[k] = linear, self._unit
         np.maximum(start, 0.0, out=x[:k])
         x[k] = 1.0
+        if k > _MANY and np.count_nonzero(x[:k]) > _MANY:
+            # Few groups bind in the end, and leaving the others one by one costs a solve each:
+            # start at the best corner, which the few enter.
+            corners = linear / self.sums - 0.5 * self._hessian.diagonal() / self.sums**2
+            best = int(corners.argmax())
+            x[:k] = 0.0
+            x[best] = 1.0 / self.sums[best]
         np.greater(x, 0.0, out=free)
         blocked = -1
         # Finite by strict concavity; the cap guards against cycling at rounding level only.
@@ -97,7 +107,7 @@ class SimplexQuadratic:
                 x[index] = target
                 if len(index) > k:
                     break
-                slope = self._system @ x
+                slope = self._system[:, index] @ target if k > _MANY else self._system @ x
                 rise = right - slope
                 rise[index] = -np.inf
                 if blocked >= 0:

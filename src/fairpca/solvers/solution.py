@@ -60,6 +60,7 @@ class Certificate:
         scale: float,
         resolution: float,
         slack: float = 0.0,
+        extra_components: int = 0,
     ) -> Certificate:
         """Build the certificate of a value and a bound.
 
@@ -72,6 +73,8 @@ class Certificate:
             Rounding level of value and bound.
         slack : float
             What the bound was lowered by to be safe from rounding.
+        extra_components : int
+            How many components more than asked for the value was reached with.
         """
         # More than that is no rounding but a bound that could not be computed well.
         resolution = resolution + min(slack, _MOST_SLACK * resolution)
@@ -81,10 +84,16 @@ class Certificate:
             lower_bound, difference = value, 0.0
         floor = max(abs(value), 1e-12 * scale, np.finfo(float).tiny)
         gap = 0.0 if difference <= resolution else difference / floor
-        if resolution > _COARSE * scale and difference > -resolution:
+        coarse = resolution > max(_COARSE * scale, float(np.finfo(float).tiny))
+        if coarse and difference > -resolution:
             # Rounding hides what is to be proven, so nothing finer than it is claimed.
             gap = max(difference, resolution) / floor
-        return cls(float(lower_bound), float(value), float(gap), float(resolution))
+        if difference < -(64 * resolution + _COARSE * scale) and not extra_components:
+            # A value below a bound on all values: one of them is wrong, and nothing is proven.
+            lower_bound, gap = -np.inf, np.inf
+        return cls(
+            float(lower_bound), float(value), float(gap), float(resolution), extra_components
+        )
 
     def times(self, factor: float) -> Certificate:
         """Return the same certificate of matrices multiplied by a positive factor."""
