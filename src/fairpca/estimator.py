@@ -38,7 +38,7 @@ from fairpca.covariances.sources import (
 )
 from fairpca.covariances.streamed import StreamedCells
 from fairpca.criteria import find_criterion
-from fairpca.fitting import Settings, fit_source, group_shrinkage
+from fairpca.fitting import SHARE_KEPT, Settings, fit_source, group_shrinkage
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.solvers import SOLVERS
 
@@ -77,8 +77,8 @@ class FairPCA(LinearReducer):
         Number of components, 1 to n_features. None keeps all. A float in (0, 1) keeps the fewest
         components with which every group can retain at least that share of its own variance.
         Where the projection of `criterion` with so many components would leave a group below the
-        share, the one with the largest smallest share is returned, and `certificate_` and
-        `group_values_` are about shares. With `shrinkage`, components are added until the
+        share, the one with the largest smallest share is returned, and `certificate_` shows its
+        price over the optimum of `criterion`. With `shrinkage`, components are added until the
         projection of the shrunk covariances keeps the share.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
         What is minimised for the worst group: the loss against the group's own PCA, the mean
@@ -462,7 +462,8 @@ class FairPCA(LinearReducer):
             start = weights if known == list(groups.labels) else None
             fit = fit_source(source, self.n_components, settings, start)
         solution = fit.solution
-        if not solution.certificate.closed and self.solver != "paper" and not nested:
+        priced = nested or solution.stop_reason == SHARE_KEPT
+        if not solution.certificate.closed and self.solver != "paper" and not priced:
             warnings.warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{solution.certificate}. The projection is valid; only its optimality is "

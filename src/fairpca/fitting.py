@@ -40,6 +40,10 @@ from fairpca.solvers.solution import Certificate, Solution
 _PRIOR_ROWS = 80.0
 
 
+#: Why a fit with a share of variance stopped, where the share cost something of the criterion.
+SHARE_KEPT = "the projection with the largest smallest share, for the sake of n_components"
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to solve; the names are FairPCA's parameters."""
@@ -226,15 +230,36 @@ class Ranks:
     def _described_by_rows(self, solution: Solution, r: int) -> Fit:
         """Return the fit of a shrunk problem: its certificate, and losses of the rows."""
         basis = solution.components.T
-        oracle = self.rows.oracle(np.full(len(self.traces), self.unit), "auto")
-        retained = oracle.retained_variance(basis) / self.unit
-        own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)]) / self.unit
+        # The rows' own matrices are not divided by their traces, whatever the criterion does.
+        unit = find_criterion("loss").unit(self.rows.groups.traces)
+        oracle = self.rows.oracle(np.full(len(self.traces), unit), "auto")
+        retained = oracle.retained_variance(basis) / unit
+        own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)]) / unit
         solution = solution.times(1 / self.unit)
         certificate = replace(solution.certificate, shrunk=True)
         losses = own - retained
         if basis.shape[1] == r:
             losses = np.maximum(losses, 0.0)
         return Fit(basis, replace(solution, certificate=certificate), retained, losses)
+
+    def priced(self, kept: Fit, best: Fit, r: int) -> Fit:
+        """Return the basis of `kept` with its values of this criterion and the bound of `best`."""
+        losses = self.problem(r).losses(kept.basis) / self.unit
+        proof = best.solution.certificate
+        certificate = Certificate.of(
+            proof.lower_bound,
+            float(losses.max()),
+            scale=self.oracle.scale / self.unit,
+            resolution=proof.resolution,
+        )
+        solution = replace(
+            best.solution,
+            components=kept.solution.components,
+            losses=losses,
+            certificate=certificate,
+            stop_reason=SHARE_KEPT,
+        )
+        return replace(kept, solution=solution)
 
     def shares(self, fit: Fit) -> FloatArray:
         """Return the share of its variance that each group keeps; one if it has none."""
@@ -271,7 +296,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
 
     Which rank that is, the projections with the largest smallest share tell. Of that rank, the
     projection of the criterion asked for is returned if it keeps the share too; else the one that
-    told, with its own certificate.
+    told, and the certificate shows its price over the optimum of the criterion.
     """
     needed = share * (1 - 1e-12)
     largest = Ranks(
@@ -291,7 +316,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
         return told
     asked = ranks.solve(r)
     if settings.shrinkage is None:
-        return asked if np.all(ranks.shares(asked) >= needed) else told
+        return asked if np.all(ranks.shares(asked) >= needed) else ranks.priced(told, asked, r)
     # Shrunk covariances are another problem, and may need more components for the same share.
     while np.any(ranks.shares(asked) < needed) and r < ranks.n_features:
         r += 1

@@ -157,6 +157,9 @@ class GroupOperators:
         y = X v - mean . v. What rounding leaves of the mean of y is subtracted again: times the
         mean of the rows it would be the largest error of all.
         """
+        if self.traces[cell] == 0:
+            # Equal rows have no variance; products with them would return rounding.
+            return np.zeros_like(columns)
         part, w, mean = self.parts[cell], self.row_weights[cell], self.mean[cell] - self.origin
         shares = w / max(float(w.sum()), _TINY)
         centred = np.asarray(part @ columns) - mean @ columns

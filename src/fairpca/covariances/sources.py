@@ -293,7 +293,9 @@ def _centred_cells(
         mean = weights @ X / max(float(weights.sum()), _TINY)
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
-            w = weights[picks]
+            # Beside a much larger weight of another cell nothing would be left of these.
+            w = np.ones(len(picks)) if weight is None else weight[picks]
+            w = w / max(float(w.max(initial=0.0)), _TINY)
             total = max(float(w.sum()), _TINY)
             block = np.asarray(X[picks], dtype=np.float64)
             own = w @ block / total

@@ -38,8 +38,8 @@ _ONES = np.ones(_MOST_ROWS)
 _SAFE_OFFSET = 50.0
 # Rows looked at before it is tried: failing afterwards means squaring everything twice.
 _SAMPLE_ROWS = 64
-# Where the largest weight lies outside this range, weights are counted relative to it. Others lose
-# nothing, and stay as they are so that whole numbers stay whole.
+# Where weights lie outside this range, those of a cell are counted relative to its largest one.
+# Others lose nothing, and stay as they are so that whole numbers stay whole.
 _PLAIN_WEIGHTS = (1e-50, 1e50)
 # Strands a group is cut into; each holds one matrix of results while it is worked on.
 _STRANDS = 16
@@ -142,15 +142,9 @@ def group_scatter(
     sample_weight : ndarray of shape (m,), optional
     """
     found = Scatter.zeros(count, rows.shape[1])
-    largest = 1.0
-    if sample_weight is not None and sample_weight.max(initial=0.0) > 0:
-        # Relative to the largest weight, where roots and products of weights would leave the
-        # range of numbers.
-        low, high = _PLAIN_WEIGHTS
-        most = float(sample_weight.max())
-        if not low <= most <= high:
-            largest = most
-            sample_weight = sample_weight / largest
+    largest = np.ones(len(count))
+    if sample_weight is not None:
+        largest, sample_weight = _relative_weights(sample_weight, codes, len(count))
     cells = np.flatnonzero(count).tolist()
     positions = _positions(codes, count)
     if sample_weight is None and _looks_safe(rows):
@@ -158,19 +152,37 @@ def group_scatter(
         cells = _centre_afterwards(found, cells)
     _count_strands(found, _Worker(rows, sample_weight, centre=True), cells, positions)
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
-    if largest != 1:
+    if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
-        scaled = squares * largest
+        scaled = squares * largest[:, None]
         lost = (squares > 0) & (scaled < np.finfo(float).tiny)
         if np.any(lost) or (np.isfinite(squares.sum()) and not np.isfinite(scaled.sum())):
             raise ValueError(
-                f"sample_weight is at most {largest:.3g}, and times the squares of X that leaves "
-                "the range of numbers; multiply all weights by one number, which changes no "
-                "component."
+                f"sample_weight reaches {largest.max():.3g}, and times the squares of X that "
+                "leaves the range of numbers; rescale all weights by one number, which changes "
+                "no component."
             )
-        found.scatter[...] *= largest
+        found.scatter[...] *= largest[:, None, None]
         found.weight[...] *= largest
     return found
+
+
+def _relative_weights(
+    weights: FloatArray, codes: IntArray, n_cells: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return a factor for every cell and the weights over it.
+
+    Where roots and products of weights would leave the range of numbers, the factor of a cell is
+    its largest weight; elsewhere it is one.
+    """
+    largest = np.ones(n_cells)
+    low, high = _PLAIN_WEIGHTS
+    if weights.max(initial=0.0) <= high and weights.min(initial=1.0, where=weights > 0) >= low:
+        return largest, weights
+    largest = np.zeros(n_cells)
+    np.maximum.at(largest, codes, weights)
+    largest[largest == 0] = 1.0
+    return largest, weights / largest[codes]
 
 
 def _looks_safe(rows: Any) -> bool:
