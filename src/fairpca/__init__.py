@@ -24,6 +24,8 @@ if _typing.TYPE_CHECKING:
     from fairpca.auditing import Audit as Audit
     from fairpca.auditing import audit as audit
     from fairpca.comparison import compare as compare
+    from fairpca.cross_fitting import CrossFit as CrossFit
+    from fairpca.cross_fitting import cross_fit as cross_fit
     from fairpca.estimator import FairPCA as FairPCA
     from fairpca.fitting import solve as solve
     from fairpca.moments import GroupMoments as GroupMoments
@@ -40,6 +42,7 @@ _HOMES = {
     "Audit": "auditing",
     "Certificate": "solvers",
     "ComponentPath": "all_ranks",
+    "CrossFit": "cross_fitting",
     "FairPCA": "estimator",
     "GroupMoments": "moments",
     "Groups": "moments",
@@ -47,6 +50,7 @@ _HOMES = {
     "audit": "auditing",
     "compare": "comparison",
     "component_path": "all_ranks",
+    "cross_fit": "cross_fitting",
     "datasets": "",
     "distributed": "",
     "io": "",

@@ -1,0 +1,296 @@
+"""Losses on rows that a projection was not fitted to, without a second pass over the table.
+
+Rows fall into folds, and the moments of every fold are counted once. The moments of all other
+folds together are a training set; the moments of the fold itself say what the projection fitted
+to them loses on rows it has not seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from fairpca._checks import check_rank, check_table, check_weights, require
+from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.sources import MomentCovariances
+from fairpca.estimator import FairPCA
+from fairpca.fitting import group_shrinkage
+from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import Groups
+from fairpca.moments.label_codes import Label
+
+# Folds when the caller names no number: four fifths of the rows are fitted to each time.
+_FOLDS = 5
+# Share of the interval in its two tails.
+_TAILS = 0.05
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """What every group loses on rows that were left out, for several fits and ranks.
+
+    Attributes
+    ----------
+    fits : tuple of str
+        Names of the fits, f of them.
+    n_components : ndarray of shape (q,)
+        The ranks.
+    groups : tuple
+        Labels of the groups, k of them.
+    counts : ndarray of shape (k,)
+        Rows of every group.
+    losses : ndarray of shape (f, q, k)
+        Mean squared error on the rows left out, minus that of the group's own PCA, fitted (and
+        shrunk) on the same rows. It can be negative, and then nothing was lost.
+    errors : ndarray of shape (f, q, k)
+        Mean squared error on the rows left out.
+    low, high : ndarray of shape (f, q, k)
+        Ends of an interval for the loss, from its spread between folds (Student's t, 95 %). Folds
+        share training rows, so it is somewhat too narrow.
+    unchecked : tuple
+        Groups with fewer rows than folds, for which all these numbers are NaN.
+    """
+
+    fits: tuple[str, ...]
+    n_components: IntArray
+    groups: tuple[Label, ...]
+    counts: IntArray
+    losses: FloatArray
+    errors: FloatArray
+    low: FloatArray
+    high: FloatArray
+    unchecked: tuple[Label, ...]
+
+    def worst(self) -> FloatArray:
+        """Return the largest loss of any group that could be checked, shape (f, q)."""
+        return np.asarray(np.nanmax(self.losses, axis=2))
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one line a fit, rank and group."""
+        pandas = require("pandas", extra="data", purpose="CrossFit.to_frame")
+        lines = [
+            {
+                "fit": fit,
+                "n_components": int(r),
+                "group": label,
+                "rows": int(self.counts[g]),
+                "loss": self.losses[f, j, g],
+                "low": self.low[f, j, g],
+                "high": self.high[f, j, g],
+                "error": self.errors[f, j, g],
+            }
+            for f, fit in enumerate(self.fits)
+            for j, r in enumerate(self.n_components)
+            for g, label in enumerate(self.groups)
+        ]
+        return pandas.DataFrame(lines)
+
+
+def cross_fit(
+    X: Any,
+    sensitive_features: Any = None,
+    n_components: int | Sequence[int] = 2,
+    *,
+    fits: Mapping[str, FairPCA] | None = None,
+    n_folds: int = _FOLDS,
+    sample_weight: Any = None,
+    random_state: int = 0,
+) -> CrossFit:
+    """Return what every group loses on rows that were left out of the fit.
+
+    Parameters
+    ----------
+    X : array-like of shape (m, n), or sequence of GroupMoments
+        Rows; or the moments of each fold, however they were counted.
+    sensitive_features : array-like, optional
+        Labels of the rows, as in `FairPCA.fit`; not with moments.
+    n_components : int or sequence of int, default=2
+        Ranks to look at.
+    fits : mapping of str to FairPCA, optional
+        What to compare; `n_components` of each is replaced. By default PCA, FairPCA and
+        ``FairPCA(shrinkage="auto")``.
+    n_folds : int, default=5
+        Folds that rows are dealt into, group by group, so that every fold has its share of every
+        group. Not with moments.
+    sample_weight : array-like of shape (m,), optional
+        As in `FairPCA.fit`; not with moments.
+    random_state : int, default=0
+        Seed of the dealing.
+
+    Returns
+    -------
+    CrossFit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fairpca
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 5)) * [3, 2, 1, 1, 1]
+    >>> found = fairpca.cross_fit(X, ["a"] * 240 + ["b"] * 60, n_components=2)
+    >>> found.fits, found.losses.shape
+    (('PCA', 'FairPCA', 'FairPCA(shrinkage="auto")'), (3, 1, 2))
+    """
+    folds = _folds(X, sensitive_features, n_folds, sample_weight, random_state)
+    ranks = np.atleast_1d(np.asarray(n_components))
+    for r in ranks.tolist():
+        check_rank(r, folds[0].n_features)
+    models = _models(fits)
+    everything = reduce(GroupMoments.merge, folds)
+    group_by = next(iter(models.values())).group_by
+    known = everything.grouped(group_by)
+    enough = known.count >= len(folds)
+    shape = (len(folds), len(models), len(ranks), len(known.labels))
+    losses, errors = np.full(shape, np.nan), np.full(shape, np.nan)
+    weight = np.zeros((len(folds), len(known.labels)))
+    for i, fold in enumerate(folds):
+        training = reduce(GroupMoments.merge, [other for other in folds if other is not fold])
+        left_out = fold.grouped(group_by)
+        column = {label: g for g, label in enumerate(known.labels)}
+        weight[i, [column[label] for label in left_out.labels]] = left_out.weight
+        for f, model in enumerate(models.values()):
+            for j, r in enumerate(ranks.tolist()):
+                found = _left_out(clone(model).set_params(n_components=r), training, left_out)
+                for label, (loss, error) in found.items():
+                    losses[i, f, j, column[label]] = loss
+                    errors[i, f, j, column[label]] = error
+    mean_loss, low, high = _over_folds(losses, weight)
+    mean_error = _over_folds(errors, weight)[0]
+    for part in (mean_loss, mean_error, low, high):
+        part[:, :, ~enough] = np.nan
+    unchecked = tuple(
+        label for label, is_known in zip(known.labels, enough, strict=True) if not is_known
+    )
+    return CrossFit(
+        tuple(models),
+        ranks,
+        known.labels,
+        known.count,
+        mean_loss,
+        mean_error,
+        low,
+        high,
+        unchecked,
+    )
+
+
+def _folds(
+    X: Any, labels: Any, n_folds: int, sample_weight: Any, random_state: int
+) -> list[GroupMoments]:
+    """Return the moments of every fold; ValueError where there are fewer than two."""
+    if isinstance(X, Sequence) and X and all(isinstance(fold, GroupMoments) for fold in X):
+        if labels is not None or sample_weight is not None:
+            raise ValueError(
+                "sensitive_features and sample_weight are counted in the moments already; leave "
+                "them out."
+            )
+        folds = list(X)
+    else:
+        if not isinstance(n_folds, int | np.integer) or n_folds < 2:
+            raise ValueError(f"n_folds={n_folds!r} must be an integer of at least 2.")
+        rows = check_table(X)
+        m = rows.shape[0]
+        groups = Groups.one(m) if labels is None else Groups.from_labels(labels, n_rows=m)
+        weights = check_weights(sample_weight, m)
+        fold = _dealt(groups.codes, n_folds, random_state)
+        folds = []
+        for i in range(n_folds):
+            picks = np.flatnonzero(fold == i)
+            if len(picks):
+                mine = Groups(
+                    groups.codes[picks],
+                    groups.labels,
+                    groups.names,
+                    np.bincount(groups.codes[picks], minlength=len(groups.labels)),
+                )
+                weight = None if weights is None else weights[picks]
+                counted = GroupMoments.from_array(rows[picks], mine, sample_weight=weight)
+                folds.append(counted.select(np.flatnonzero(counted.count > 0).tolist()))
+    if len(folds) < 2:
+        raise ValueError(
+            f"{len(folds)} fold(s) leave nothing to fit to; pass at least two, or more rows."
+        )
+    return folds
+
+
+def _dealt(codes: IntArray, n_folds: int, random_state: int) -> AnyArray:
+    """Return the fold of every row: each group is shuffled and dealt out evenly."""
+    rng = np.random.default_rng(random_state)
+    fold = np.empty(len(codes), dtype=np.int64)
+    for code in np.unique(codes):
+        picks = rng.permutation(np.flatnonzero(codes == code))
+        # Groups start at different folds, or the first fold would get what is left of all.
+        fold[picks] = (np.arange(len(picks)) + code) % n_folds
+    return fold
+
+
+def _models(fits: Mapping[str, FairPCA] | None) -> dict[str, FairPCA]:
+    """Return what is compared, by name."""
+    if fits is None:
+        return {
+            "PCA": FairPCA(shrinkage=1.0),
+            "FairPCA": FairPCA(),
+            'FairPCA(shrinkage="auto")': FairPCA(shrinkage="auto"),
+        }
+    wrong = [name for name, model in fits.items() if not isinstance(model, FairPCA)]
+    if wrong or not fits:
+        raise ValueError(
+            f"fits={dict(fits)!r}: pass at least one FairPCA by its name; other estimators cannot "
+            "be fitted to moments."
+        )
+    return dict(fits)
+
+
+def _left_out(
+    model: FairPCA, training: GroupMoments, left_out: GroupMoments
+) -> dict[Label, tuple[float, float]]:
+    """Return loss and error of every group's left-out rows, for a fit to the others."""
+    with warnings.catch_warnings():
+        # What counts here is the loss on the rows left out, whether or not the fit is proven best.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit_moments(training)
+    source = MomentCovariances(training, model.group_by, model.center)
+    fitted = source.shrunk(group_shrinkage(model.shrinkage, source.groups.weight))
+    assert isinstance(fitted, MomentCovariances)
+    shift = left_out.mean - model.mean_
+    second = left_out.covariances + shift[:, :, None] * shift[:, None, :]
+    found = {}
+    for label, matrix, weight in zip(left_out.labels, second, left_out.weight, strict=True):
+        if label not in fitted.groups.labels or weight <= 0:
+            continue
+        own = leading_pairs(
+            fitted.covariances[fitted.groups.labels.index(label)], model.n_components_
+        ).vectors.T
+        total = float(np.trace(matrix))
+        error, best = (
+            total - float(np.einsum("rn,nm,rm->", rows, matrix, rows))
+            for rows in (model.components_, own)
+        )
+        found[label] = (error - best, error)
+    return found
+
+
+def _over_folds(
+    values: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the mean over folds by weight, and the ends of its interval."""
+    known = np.isfinite(values)
+    share = np.where(known, weight[:, None, None, :], 0.0)
+    total = share.sum(axis=0)
+    share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+    mean = np.where(total > 0, np.sum(share * np.where(known, values, 0.0), axis=0), np.nan)
+    folds = known.sum(axis=0)
+    apart = np.where(known, values - mean, 0.0)
+    variance = np.sum(share * apart**2, axis=0) / np.maximum(folds - 1, 1)
+    half = student.ppf(1 - _TAILS / 2, np.maximum(folds - 1, 1)) * np.sqrt(variance)
+    half = np.where(folds > 1, half, np.nan)
+    return mean, mean - half, mean + half

@@ -1,0 +1,124 @@
+"""Losses on rows left out: the same as refitting from rows, without reading them again."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+import fairpca
+from fairpca import FairPCA, GroupMoments, cross_fit
+from fairpca.cross_fitting import _dealt
+
+
+def table(seed=0, sizes=(200, 60, 30), n=6):
+    rng = np.random.default_rng(seed)
+    rows = [rng.normal(size=(m, n)) * rng.uniform(0.5, 3, n) + rng.normal(size=n) for m in sizes]
+    return np.vstack(rows), np.repeat(np.arange(len(sizes)), sizes)
+
+
+def refitted(X, labels, fold, r, **options):
+    """Return loss and error by fitting to the rows of the other folds."""
+    losses = np.zeros((fold.max() + 1, labels.max() + 1))
+    errors, weights = np.zeros_like(losses), np.zeros_like(losses)
+    for i in range(len(losses)):
+        inside = fold != i
+        model = FairPCA(r, **options).fit(X[inside], sensitive_features=labels[inside])
+        for g in range(losses.shape[1]):
+            new = X[~inside & (labels == g)]
+            if not len(new):
+                continue
+            again = model.inverse_transform(model.transform(new))
+            errors[i, g] = np.mean(np.sum((new - again) ** 2, axis=1))
+            # The group's own best subspace through the mean of all rows that were fitted to.
+            known = X[inside & (labels == g)] - model.mean_
+            own = np.linalg.svd(known, full_matrices=False)[2][:r]
+            left = (new - model.mean_) - (new - model.mean_) @ own.T @ own
+            losses[i, g] = errors[i, g] - np.mean(np.sum(left**2, axis=1))
+            weights[i, g] = len(new)
+    share = weights / weights.sum(axis=0)
+    return (share * losses).sum(axis=0), (share * errors).sum(axis=0)
+
+
+@pytest.mark.parametrize("r", [1, 3])
+def test_as_refitting_from_rows(r):
+    X, labels = table()
+    found = cross_fit(X, labels, r, fits={"fair": FairPCA()}, random_state=3)
+    loss, error = refitted(X, labels, _dealt(labels, 5, 3), r)
+    np.testing.assert_allclose(found.losses[0, 0], loss, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.errors[0, 0], error, rtol=1e-9)
+
+
+def test_moments_of_folds_are_the_rows_of_folds():
+    X, labels = table(1)
+    fold = _dealt(labels, 4, 0)
+    folds = [GroupMoments.from_array(X[fold == i], labels[fold == i]) for i in range(4)]
+    one = cross_fit(X, labels, [1, 2], n_folds=4)
+    other = cross_fit(folds, n_components=[1, 2])
+    np.testing.assert_allclose(other.losses, one.losses, atol=1e-9)
+    np.testing.assert_allclose(other.low, one.low, atol=1e-9)
+
+
+def test_pca_is_among_the_fits():
+    X, labels = table(2)
+    found = cross_fit(X, labels, 2)
+    fold = _dealt(labels, 5, 0)
+    error = np.zeros(3)
+    for i in range(5):
+        pca = PCA(2).fit(X[fold != i])
+        new = X[fold == i]
+        squares = np.sum((new - pca.inverse_transform(pca.transform(new))) ** 2, axis=1)
+        error += np.bincount(labels[fold == i], squares, minlength=3)
+    np.testing.assert_allclose(found.errors[0, 0], error / np.bincount(labels), rtol=1e-9)
+    assert np.all(found.low <= found.losses)
+    assert np.all(found.losses <= found.high)
+    assert found.worst().shape == (3, 1)
+    assert len(found.to_frame()) == 9
+
+
+def test_every_fold_has_its_share_of_every_group():
+    labels = np.repeat([0, 1, 2], [23, 7, 50])
+    fold = _dealt(labels, 5, 0)
+    for code in range(3):
+        counts = np.bincount(fold[labels == code], minlength=5)
+        assert counts.max() - counts.min() <= 1
+
+
+def test_groups_too_small_to_check_are_named():
+    X, labels = table(4, sizes=(60, 40, 3))
+    found = cross_fit(X, labels, 2)
+    assert found.unchecked == (2,)
+    assert np.all(np.isnan(found.losses[..., 2]))
+    assert np.all(np.isfinite(found.losses[..., :2]))
+
+
+def test_losses_of_few_rows_are_optimistic_in_hand():
+    """Two samples of one population: in hand PCA loses something, on new rows about nothing."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(440, 20)), np.repeat([0, 1], [400, 40])
+    in_hand = FairPCA(5, shrinkage=1.0).fit(X, sensitive_features=labels).group_losses_[1]
+    assert in_hand > 2
+    assert cross_fit(X, labels, 5).losses[0, 0, 1] < 0.25 * in_hand
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"n_folds": 1}, "n_folds=1 must be an integer of at least 2"),
+        ({"n_components": 7}, "n_components=7 must be between 1 and"),
+        ({"fits": {"pca": PCA()}}, "pass at least one FairPCA by its name"),
+        ({"fits": {}}, "pass at least one FairPCA by its name"),
+    ],
+)
+def test_wrong_arguments_are_named(change, match):
+    X, labels = table()
+    with pytest.raises(ValueError, match=match):
+        cross_fit(X, labels, **{"n_components": 2} | change)
+
+
+def test_moments_know_their_labels():
+    X, labels = table()
+    folds = [GroupMoments.from_array(X[i::2], labels[i::2]) for i in range(2)]
+    with pytest.raises(ValueError, match="counted in the moments already"):
+        cross_fit(folds, labels, 2)
+    with pytest.raises(ValueError, match="leave nothing to fit to"):
+        cross_fit(folds[:1], n_components=2)
+    assert fairpca.cross_fit(folds, n_components=2).losses.shape == (3, 1, 3)
