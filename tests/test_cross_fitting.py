@@ -28,9 +28,12 @@ def refitted(X, labels, fold, r, **options):
                 continue
             again = model.inverse_transform(model.transform(new))
             errors[i, g] = np.mean(np.sum((new - again) ** 2, axis=1))
-            # The group's own best subspace through the mean of all rows that were fitted to.
-            known = X[inside & (labels == g)] - model.mean_
-            own = np.linalg.svd(known, full_matrices=False)[2][:r]
+            # The group's own best subspace, of its second moments and 80 rows' worth of all.
+            centred = X[inside] - model.mean_
+            mine = centred[labels[inside] == g]
+            pooled = centred.T @ centred / len(centred)
+            matrix = (mine.T @ mine + 80 * pooled) / (len(mine) + 80)
+            own = np.linalg.eigh(matrix)[1][:, -r:].T
             left = (new - model.mean_) - (new - model.mean_) @ own.T @ own
             losses[i, g] = errors[i, g] - np.mean(np.sum(left**2, axis=1))
             weights[i, g] = len(new)

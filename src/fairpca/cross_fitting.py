@@ -49,8 +49,10 @@ class CrossFit:
     counts : ndarray of shape (k,)
         Rows of every group.
     losses : ndarray of shape (f, q, k)
-        Mean squared error on the rows left out, minus that of the group's own PCA, fitted (and
-        shrunk) on the same rows. It can be negative, and then nothing was lost.
+        Mean squared error on the rows left out, minus that of the group's own projection. It can
+        be negative, and then nothing was lost. The group's own projection is fitted to the same
+        rows, to its covariance shrunk as by ``shrinkage="auto"``: without that, few rows have an
+        own projection that serves new ones badly, and every loss would look small.
     errors : ndarray of shape (f, q, k)
         Mean squared error on the rows left out.
     low, high : ndarray of shape (f, q, k)
@@ -259,7 +261,7 @@ def _left_out(
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit_moments(training)
     source = MomentCovariances(training, model.group_by, model.center)
-    fitted = source.shrunk(group_shrinkage(model.shrinkage, source.groups.weight))
+    fitted = source.shrunk(group_shrinkage("auto", source.groups.weight))
     assert isinstance(fitted, MomentCovariances)
     shift = left_out.mean - model.mean_
     second = left_out.covariances + shift[:, :, None] * shift[:, None, :]

@@ -6,6 +6,7 @@ needs a table with the same columns and nothing else. `fairpca.persistence` writ
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,7 +35,7 @@ def fit(options: FitOptions) -> None:
 
     output.check_output(options)
     settings = options.pick("criterion", "center", "group_by", "unlabelled", "random_state")
-    model = FairPCA(options.n_components, **settings)
+    model = FairPCA(options.n_components, shrinkage=_amount(options.shrinkage), **settings)
     # Contradictions between options are found before any row is read.
     engine = choose_engine(options)
     with warnings.catch_warnings():
@@ -59,6 +60,18 @@ def fit(options: FitOptions) -> None:
         output.print_lines(_model_lines(model, summary))
 
 
+def _amount(text: str | None) -> float | str | None:
+    """Return the value of ``--shrinkage`` as FairPCA takes it, or raise ValueError."""
+    from fairpca._checks import check_shrinkage
+
+    found: float | str | None = text
+    if text is not None and text != "auto":
+        with contextlib.suppress(ValueError):
+            found = float(text)
+    check_shrinkage(found)
+    return found
+
+
 def _summary(model: Any, path: Path) -> dict[str, Any]:
     """Return what `fit --json` prints: plain values, the groups in the order of the model.
 
@@ -79,6 +92,7 @@ def _summary(model: Any, path: Path) -> dict[str, Any]:
         "n_components": model.n_components_,
         "criterion": model.criterion,
         "center": model.center,
+        "shrinkage": model.shrinkage_.tolist(),
         "groups": [
             {"text": text, "count": int(count), "loss": float(loss), "error": float(error)}
             for text, count, loss, error in zip(*columns, strict=True)

@@ -246,6 +246,9 @@ class FitOptions(EngineOptions, TableOptions):
         Model file to write (.skops).
     criterion : str, default="loss"
         What is minimised for the worst group: loss, error, variance, relative or share.
+    shrinkage : str, optional
+        For groups of few rows: "auto", or a number from 0 (each group's own covariance) to 1
+        (what all groups share).
     weight : str, optional
         Column of row weights.
     """
@@ -260,6 +263,7 @@ class FitOptions(EngineOptions, TableOptions):
     criterion: Annotated[
         str, option("NAME", among=("loss", "error", "variance", "relative", "share"))
     ] = "loss"
+    shrinkage: Annotated[str | None, option("AMOUNT")] = None
     weight: Annotated[str | None, option("COL")] = None
 
 
