@@ -42,7 +42,7 @@ def test_minorization_on_three_groups(r):
 def test_arpgda_on_three_groups(r):
     X, group = tantipongpipat()
     model = ARPGDA(r, n_starts=2).fit(X, sensitive_features=group)
-    # With one component it stops at its step limit 0.2 % above the optimum; rounding decides where.
+    # With one component it stops at its step limit, 0.2 % above the optimum.
     assert model.group_losses_.max() == pytest.approx(LOSSES[r], rel=3e-3)
 
 
