@@ -14,7 +14,7 @@ from data_dir import reference
 from tables import TABLES
 from two_group_problems import degenerate_problems, psd
 
-# The table of ../shared/reference; listed here so that every case is a test of its own.
+# The ranks of the reference table; listed here so that every case is a test of its own.
 CASES = {"BM": (1, 2, 4, 8, 10, 15), "DCC": (1, 4, 5, 10, 15), "LFW": (1, 50, 100, 200)}
 SMALL = [(name, r) for name in ("BM", "DCC") for r in CASES[name]]
 
