@@ -160,8 +160,7 @@ class Ranks:
         """
         certificate = solution.certificate
         rounding = 16 * certificate.resolution
-        # Minus the variance kept is never more than nothing, whatever is lost.
-        nothing = abs(certificate.value) <= rounding and self.settings.criterion != "variance"
+        nothing = abs(certificate.value) <= rounding
         if not nothing or solution.components.shape[0] != r or r == self.n_features:
             return solution
         basis, problem = self.source.total_pca(r), self.problem(r)

@@ -318,7 +318,7 @@ def test_20_the_size_of_equal_weights_changes_nothing(weight):
 def test_20_weights_that_leave_nothing_of_the_squares_are_refused():
     X, labels = people()
     weights = np.full(len(X), 1e-120)
-    with pytest.raises(ValueError, match="multiply all weights by one number"):
+    with pytest.raises(ValueError, match="rescale all weights by one number"):
         FairPCA(2).fit(X * 1e-100, sensitive_features=labels, sample_weight=weights)
 
 
