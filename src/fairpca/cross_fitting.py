@@ -154,10 +154,10 @@ def cross_fit(
     shape = (len(folds), len(models), len(ranks), len(known.labels))
     losses, errors = np.full(shape, np.nan), np.full(shape, np.nan)
     weight = np.zeros((len(folds), len(known.labels)))
+    column = {label: g for g, label in enumerate(known.labels)}
     for i, fold in enumerate(folds):
-        training = reduce(GroupMoments.merge, [other for other in folds if other is not fold])
+        training = reduce(GroupMoments.merge, [*folds[:i], *folds[i + 1 :]])
         left_out = fold.grouped(group_by)
-        column = {label: g for g, label in enumerate(known.labels)}
         weight[i, [column[label] for label in left_out.labels]] = left_out.weight
         for f, model in enumerate(models.values()):
             for j, r in enumerate(ranks.tolist()):
@@ -169,9 +169,7 @@ def cross_fit(
     mean_error = _over_folds(errors, weight)[0]
     for part in (mean_loss, mean_error, low, high):
         part[:, :, ~enough] = np.nan
-    unchecked = tuple(
-        label for label, is_known in zip(known.labels, enough, strict=True) if not is_known
-    )
+    unchecked = tuple(known.labels[g] for g in np.flatnonzero(~enough))
     return CrossFit(
         tuple(models),
         ranks,
@@ -208,14 +206,10 @@ def _folds(
         for i in range(n_folds):
             picks = np.flatnonzero(fold == i)
             if len(picks):
-                mine = Groups(
-                    groups.codes[picks],
-                    groups.labels,
-                    groups.names,
-                    np.bincount(groups.codes[picks], minlength=len(groups.labels)),
-                )
+                mine = groups.with_codes(groups.codes[picks])
                 weight = None if weights is None else weights[picks]
                 counted = GroupMoments.from_array(rows[picks], mine, sample_weight=weight)
+                # A fold without rows of a group says nothing about it.
                 folds.append(counted.select(np.flatnonzero(counted.count > 0).tolist()))
     if len(folds) < 2:
         raise ValueError(

@@ -28,7 +28,7 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.solvers import SOLVERS, solve_problem
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rank_path import RankPath
-from fairpca.solvers.solution import Certificate, Solution
+from fairpca.solvers.solution import Solution
 
 # With shrinkage="auto", what all groups share counts as this many rows beside a group's own. The
 # number was chosen among 30, 50, 80, 100 and 150 by the worst group's loss in the population, for
@@ -172,12 +172,7 @@ class Ranks:
             solution,
             components=np.ascontiguousarray(basis.T),
             losses=losses,
-            certificate=Certificate.of(
-                certificate.lower_bound,
-                value,
-                scale=self.oracle.scale,
-                resolution=certificate.resolution,
-            ),
+            certificate=certificate.with_value(value, scale=self.oracle.scale),
         )
 
     def _solution(self, r: int, start: FloatArray | None) -> Solution:
@@ -244,12 +239,8 @@ class Ranks:
     def priced(self, kept: Fit, best: Fit, r: int) -> Fit:
         """Return the basis of `kept` with its values of this criterion and the bound of `best`."""
         losses = self.problem(r).losses(kept.basis) / self.unit
-        proof = best.solution.certificate
-        certificate = Certificate.of(
-            proof.lower_bound,
-            float(losses.max()),
-            scale=self.oracle.scale / self.unit,
-            resolution=proof.resolution,
+        certificate = best.solution.certificate.with_value(
+            float(losses.max()), scale=self.oracle.scale / self.unit
         )
         solution = replace(
             best.solution,

@@ -95,6 +95,10 @@ class Certificate:
             float(lower_bound), float(value), float(gap), float(resolution), extra_components
         )
 
+    def with_value(self, value: float, *, scale: float) -> Certificate:
+        """Return the certificate of the same bound for another basis of the same rank."""
+        return Certificate.of(self.lower_bound, value, scale=scale, resolution=self.resolution)
+
     def times(self, factor: float) -> Certificate:
         """Return the same certificate of matrices multiplied by a positive factor."""
         return replace(
