@@ -30,7 +30,7 @@ from fairpca.methods import (
     StreamingFairPCA,
     UnconstrainedFPCA,
 )
-from fairpca.methods._relaxation import column_generation, semidefinite_program
+from fairpca.methods.sdr import column_generation, semidefinite_program
 from fairpca.metrics import (
     covariance_gap,
     group_errors,

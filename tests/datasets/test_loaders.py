@@ -10,9 +10,7 @@ import pytest
 
 from fairpca import FairPCA
 from fairpca.datasets import (
-    adult,
-    bank,
-    compas,
+    clients,
     crop,
     faces,
     fetch_adult,
@@ -21,6 +19,7 @@ from fairpca.datasets import (
     fetch_credit_default,
     fetch_crop_mapping,
     fetch_lfw_faces,
+    records,
 )
 from fairpca.datasets.cache import ENVIRONMENT
 
@@ -133,6 +132,7 @@ def test_default_drops_label_and_group_column(home, name):
     assert set(bunch.sensitive_features) == groups
     assert len(bunch.sensitive_features) == len(bunch.data)
     assert "questionable" in bunch.DESCR
+    assert "Parameters" not in bunch.DESCR
     assert bunch.target_names[0] not in bunch.feature_names
     gone = {"age", "education", "sex"} & {s.lower() for s in bunch.sensitive_names}
     assert not gone & {feature.lower() for feature in bunch.feature_names}
@@ -182,14 +182,14 @@ def test_overlapping_face_labels(home):
 
 def uci_bank(codes):
     """Write the coded table as UCI writes it."""
-    lines = [";".join(f'"{name}"' for name in bank._NAMES)]
+    lines = [";".join(f'"{name}"' for name in clients._BANK_NAMES)]
     for row in codes:
         cells = []
-        for name, code in zip(bank._NAMES, row, strict=True):
-            if name in bank._YES_NO:
+        for name, code in zip(clients._BANK_NAMES, row, strict=True):
+            if name in clients._YES_NO:
                 cells.append(f'"{("no", "yes")[code]}"')
-            elif name in bank._LEVELS:
-                cells.append(f'"{bank._LEVELS[name][code - 1]}"')
+            elif name in clients._BANK_LEVELS:
+                cells.append(f'"{clients._BANK_LEVELS[name][code - 1]}"')
             else:
                 cells.append(str(code))
         lines.append(";".join(cells))
@@ -356,7 +356,7 @@ def fake_adult(rows, rng, *, test):
     }
     columns = [
         rng.choice(levels[name], rows) if name in levels else rng.integers(1, 90, rows).astype(str)
-        for name in adult._NAMES
+        for name in records._ADULT_NAMES
     ]
     lines = [", ".join(row) for row in zip(*columns, strict=True)]
     start = "|1x3 Cross validator\n" if test else ""
@@ -364,7 +364,7 @@ def fake_adult(rows, rng, *, test):
 
 
 def test_adult_reader(tmp_path, monkeypatch):
-    monkeypatch.setattr(adult, "_ROWS", {"adult.data": 40, "adult.test": 20})
+    monkeypatch.setattr(records, "_ADULT_ROWS", {"adult.data": 40, "adult.test": 20})
     rng = np.random.default_rng(0)
     files = {
         "adult.data": fake_adult(40, rng, test=False),
@@ -387,7 +387,7 @@ def test_adult_reader(tmp_path, monkeypatch):
     beside = fetch_adult(data_home=tmp_path / "plain")
     assert np.array_equal(beside.data, bunch.data)
     with pytest.raises(ValueError, match="SHA-256"):
-        adult._check_archive(tmp_path / "adult.zip")
+        records._check_adult(tmp_path / "adult.zip")
 
 
 def test_compas_reader(tmp_path):
@@ -407,7 +407,7 @@ def test_compas_reader(tmp_path):
         "score_text": rng.choice(["Low", "N/A"], m),
         "two_year_recid": rng.integers(0, 2, m),
     }
-    path = tmp_path / compas._SOURCE.remotes[0].name
+    path = tmp_path / records._COMPAS.remotes[0].name
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n")

@@ -136,6 +136,7 @@ def test_random_state(make):
         (lambda: make_three_lines((20, 20)), "must have 3 entries"),
         (lambda: make_three_lines(3, n_features=3), "more than 3 rows"),
         (lambda: make_shared_subspace(n_features=5), "n_features=5"),
+        (lambda: make_shared_subspace(n_shared=0), "n_shared=0"),
     ],
 )
 def test_impossible_requests(call, message):

@@ -8,7 +8,7 @@ import fairpca
 from fairpca.criteria import pose
 from fairpca.methods import ARPGDA, RADA, MinorizationFairPCA
 from fairpca.methods._descent import minimise, project_to_simplex, random_bases, tangent
-from fairpca.methods.minorization import _maximise_tangents
+from fairpca.methods.local_search import _maximise_tangents
 
 from many_group_problems import lemma_8_1, lines
 from tables import credit
@@ -132,14 +132,15 @@ def test_riemannian_descent_finds_pca():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(30, 9)) * np.arange(1, 10)
     S = root.T @ root / 30
-    basis, _ = minimise(
+    basis = minimise(
         lambda U: (-float(np.sum(U * (S @ U))), -2 * S @ U),
         random_bases(9, 3, 1, 0)[0],
         tol=1e-9,
         max_iter=500,
     )
     assert np.sum(basis * (S @ basis)) == pytest.approx(np.linalg.eigvalsh(S)[-3:].sum())
-    assert np.abs(tangent(basis, S @ basis)).max() < 1e-8
+    # A line search compares values, and these tell a gradient only to the root of their rounding.
+    assert np.abs(tangent(basis, S @ basis)).max() < 1e-8 * np.trace(S)
 
 
 def test_never_better_than_the_certified_optimum():

@@ -7,12 +7,11 @@ from credit_variants import THREE_GROUP_LOSSES as LOSSES
 
 from fairpca.criteria import pose
 from fairpca.methods import MultiCriteriaPCA
-from fairpca.methods._nash import nash_columns
-from fairpca.methods._relaxation import (
+from fairpca.methods.multi_criteria import nash, rank_bound
+from fairpca.methods.sdr import (
     column_generation,
     extreme_point,
     numerical_rank,
-    rank_bound,
     relaxed_losses,
     semidefinite_program,
 )
@@ -123,7 +122,7 @@ def test_rounding_keeps_values_and_the_rank_bound(family, k):
 def test_nash_bound_holds_for_every_basis(seed):
     case = instance("random", seed, 4, n_max=15)
     problem = pose(case.covariances, case.n_components, "variance")
-    found = nash_columns(problem, tol=1e-6, max_iter=300)
+    found = nash(problem, corrective=True, tol=1e-6, max_iter=300)
     assert found.stop_reason == "gap closed"
     rng = np.random.default_rng(seed)
     for _ in range(50):

@@ -7,7 +7,7 @@ from credit_variants import covariances, samadi
 import fairpca
 from fairpca.criteria import pose
 from fairpca.methods import SDRFairPCA
-from fairpca.methods._relaxation import multiplicative_weights, relaxed_losses
+from fairpca.methods.sdr import multiplicative_weights, relaxed_losses
 from fairpca.metrics import own_variance
 
 from data_dir import data_path

@@ -1,16 +1,15 @@
 """Where data files live, and how they get there: found, downloaded, verified, put in place.
 
-A download arrives in a temporary directory. It goes to the data directory, under its final name
-and in one step, only after it is complete and verified: by its SHA-256 where one is known,
-otherwise by its structure. A download that fails changes nothing in the data directory, which may
-be shared with other people. A connection that breaks is continued where it broke, within one call.
+A download arrives in a temporary directory. It goes to the data directory, which may be shared
+with other people, under its final name and in one step, only after it is complete and verified: by
+its SHA-256 where one is known, otherwise by its structure. A connection that breaks is continued
+where it broke, within one call.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import shutil
 import sys
@@ -27,19 +26,14 @@ from fairpca.moments.storage import atomic_write
 # Environment variable that names the directory of data files. Users and CONTRIBUTING.md know it.
 ENVIRONMENT = "FAIRPCA_DATA"
 
-# How often one address is tried before the next one. Four attempts with the pauses below last
-# about four seconds: long enough for a router to recover, short enough to wait for.
-_ATTEMPTS = 4
-# Seconds before the second attempt; every further pause is twice as long.
-_PAUSE = 0.5
-# Seconds without a byte after which a connection counts as broken.
-_TIMEOUT = 30.0
-# Bytes per piece of a download. A broken connection loses at most one piece.
-_PIECE = 1 << 16
-# What a full disk, a limit on the size of files, and an exhausted quota are called. These errors
-# end the search: another address would fail the same way.
+# How often one address is tried, and the seconds before the second attempt; every further pause is
+# twice as long. That is about four seconds, long enough for a router to recover.
+_ATTEMPTS, _PAUSE = 4, 0.5
+# Seconds without a byte after which a connection counts as broken, and bytes per piece of a
+# download: a broken connection loses at most one piece.
+_TIMEOUT, _PIECE = 30.0, 1 << 16
+# A full disk, a limit on the size of files, an exhausted quota: another address would fail, too.
 _DISK_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_log = logging.getLogger(__name__)
 
 
 class DataUnavailableError(FileNotFoundError):
@@ -50,10 +44,10 @@ class DataUnavailableError(FileNotFoundError):
 
     Examples
     --------
-    >>> from fairpca.datasets import DataUnavailableError, fetch_adult
+    >>> from fairpca import datasets
     >>> try:
-    ...     fetch_adult(data_home="no/such/directory", download_if_missing=False)
-    ... except DataUnavailableError as error:
+    ...     datasets.fetch_adult(data_home="no/such/directory", download_if_missing=False)
+    ... except datasets.DataUnavailableError as error:
     ...     print(str(error).splitlines()[1])
     Nothing was downloaded (download_if_missing=False).
     """
@@ -61,19 +55,11 @@ class DataUnavailableError(FileNotFoundError):
 
 @dataclass(frozen=True)
 class Remote:
-    """One public address of a data file.
+    """One public address of a data file, and how what arrives from there is verified.
 
-    Attributes
-    ----------
-    name : str
-        The name the file gets in the data directory. It may contain a subdirectory.
-    url : str
-        Where the file is downloaded from.
-    sha256 : str, optional
-        Checksum of the file. None where no trustworthy one is known; `check` then decides.
-    check : callable, optional
-        Used where `sha256` is None. It gets the path of the complete file and raises ValueError
-        unless the structure of the file is right.
+    `name` is the name the file gets in the data directory; it may contain a subdirectory. `sha256`
+    is the checksum of the file. Where no trustworthy one is known, `check` gets the path of the
+    complete file and raises ValueError unless its structure is right.
     """
 
     name: str
@@ -104,29 +90,9 @@ def obtain(
 ) -> Path:
     """Return the path of the first accepted file, downloading it if none is there.
 
-    Parameters
-    ----------
-    caller : str
-        Name of the loader, for messages.
-    accepted : sequence of str
-        File names that will do, in order of preference.
-    remotes : sequence of Remote
-        Public addresses, tried in order.
-    data_home : path, optional
-        As in `resolve_home`.
-    download_if_missing : bool, default=True
-        Whether to try `remotes` when no accepted file is there.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    DataUnavailableError
-        Names the file, its addresses, what went wrong with each, and where to put it by hand.
-    OSError
-        If the disk is full.
+    `caller` is the name of the loader. `accepted` are file names that will do and `remotes` the
+    addresses to try, both in order of preference. Raises DataUnavailableError, which names all of
+    them, and OSError if the disk is full.
     """
     home = resolve_home(data_home)
     for name in accepted:
@@ -141,36 +107,22 @@ def obtain(
             if isinstance(error, OSError) and error.errno in _DISK_FULL:
                 raise
             failures.append(f"  {remote.url}\n    {type(error).__name__}: {error}")
-    lines = [f"{caller} found none of {', '.join(accepted)} in {home}."]
-    if failures:
-        lines += ["Downloading did not work:", *failures]
-    else:
-        lines.append("Nothing was downloaded (download_if_missing=False).")
-    lines.append(
+    tried = ["Downloading did not work:", *failures]
+    lines = [
+        f"{caller} found none of {', '.join(accepted)} in {home}.",
+        *(tried if failures else ["Nothing was downloaded (download_if_missing=False)."]),
         f"To place it by hand, download one of the following, put it into {home} under the name "
-        f"given (or set {ENVIRONMENT} to the directory that holds it):"
-    )
-    lines += [f"  {remote.name}  from  {remote.url}" for remote in remotes]
+        f"given (or set {ENVIRONMENT} to the directory that holds it):",
+        *(f"  {remote.name}  from  {remote.url}" for remote in remotes),
+    ]
     raise DataUnavailableError("\n".join(lines))
 
 
 def download(remote: Remote, home: Path) -> Path:
-    """Download one file into `home` and return its path.
+    """Download one file into `home`, which is made for a verified file only, and return its path.
 
-    Parameters
-    ----------
-    remote : Remote
-        What to download, and how to verify it.
-    home : Path
-        The data directory. It is made where it does not exist, but not before there is a verified
-        file to put into it.
-
-    Raises
-    ------
-    OSError
-        If the server does not answer, the connection stays broken, or the disk is full.
-    ValueError
-        If what arrived is not the file that was expected.
+    Raises OSError if the server does not answer, the connection stays broken, or the disk is full,
+    and ValueError if what arrived is not the file that was expected.
     """
     target = home / remote.name
     with tempfile.TemporaryDirectory(prefix="fairpca-") as folder:
@@ -197,33 +149,25 @@ def download(remote: Remote, home: Path) -> Path:
 def _receive(remote: Remote, file: IO[bytes], folders: Sequence[Path]) -> None:
     """Write the remote file into an open one, continuing after a broken connection.
 
-    The bytes that have arrived are kept for the next attempt if a checksum will confirm them, or
-    if the server can tell whether the file is still the same. Otherwise two versions of the file
-    could be joined unnoticed, and the next attempt starts again.
+    What has arrived is kept for the next attempt if a checksum will confirm it, or if the server
+    can tell whether the file is still the same. Otherwise two versions could be joined unnoticed.
     """
     need("pooch")
     # pooch brings requests. It is used directly because pooch cannot continue a broken download.
     import requests
+    from requests import exceptions as http
 
-    broken = (
-        ConnectionError,
-        requests.exceptions.ConnectionError,
-        requests.exceptions.ChunkedEncodingError,
-        requests.exceptions.Timeout,
-    )
+    broken = (ConnectionError, http.ConnectionError, http.ChunkedEncodingError, http.Timeout)
     version = ""
     for attempt in range(_ATTEMPTS):
         have = file.tell() if version or remote.sha256 else 0
         # Compressed transfers have no byte positions to continue from.
         headers = {"Accept-Encoding": "identity"}
         if have:
-            headers["Range"] = f"bytes={have}-"
-        if have and version:
-            headers["If-Range"] = version
+            headers |= {"Range": f"bytes={have}-"} | ({"If-Range": version} if version else {})
         try:
-            with requests.get(
-                remote.url, stream=True, headers=headers, timeout=_TIMEOUT
-            ) as answer:
+            answer = requests.get(remote.url, stream=True, headers=headers, timeout=_TIMEOUT)
+            with answer:
                 answer.raise_for_status()
                 version = _version(answer.headers)
                 resumed = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
@@ -231,10 +175,9 @@ def _receive(remote: Remote, file: IO[bytes], folders: Sequence[Path]) -> None:
                 file.truncate()
                 _append(remote, file, answer, folders)
             return
-        except broken as error:
+        except broken:
             if attempt + 1 == _ATTEMPTS:
                 raise
-            _log.info("%s broke off (%s); continuing", remote.url, error)
             time.sleep(_PAUSE * 2**attempt)
 
 
@@ -242,8 +185,8 @@ def _append(remote: Remote, file: IO[bytes], answer: Any, folders: Sequence[Path
     """Write what a server sends at the end of a file; ConnectionError if it is incomplete."""
     length = answer.headers.get("Content-Length")
     total = None if length is None else file.tell() + int(length)
-    for folder in folders if total is not None else ():
-        _check_room(folder, int(length))
+    for folder in folders:
+        _check_room(folder, int(length or 0))
     with _progress(remote.name, file.tell(), total) as advance:
         for piece in answer.iter_content(_PIECE):
             file.write(piece)
@@ -290,8 +233,7 @@ def _progress(name: str, done: int, total: int | None) -> Iterator[Callable[[int
         yield lambda count: None
         return
     columns = (*progress.Progress.get_default_columns(), progress.DownloadColumn())
-    with progress.Progress(
-        *columns, console=Console(stderr=True), disable=not sys.stderr.isatty()
-    ) as bar:
+    on, hidden = Console(stderr=True), not sys.stderr.isatty()
+    with progress.Progress(*columns, console=on, disable=hidden) as bar:
         task = bar.add_task(name, total=total, completed=done)
         yield lambda count: bar.advance(task, count)

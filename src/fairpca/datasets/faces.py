@@ -1,30 +1,4 @@
-"""Labeled Faces in the Wild, at the size Samadi et al. (2018) prepared.
-
-13,232 photographs of faces found on news pages, cropped, reduced to 1764 grey pixels in [0, 1] and
-labelled female (2,962) or male (10,270) by S. Samadi, U. Tantipongpipat, J. Morgenstern, M. Singh
-and S. Vempala, "The Price of Fair PCA" (2018). Photographs: G. B. Huang, M. Ramesh, T. Berg and
-E. Learned-Miller, University of Massachusetts, Technical Report 07-49 (2007).
-
-Papers call the images 42 x 42. The pixels form faces only as 49 rows of 36 columns; `images` has
-that shape. PCA does not mind.
-
-What is questionable:
-
-* Nobody in these pictures was asked. They are mostly public figures, photographed for the news,
-  and their use for face recognition has been criticised for good reasons; use them to study harm.
-* The collection's own authors warn that it represents neither women, nor children, nor the old,
-  nor most ethnicities well. Some people appear hundreds of times.
-* Two sexes, assigned by others from a picture.
-* `white`, `black` and `asian` are 0/1 labels that overlap (3,632 pictures have two or three of
-  them, 28 none) and look like the output of a classifier; we do not know who made them. A method
-  that serves these groups serves a guess.
-
-There is no target: the only label the file has besides these is the sex.
-
-variant="paper": the pixels as they are, groups A (female) and B (male), which is also the default
-up to the names of the groups. The authors centre their M on the overall mean here, and the groups
-of the other tables one by one.
-"""
+"""Labeled Faces in the Wild, at the size Samadi et al. (2018) prepared."""
 
 from __future__ import annotations
 
@@ -43,19 +17,13 @@ from fairpca.datasets.cache import Remote
 from fairpca.datasets.loading import Source, Table, check_digest, expect
 from fairpca.moments.storage import atomic_write
 
-# Rows and columns of a picture. With 42 x 42, as papers say, neighbouring pixels do not match.
-IMAGE_SHAPE = (49, 36)
+# Rows and columns of a picture: with 42 x 42, as papers say, neighbouring pixels do not match.
 # Pictures, and pixels of each, in the archive of Samadi et al.
-_ROWS, _PIXELS = 13232, 1764
+IMAGE_SHAPE, _ROWS, _PIXELS = (49, 36), 13232, 1764
 # SHA-256 of the arrays `x3` (uint16) and `sex` (int8), as used for the published numbers.
 _DIGEST = "f27d1fe054ac8ef21b26940a96a906407fe5e7b9318299befe4c816a9cf9f809"
 # What the labels 0 and 1 mean. The archive has the sex; `lfw.npz` may have all four.
-_LABELS = {
-    "sex": ("female", "male"),
-    "white": ("not white", "white"),
-    "black": ("not black", "black"),
-    "asian": ("not asian", "asian"),
-}
+_LABELS = {"sex": ("female", "male")} | {n: (f"not {n}", n) for n in ("white", "black", "asian")}
 
 
 def _read(path: Path) -> Table:
@@ -104,15 +72,7 @@ def _read_archive(path: Path) -> dict[str, AnyArray]:
     return {"x3": x3, **labels}
 
 
-def _paper(table: Table) -> Table:
-    """Return the same pixels with the paper's names of the groups."""
-    female = table.groupings["sex"] == "female"
-    return table.as_in_paper(female, ("female", "male"), table.data, table.feature_names)
-
-
 _SOURCE = Source(
-    "fetch_lfw_faces",
-    __doc__,
     accepted=("lfw.npz", "fair-pca-data.zip"),
     remotes=(
         Remote(
@@ -123,7 +83,9 @@ _SOURCE = Source(
         ),
     ),
     read=_read,
-    paper=_paper,
+    paper=lambda table: table.as_in_paper(
+        table.groupings["sex"] == "female", ("female", "male"), table.data, table.feature_names
+    ),
 )
 
 
@@ -137,40 +99,40 @@ def fetch_lfw_faces(
 ) -> Any:
     """Load the faces, grouped by sex.
 
+    13,232 photographs of faces found on news pages, cropped, reduced to 1764 grey pixels in [0, 1]
+    and labelled female (2,962) or male (10,270) by S. Samadi, U. Tantipongpipat, J. Morgenstern,
+    M. Singh and S. Vempala, "The Price of Fair PCA" (2018). Photographs: G. B. Huang, M. Ramesh,
+    T. Berg and E. Learned-Miller, University of Massachusetts, Technical Report 07-49 (2007).
+    There is no target.
+
+    Papers call them 42 x 42. The pixels form faces only as 49 x 36, the shape of `images`.
+
+    variant="paper": the same pixels, groups A (female) and B (male). The authors centre their M on
+    the overall mean here, and the groups of the other tables one by one.
+
+    Accepted files: `lfw.npz` (arrays `x3`, three times the grey value 0-255, and `sex`), or the
+    archive of Samadi et al. with one text file a picture, read once and kept as `lfw.npz`.
+
+    What is questionable:
+
+    * Nobody in these pictures was asked. Their use for face recognition has been criticised for
+      good reasons; use them to study harm.
+    * The collection's own authors warn that it represents neither women, nor children, nor the
+      old, nor most ethnicities well. Some people appear hundreds of times. Two sexes, assigned by
+      others from a picture.
+    * `white`, `black` and `asian` are 0/1 labels that overlap (3,632 pictures have two or three of
+      them, 28 none) and look like the output of a classifier; we do not know who made them. A
+      method that serves these groups serves a guess.
+
     Parameters
     ----------
     variant : {"default", "paper"}, default="default"
-        The pixels are the same; "paper" calls the groups "A" (female) and "B" (male).
+        Only the names of the groups differ.
     sensitive : {"sex", "white", "black", "asian"}, several of them, or None, default="sex"
         What makes the groups. The last three overlap: pass them together with
         ``FairPCA(group_by="marginal")``. Ignored by ``variant="paper"``.
-    data_home : path, optional
-        Directory of data files; default FAIRPCA_DATA, then the user's cache directory.
-    download_if_missing : bool, default=True
-        Whether to download the file if it is not there; otherwise that is an error.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
-
-    Returns
-    -------
-    Bunch
-        `data` (13232, 1764), `images` (13232, 49, 36), `target` None, `sensitive_features`,
-        `sensitive_names`, `feature_names`, `frame`, `filename`, `DESCR`; with
-        ``variant="paper"`` also `group_meaning`.
-
-    Raises
-    ------
-    DataUnavailableError
-        If the file is not there and cannot be downloaded.
-    ValueError
-        If the file that is there is not this table.
-
-    Notes
-    -----
-    Accepted files: `lfw.npz` (arrays `x3`, three times the grey value 0-255, and `sex`), or the
-    archive of Samadi et al. with one text file a picture, which is read once and kept as
-    `lfw.npz`. No checksum of that archive is known to us and it lives on a file-sharing
-    service; it is verified by structure: 13,232 pictures of 1764 pixels and as many labels.
+    data_home, download_if_missing, as_frame
+        As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
 
     Examples
     --------
@@ -179,4 +141,5 @@ def fetch_lfw_faces(
     >>> faces.images.shape, int((faces.sensitive_features == "female").sum())
     ((13232, 49, 36), 2962)
     """
-    return _SOURCE.load(sensitive, variant, data_home, download_if_missing, False, as_frame)
+    options = (data_home, download_if_missing, False, as_frame)
+    return _SOURCE.load(fetch_lfw_faces, sensitive, variant, *options)

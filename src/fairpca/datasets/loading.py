@@ -1,16 +1,14 @@
 """The one way from a published file to what a loader returns.
 
-Every loader has a `Source`: the names its file may have, the addresses it can be downloaded from,
-and a function that reads the file into a `Table`. `Source.load` finds or downloads the file, reads
-it, leaves out the columns that only repeat the groups, and returns a scikit-learn `Bunch`.
-
-To add a table, write a module with a docstring that describes the table honestly (users see it as
-`DESCR`), a function that reads and checks the file, a `Source`, and a loader that calls `load`.
+To add a table, write a function that reads and checks the file, a `Source` with it, and a loader
+that calls `Source.load`. The docstring of the loader describes the table honestly; users see it as
+`DESCR`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import warnings
 import zipfile
@@ -27,28 +25,20 @@ from fairpca._linalg import AnyArray, FloatArray
 from fairpca.datasets.cache import Remote, need, obtain
 from fairpca.moments.label_codes import factorize
 
+# Where files are published: the UCI repository, GitHub, and there the authors of Fair PCA.
+UCI = "https://archive.ics.uci.edu/static/public/"
+GITHUB = "https://raw.githubusercontent.com/"
+AUTHORS = GITHUB + "JunhuiShen/Fair-PCA-via-EigOpt/ea74a195001dc5491ea437b158daba0516d69f51/"
+
 
 @dataclass(frozen=True)
 class Table:
     """A table as read, before anyone has chosen which attribute makes the groups.
 
-    Attributes
-    ----------
-    data : ndarray of shape (m, n)
-        The features, without the target.
-    feature_names : sequence of str
-        Their names. A column that only repeats an attribute of `groupings` is called like it, up
-        to upper case and up to a level after "=": `SEX` and `sex=Male` repeat "sex".
-    groupings : dict of str to ndarray of shape (m,)
-        Attributes that can make groups, as readable labels.
-    target : ndarray of shape (m,), optional
-        What the table's authors wanted to predict.
-    target_name : str, default=""
-        Its name.
-    extras : dict, optional
-        Further entries of the Bunch.
-    keep_groups : bool, default=False
-        Whether columns that repeat the groups stay features.
+    `data` are the features, without the target; `groupings` are attributes that can make groups,
+    as readable labels. A column that only repeats such an attribute is called like it, up to upper
+    case and up to a level after "=": `SEX` and `sex=Male` repeat "sex". These columns stay
+    features only with `keep_groups`. `extras` are further entries of the Bunch.
     """
 
     data: FloatArray
@@ -60,51 +50,34 @@ class Table:
     keep_groups: bool = False
 
     def as_in_paper(
-        self,
-        in_a: AnyArray,
-        meaning: tuple[str, str],
-        data: FloatArray,
-        feature_names: Sequence[str],
+        self, in_a: AnyArray, meaning: tuple[str, str], data: FloatArray, names: Sequence[str]
     ) -> Table:
-        """Return the matrix of the Fair PCA paper with its groups.
+        """Return the columns that the Fair PCA paper uses, with its groups "A" (`in_a`) and "B".
 
-        Parameters
-        ----------
-        in_a : ndarray of bool of shape (m,)
-            The rows of group "A"; the others are "B".
-        meaning : pair of str
-            What A and B stand for; the Bunch shows it as `group_meaning`.
-        data, feature_names
-            The columns the paper uses.
+        `meaning` is what A and B stand for; the Bunch shows it as `group_meaning`.
         """
         return replace(
             self,
             data=data,
-            feature_names=feature_names,
+            feature_names=names,
             groupings={"group": np.where(in_a, "A", "B")},
             extras={**self.extras, "group_meaning": dict(zip("AB", meaning, strict=True))},
         )
 
+    def standardised(self) -> Table:
+        """Subtract the mean and divide by the standard deviation (ddof=1) of all rows."""
+        centred = self.data - self.data.mean(axis=0)
+        return replace(self, data=centred / self.data.std(axis=0, ddof=1))
+
     def bunch(
         self, sensitive: str | Sequence[str] | None, as_frame: bool, **entries: Any
     ) -> Bunch:
-        """Return the table without the columns that repeat its groups.
-
-        Parameters
-        ----------
-        sensitive : str, sequence of str, or None
-            The attributes of `groupings` that make the groups.
-        as_frame : bool
-            Whether rows, target and groups are pandas objects.
-        **entries
-            Further entries of the Bunch.
-        """
+        """Return the table without the columns that repeat its groups, made by `sensitive`."""
         sensitive = () if sensitive is None else sensitive
         chosen = [sensitive] if isinstance(sensitive, str) else list(sensitive)
         for name in chosen:
             check_choice("sensitive", name, tuple(self.groupings))
-        # A group column among the features would make the groups easy to tell apart, and its
-        # variance would count among the losses.
+        # A group column among the features would make the groups easy to tell apart.
         repeats = [name.lower().partition("=")[0] in chosen for name in self.feature_names]
         keep = np.logical_not(repeats) | self.keep_groups
         # `data[:, keep]` would be in Fortran order, which slows down everything that follows.
@@ -120,17 +93,16 @@ class Table:
             if target is not None:
                 target = pd.Series(target, name=self.target_name)
                 frame = pd.concat([data, target], axis=1)
-        groups: Any = None
         # One attribute is a vector, as scikit-learn and fairlearn expect; several are columns.
         if len(chosen) == 1:
-            groups = labels[chosen[0]]
-        elif chosen:
-            groups = labels if as_frame else np.column_stack(list(labels.values()))
+            labels = labels[chosen[0]]
+        elif not as_frame and chosen:
+            labels = np.column_stack(list(labels.values()))
         return Bunch(
             data=data,
             target=target,
             target_names=[self.target_name],
-            sensitive_features=groups,
+            sensitive_features=labels if chosen else None,
             sensitive_names=chosen,
             feature_names=names,
             frame=frame,
@@ -143,26 +115,12 @@ class Table:
 class Source:
     """Where one published table comes from, and how it is read.
 
-    Attributes
-    ----------
-    caller : str
-        The name of the loader, for messages.
-    descr : str or None
-        The description of the table. Loaders pass the docstring of their module, which is None
-        where Python runs without docstrings.
-    accepted : tuple of str
-        Names the file may have in the data directory, in order of preference.
-    remotes : tuple of Remote
-        Where it can be downloaded from, in order of preference.
-    read : callable
-        Gets the path of the file and returns a `Table`; raises ValueError if the file is not what
-        it should be.
-    paper : callable, optional
-        Gets the `Table` and returns it as the Fair PCA paper uses it.
+    `accepted` are the names the file may have in the data directory and `remotes` the addresses it
+    can be downloaded from, both in order of preference. `read` gets the path of the file and
+    raises ValueError if it is not what it should be. `paper` gets the `Table` and returns it as
+    the Fair PCA paper uses it.
     """
 
-    caller: str
-    descr: str | None
     accepted: tuple[str, ...]
     remotes: tuple[Remote, ...]
     read: Callable[[Path], Table]
@@ -170,6 +128,7 @@ class Source:
 
     def load(
         self,
+        loader: Callable[..., Any],
         sensitive: str | Sequence[str] | None,
         variant: str,
         data_home: str | Path | None,
@@ -177,64 +136,35 @@ class Source:
         return_X_y: bool,
         as_frame: bool,
     ) -> Any:
-        """Find or download the file, read it, and return what the loader returns.
-
-        The parameters are those of every loader, in the same order.
-
-        Parameters
-        ----------
-        sensitive : str, sequence of str, or None
-            The attributes that make the groups; None for no groups.
-        variant : {"default", "paper"}
-            The table without its group columns, or the matrix of the Fair PCA paper, which has its
-            own groups and ignores `sensitive`.
-        data_home, download_if_missing
-            As in `fairpca.datasets.cache.obtain`.
-        return_X_y, as_frame : bool
-            What comes back: a Bunch or ``(data, target)``, arrays or pandas objects.
-        """
+        """Find or download the file, read it, and return what `loader` returns."""
         check_choice("variant", variant, ("default", "paper") if self.paper else ("default",))
-        path = obtain(self.caller, self.accepted, self.remotes, data_home, download_if_missing)
+        path = obtain(loader.__name__, self.accepted, self.remotes, data_home, download_if_missing)
         table = self.read(path)
         if self.paper is not None and variant == "paper":
+            # The paper's matrix has its own groups.
             table, sensitive = self.paper(table), "group"
-        found = table.bunch(sensitive, as_frame, filename=str(path), DESCR=self.descr or "")
+        found = table.bunch(sensitive, as_frame, filename=str(path), DESCR=description(loader))
         return (found.data, found.target) if return_X_y else found
 
 
-def _as_objects(labels: AnyArray) -> AnyArray:
-    """Return text labels as objects, as pandas and scikit-learn do, one object for each label.
+def description(function: Callable[..., Any]) -> str:
+    """Return a docstring up to its parameters; nothing where Python strips docstrings (-OO)."""
+    return (inspect.getdoc(function) or "").partition("\n\nParameters\n")[0]
 
-    Fixed-width text takes four bytes for every letter of the longest label, in every row.
-    """
+
+def _as_objects(labels: AnyArray) -> AnyArray:
+    """Return text labels as objects, as pandas and scikit-learn do, one object for each label."""
+    # Fixed-width text takes four bytes for every letter of the longest label, in every row.
     if labels.dtype.kind != "U":
         return labels
     coded = factorize(labels)
     return np.array(coded.labels, dtype=object)[coded.codes]
 
 
-def standardise(columns: FloatArray) -> FloatArray:
-    """Subtract the mean and divide by the standard deviation (ddof=1) of all rows."""
-    return np.asarray((columns - columns.mean(axis=0)) / columns.std(axis=0, ddof=1))
-
-
-def one_hot(frame: Any, names: Sequence[str]) -> tuple[FloatArray, list[str]]:
-    """Return a frame as numbers, and the names of the columns.
-
-    Each column in `names` becomes one 0/1 column per level, called ``column=level``, in sorted
-    order; these come last. Of the two levels of "sex" one column says everything.
-    """
-    coded = need("pandas").get_dummies(frame, columns=list(names), prefix_sep="=")
-    # Both columns together would count the sex twice.
-    coded = coded.drop(columns="sex=Female", errors="ignore")
-    return coded.to_numpy(dtype=float), list(coded.columns)
-
-
 def open_member(path: Path, *names: str) -> IO[bytes]:
     """Open a plain file, or the member of a zip archive that has one of the names.
 
-    The member may lie in any directory of the archive, also in an archive inside it, as the UCI
-    repository packs some tables.
+    It may lie in any directory, also of an archive inside the archive, as UCI packs some tables.
     """
     if path.suffix != ".zip":
         return open(path, "rb")
@@ -247,16 +177,13 @@ def open_member(path: Path, *names: str) -> IO[bytes]:
 
 def _find_member(archive: zipfile.ZipFile, names: Sequence[str]) -> bytes | None:
     """Return the content of the first member with one of the names, or None."""
-    for member in archive.namelist():
+    members = archive.namelist()
+    for member in members:
         if Path(member).name in names:
             return archive.read(member)
-    for member in archive.namelist():
-        if member.endswith(".zip"):
-            with zipfile.ZipFile(io.BytesIO(archive.read(member))) as inner:
-                found = _find_member(inner, names)
-            if found is not None:
-                return found
-    return None
+    nested = (io.BytesIO(archive.read(name)) for name in members if name.endswith(".zip"))
+    found = (_find_member(zipfile.ZipFile(inner), names) for inner in nested)
+    return next((content for content in found if content is not None), None)
 
 
 def expect(condition: object, path: Path, message: str) -> None:
@@ -266,10 +193,7 @@ def expect(condition: object, path: Path, message: str) -> None:
 
 
 def check_digest(expected: str, path: Path, *arrays: AnyArray) -> None:
-    """Warn when a table has the right shape but not the published values.
-
-    Compares the SHA-256 of the values, which is the same for every file that holds them.
-    """
+    """Warn when a table has the right shape but not the published values."""
     if digest(*arrays) != expected:
         warnings.warn(
             f"{path} has the expected shape but some values differ from the table behind the "

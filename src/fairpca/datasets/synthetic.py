@@ -6,17 +6,18 @@ stated optimum is the optimum of the sample and not only of its population.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 from sklearn.utils import Bunch, check_random_state
 
 from fairpca._linalg import FloatArray, symmetric
+from fairpca.datasets.loading import description
 
 # The end of every description.
 _KNOWN = """
+
 `optimum` is the smallest worst-group loss over all projections of rank `n_components`,
 `lower_bound` what the dual proves, `components` a projection that attains the optimum (rows; None
 where only the value is known).
@@ -32,14 +33,16 @@ def make_illustration(
 ) -> Bunch:
     """Two elongated groups in the plane, the picture every talk on Fair PCA begins with.
 
+    A unit vector at angle x costs group i ``d_i sin(x - a_i)**2``, d_i being the difference of its
+    two variances. On the shorter way from a_1 to a_2 the two costs meet where
+    ``sqrt(d_1) sin(x - a_1) = sqrt(d_2) sin(a_2 - x)``.
+
     Parameters
     ----------
     n_samples : pair of int, default=(160, 40)
         Rows of groups "A" and "B", at least 3 each.
-    angles : pair of float, default=(20.0, 95.0)
-        Direction in which each group is longest, in degrees.
-    variances : pair of pairs, default=((9.0, 0.5), (4.0, 0.3))
-        Variance along and across that direction, along at least as large.
+    angles, variances : pair of float, pair of pairs of float
+        Direction in which each group is longest, in degrees, and variance along and across it.
     random_state : int, RandomState instance or None, default=None
         Seed of the rows; an int gives the same rows every time.
 
@@ -49,17 +52,10 @@ def make_illustration(
         `data`, `sensitive_features`, `n_components` (1), `optimum`, `lower_bound`, `components`,
         `angle` (of the fair direction, degrees), `DESCR`.
 
-    Notes
-    -----
-    A unit vector at angle x costs group i ``d_i sin(x - a_i)**2``, d_i being the difference of its
-    two variances. On the shorter way from a_1 to a_2 the two costs meet where
-    ``sqrt(d_1) sin(x - a_1) = sqrt(d_2) sin(a_2 - x)``.
-
     Examples
     --------
-    >>> from fairpca import FairPCA
-    >>> from fairpca.datasets import make_illustration
-    >>> known = make_illustration(random_state=0)
+    >>> from fairpca import FairPCA, datasets
+    >>> known = datasets.make_illustration(random_state=0)
     >>> fair = FairPCA(1).fit(known.data, sensitive_features=known.sensitive_features)
     >>> bool(abs(fair.certificate_.value - known.optimum) < 1e-12)
     True
@@ -78,17 +74,13 @@ def make_illustration(
     between = np.deg2rad((angles[1] - angles[0] + 90.0) % 180.0 - 90.0)
     turn = np.arctan2(second * np.sin(between), first + second * np.cos(between))
     angle = np.deg2rad(angles[0]) + turn
-    return _known(
-        "Two elongated groups in the plane.",
-        covariances,
-        n_samples,
-        ("A", "B"),
-        random_state,
-        n_components=1,
-        optimum=float((first * np.sin(turn)) ** 2),
-        components=np.array([[np.cos(angle), np.sin(angle)]]),
-        angle=float(np.rad2deg(angle) % 180.0),
-    )
+    answer = {
+        "n_components": 1,
+        "optimum": float((first * np.sin(turn)) ** 2),
+        "components": np.array([[np.cos(angle), np.sin(angle)]]),
+        "angle": float(np.rad2deg(angle) % 180.0),
+    }
+    return _known(make_illustration, covariances, n_samples, ("A", "B"), random_state, answer)
 
 
 def make_three_lines(
@@ -98,23 +90,15 @@ def make_three_lines(
 
     Every group has unit variance along its line and none elsewhere, and one component is kept. No
     matter how many further features there are, every direction of space is at least 60 degrees
-    from some line, while the dual (and every convex relaxation) believes in a loss of 1/2: three
-    groups are not always exact, whatever the number of features.
+    from some line, while the dual (and every convex relaxation) believes in a loss of 1/2. The
+    Bunch has the entries of `make_illustration`, but no angle.
 
     Parameters
     ----------
-    n_samples : int or sequence of 3 int, default=20
-        Rows per group, more than `n_features`.
-    n_features : int, default=3
-        At least 2; the lines lie in the plane of the first two.
+    n_samples, n_features : int, default=20, 3
+        Rows per group, or three such numbers, more than `n_features`; these are at least 2.
     random_state : int, RandomState instance or None, default=None
         Seed of the rows; an int gives the same rows every time.
-
-    Returns
-    -------
-    Bunch
-        `data`, `sensitive_features`, `n_components` (1), `optimum` (0.75), `lower_bound` (0.5),
-        `components`, `DESCR`.
 
     Examples
     --------
@@ -125,21 +109,13 @@ def make_three_lines(
     """
     if n_features < 2:
         raise ValueError(f"n_features={n_features} must be at least 2: the lines need a plane.")
-    directions = np.zeros((3, n_features))
     angles = np.deg2rad([0.0, 60.0, 120.0])
-    directions[:, 0], directions[:, 1] = np.cos(angles), np.sin(angles)
-    return _known(
-        "Three lines at 0, 60 and 120 degrees.",
-        [np.outer(line, line) for line in directions],
-        n_samples,
-        ("0", "60", "120"),
-        random_state,
-        n_components=1,
-        optimum=0.75,
-        lower_bound=0.5,
-        # On one line; the two others are 60 degrees away and lose sin(60)^2 each.
-        components=directions[:1],
-    )
+    directions = np.column_stack([np.cos(angles), np.sin(angles), np.zeros((3, n_features - 2))])
+    covariances, labels = [np.outer(line, line) for line in directions], ("0", "60", "120")
+    answer: dict[str, Any] = {"n_components": 1, "optimum": 0.75, "lower_bound": 0.5}
+    # On one line; the two others are 60 degrees away and lose sin(60)^2 each.
+    answer["components"] = directions[:1]
+    return _known(make_three_lines, covariances, n_samples, labels, random_state, answer)
 
 
 def make_shared_subspace(
@@ -155,41 +131,33 @@ def make_shared_subspace(
     """Several sources that share a subspace, each with one loud direction of its own.
 
     Rows of source i are ``z A.T + s_i b_i.T + noise``: the columns of A are common to all sources,
-    b_i belongs to source i alone, and all of them are orthogonal. Each source's own PCA wants b_i,
-    which is noise to everybody else; ordinary PCA follows the largest source. As long as the
-    private variances are equal and below `shared_variance` times the number of sources, keeping
-    exactly the shared subspace is optimal and every source loses ``private - shared``.
+    b_i belongs to source i alone, and all of them are orthogonal. Each source's own PCA wants b_i;
+    ordinary PCA follows the largest source. As long as the private variances are equal and below
+    `shared_variance` times the number of sources, keeping exactly the shared subspace is optimal.
+
+    In the basis of A and the b_i all covariances are diagonal, so losses depend on a projector
+    only through its diagonal there. By Schur and Horn that diagonal can be any point of the cube
+    with sum r: the problem is a linear program, and its value is the optimum.
 
     Parameters
     ----------
     n_samples : int or sequence of int, default=(400, 60, 60, 60)
         Rows per source, more than `n_features`; an int means four equal sources.
-    n_features : int, default=12
-        At least `n_shared` plus the number of sources.
-    n_shared : int, default=3
-        Dimension of the shared subspace, and the rank the optimum is stated for.
-    shared_variance : float, default=1.0
-        Variance of every source in every direction of the shared subspace.
+    n_features, n_shared : int, default=12, 3
+        At least `n_shared` plus the number of sources; dimension of the shared subspace, and the
+        rank the optimum is stated for.
+    shared_variance, noise_variance : float, default=1.0, 0.05
+        Variance of every source along the shared subspace, and added to it in every direction.
     private_variance : float or sequence of float, default=2.0
         Variance of each source in its own direction: one for all, or one a source.
-    noise_variance : float, default=0.05
-        Variance added to all of them, in every direction.
     random_state : int, RandomState instance or None, default=None
         Seed of the rows; an int gives the same rows every time.
 
     Returns
     -------
     Bunch
-        `data`, `sensitive_features`, `n_components` (= n_shared), `optimum`, `lower_bound`,
-        `components` (None unless the shared subspace is optimal), `shared` (n_shared, n_features),
-        `private` (k, n_features), `DESCR`.
-
-    Notes
-    -----
-    In the basis of A and the b_i all covariances are diagonal, so losses depend on a projector
-    only through its diagonal there. By Schur and Horn that diagonal can be any point of the cube
-    with sum r: the problem is a linear program in as many variables as there are directions, and
-    its value is the optimum.
+        As from `make_illustration`, without `angle`, and with `shared` (n_shared, n_features) and
+        `private` (k, n_features); `components` is None unless the shared subspace is optimal.
 
     Examples
     --------
@@ -198,8 +166,12 @@ def make_shared_subspace(
     >>> known.data.shape, round(known.optimum, 12)
     ((580, 12), 1.0)
     """
+    from fairpca.methods.sdr import least_worst
+
     rng = check_random_state(random_state)
     k = 4 if isinstance(n_samples, int | np.integer) else len(n_samples)
+    if n_shared < 1:
+        raise ValueError(f"n_shared={n_shared} must be at least 1: it is the rank of the optimum.")
     if n_features < n_shared + k:
         raise ValueError(
             f"n_features={n_features} must be at least n_shared + number of sources, "
@@ -213,60 +185,33 @@ def make_shared_subspace(
     spectra[np.arange(k), n_shared + np.arange(k)] += private
     shared = axes[:, :n_shared].T
     own = np.sort(spectra, axis=1)[:, ::-1][:, :n_shared].sum(axis=1)
-    optimum = _diagonal_optimum(spectra, own, n_shared)
+    losses, unit = own[:, None] / n_shared - spectra, float(spectra.max())
+    optimum, _, _ = least_worst(losses, total=n_shared, unit=unit)
     loss_of_shared = float((own - spectra[:, :n_shared].sum(axis=1)).max())
     # The linear program stops at its solver's tolerance. Where both agree, this loss is exact.
     exact = loss_of_shared <= optimum + 1e-9 * max(optimum, 1.0)
-    return _known(
-        "Sources with a shared subspace and one private direction each.",
-        [symmetric((axes * row) @ axes.T) for row in spectra],
-        n_samples,
-        [f"source {i + 1}" for i in range(k)],
-        rng,
-        n_components=n_shared,
-        optimum=loss_of_shared if exact else optimum,
-        components=shared if exact else None,
-        shared=shared,
-        private=axes[:, n_shared : n_shared + k].T,
-    )
-
-
-def _diagonal_optimum(spectra: FloatArray, own: FloatArray, r: int) -> float:
-    """Return the smallest worst loss for covariances that are diagonal in one basis.
-
-    The variables are the diagonal of the projector in that basis, and the worst loss itself, which
-    is minimised. `spectra` has one row of variances per group, `own` the sums of the r largest.
-    """
-    k, n = spectra.shape
-    found = linprog(
-        np.r_[np.zeros(n), 1.0],
-        A_ub=np.hstack([-spectra, -np.ones((k, 1))]),
-        b_ub=-own,
-        A_eq=np.r_[np.ones(n), 0.0][None],
-        b_eq=[float(r)],
-        bounds=[(0, 1)] * n + [(None, None)],
-        method="highs",
-    )
-    if found.fun is None:
-        raise ValueError(f"n_shared={r}: no projection of that rank exists ({found.message}).")
-    return float(found.fun)
+    covariances = [symmetric((axes * row) @ axes.T) for row in spectra]
+    labels = [f"source {i + 1}" for i in range(k)]
+    answer = {
+        "n_components": n_shared,
+        "optimum": loss_of_shared if exact else optimum,
+        "components": shared if exact else None,
+        "shared": shared,
+        "private": axes[:, n_shared : n_shared + k].T,
+    }
+    return _known(make_shared_subspace, covariances, n_samples, labels, rng, answer)
 
 
 def _known(
-    about: str,
+    maker: Callable[..., Bunch],
     covariances: Sequence[FloatArray],
     n_samples: int | Sequence[int],
     labels: Sequence[str],
     random_state: Any,
-    **answer: Any,
+    answer: dict[str, Any],
 ) -> Bunch:
-    """Draw rows with exactly these covariances and state the answer beside them.
-
-    `answer` has `n_components`, `optimum`, `components`, and `lower_bound` where the dual proves
-    less than the optimum.
-    """
-    equal = isinstance(n_samples, int | np.integer)
-    sizes = np.full(len(labels), n_samples) if equal else np.asarray(n_samples)
+    """Draw rows with exactly these covariances and state the answer beside them."""
+    sizes = np.asarray(n_samples) if np.ndim(n_samples) else np.full(len(labels), n_samples)
     if len(sizes) != len(labels):
         raise ValueError(f"n_samples={n_samples!r} must have {len(labels)} entries.")
     rng = check_random_state(random_state)
@@ -274,7 +219,7 @@ def _known(
     return Bunch(
         data=np.vstack(rows),
         sensitive_features=np.repeat(np.array(labels), sizes),
-        DESCR=about + _KNOWN,
+        DESCR=description(maker) + _KNOWN,
         **{"lower_bound": answer["optimum"], **answer},
     )
 

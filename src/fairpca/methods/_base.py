@@ -1,38 +1,24 @@
 """What the published methods share: the rows they read, one `fit`, the fitted attributes.
 
-To add a method, write one module with a class such as this one, and add its import to
-``fairpca/methods/__init__.py``, the only list of methods there is::
-
-    @dataclass(eq=False, repr=False)
-    class MyPCA(PublishedMethod):
-        n_components: int | None = None
-        _: KW_ONLY
-        strength: float = 1.0
-
-        notion: ClassVar[str] = "mean gap"
-        _positive: ClassVar[tuple[str, ...]] = ("strength",)
-
-        def _find(self, sample: Sample) -> Found:
-            r = self._rank(sample.n_features)
-            basis = ...
-            return Found(basis=basis, stop_reason="closed form")
-
-The fields are the parameters. `dataclass` writes the constructor that scikit-learn asks for, one
-that stores its arguments and does nothing else; comparison and display stay scikit-learn's. Checks
-of parameters are declared (`_choices`, `_ranges`, `_positive`), rows and labels are read and
-checked here, and only `PublishedMethod.fit` sets fitted attributes.
+To add a method, write one module with a dataclass that derives from `PublishedMethod` (or from
+`MinMaxMethod`, as the example in CONTRIBUTING.md), and add its import to
+``fairpca/methods/__init__.py``, the only list of methods there is. The fields are the parameters;
+`dataclass` writes the constructor that scikit-learn asks for. Checks of parameters are declared
+(`_choices`, `_ranges`, `_positive`), rows and labels are read and checked here, and only
+`PublishedMethod.fit` sets fitted attributes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fairpca._checks import check_choice, check_groups, check_limits, check_rank, check_rows
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.base import LinearReducer, projection_attributes
+from fairpca.base import LinearReducer, Rows, projection_attributes
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.criteria import CRITERIA, pose
 from fairpca.metrics import kept_variance, own_variance
@@ -47,38 +33,26 @@ CENTERS = ("group", "global", "none")
 
 @dataclass(frozen=True)
 class Sample:
-    """Validated rows and what is known of them.
-
-    Attributes
-    ----------
-    X : ndarray of shape (m, n)
-        The rows, without NaN.
-    groups : Groups
-        The group of every row; a single one where no labels were given.
-    weight : ndarray of shape (m,) or None
-        Sample weights.
-    moments : GroupMoments
-        Of every group.
-    source : MomentCovariances
-        The groups' covariances about their own means, and the facts about all rows together.
-    covariance : ndarray of shape (n, n)
-        Covariance of all rows about the overall mean, divided by the weight.
-    """
+    """Validated rows, their groups (a single one without labels), weights, and what follows."""
 
     X: AnyArray
     groups: Groups
     weight: FloatArray | None
-    moments: GroupMoments
-    source: MomentCovariances
-    covariance: FloatArray
 
-    @classmethod
-    def of(cls, X: AnyArray, groups: Groups, weight: FloatArray | None) -> Sample:
-        """Count the moments of rows."""
-        moments = GroupMoments.from_array(X, groups, sample_weight=weight)
-        covariance = moments.pooled().covariances[0]
-        source = MomentCovariances(moments, center="group")
-        return cls(X, groups, weight, moments, source, covariance)
+    @cached_property
+    def moments(self) -> GroupMoments:
+        """Weight, mean and scatter of every group."""
+        return GroupMoments.from_array(self.X, self.groups, sample_weight=self.weight)
+
+    @cached_property
+    def source(self) -> MomentCovariances:
+        """The groups' covariances about their own means, and the facts about all rows."""
+        return MomentCovariances(self.moments, center="group")
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Covariance of all rows about the overall mean, divided by the weight."""
+        return np.asarray(self.moments.pooled().covariances[0])
 
     @property
     def n_features(self) -> int:
@@ -101,23 +75,11 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a method found.
+    """What a method found: orthonormal columns, why it stopped, and how many iterations it took.
 
-    Attributes
-    ----------
-    basis : ndarray of shape (n, r)
-        Orthonormal columns.
-    stop_reason : str
-        Why the method stopped, in words.
-    n_iter : int, default=1
-        Iterations, in the unit that the method documents.
-    own : dict, default={}
-        Fitted attributes that only this method has.
-    keep_order : bool, default=False
-        Whether the columns have an order of their own. Otherwise they are rotated so that their
-        variances decrease, as those of PCA do.
-    sample : Sample, optional
-        The rows that the basis is for, where the method maps them first.
+    `own` are fitted attributes that only this method has. With `keep_order` the columns keep the
+    order they have; otherwise they are rotated so that their variances decrease, as those of PCA
+    do. `sample` are the rows that the basis is for, where the method maps them first.
     """
 
     basis: FloatArray
@@ -132,12 +94,8 @@ class Found:
 class MinMaxFound(Found):
     """What a min-max method found, with a bound that no basis of this rank can beat.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (k,)
-        A point of the simplex.
-    lower_bound : float
-        A value of the dual function, usually the one at `weights`.
+    `lower_bound` is a value of the dual function, usually the one at `weights`, a point of the
+    simplex.
     """
 
     weights: FloatArray
@@ -171,11 +129,7 @@ def phi_at(problem: Problem, weights: FloatArray) -> float:
 
 
 class PublishedMethod(LinearReducer):
-    """Base of the estimators in `fairpca.methods`.
-
-    A subclass declares its parameters and their limits, computes a basis from a `Sample` in
-    `_find`, and returns it as a `Found`.
-    """
+    """Base of the estimators: a subclass declares its parameters and writes `_find`."""
 
     #: Fewest and most groups; None is any number.
     _group_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -200,36 +154,31 @@ class PublishedMethod(LinearReducer):
         X : array-like of shape (n_samples, n_features)
             Numeric rows without NaN.
         y : Ignored
-            For scikit-learn's pipelines.
         sensitive_features : array-like, Series, frame or dict, optional
             One label per row, or several columns of labels, whose combinations are the groups.
-            None treats all rows as one group, which is ordinary PCA, and warns; methods that
-            compare groups refuse it.
+            None is one group, ordinary PCA, and warns; methods that compare groups refuse it.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative; weight 2 is the row twice.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            If an argument or a parameter makes no sense, or if the number of groups is not one
-            that the method is written for. The message names the argument and the remedy.
         """
         self._check_params()
-        sample = self._sample(X, sensitive_features, sample_weight)
+        rows = self._rows(X, sensitive_features, sample_weight)
+        sample = Sample(rows.X, rows.groups or Groups.one(len(rows.X)), rows.weight)
+        check_rows(sample.source.total.count, type(self).__name__)
+        check_groups(sample.moments.labels, sample.moments.weight)
+        self._check_group_number(len(sample.moments.labels))
         found = self._find(sample)
         source = (found.sample or sample).source
         retained = kept_variance(found.basis, source.covariances)
         own = own_variance(source.covariances, found.basis.shape[1])
         losses = np.maximum(own - retained, 0.0)
-        basis, order = found.basis, found.keep_order
-        common = projection_attributes(source, basis, losses, retained, keep_order=order)
+        common = projection_attributes(
+            source, found.basis, losses, retained, keep_order=found.keep_order
+        )
         shared = {
-            # Methods without a choice of center compare the groups' means, so theirs is "global":
-            # about the groups' own means there would be nothing to compare.
             "center_": getattr(self, "center", "global"),
             # Where there was nothing to iterate the count is 0, and scikit-learn asks for 1.
             "n_iter_": max(found.n_iter, 1),
@@ -258,22 +207,17 @@ class PublishedMethod(LinearReducer):
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value!r} must be positive.")
 
-    def _sample(self, X: Any, labels: Any, sample_weight: Any) -> Sample:
-        """Validate the arguments of `fit` and count the moments."""
-        name = type(self).__name__
+    def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
+        """Validate the arguments of `fit` and the rank."""
         if labels is None and self._group_range[0] > 1:
             raise ValueError(
-                f"{name} needs sensitive_features: it compares groups, and without labels there "
-                "is nothing to compare; pass one label per row."
+                f"{type(self).__name__} needs sensitive_features: it compares groups, and without "
+                "labels there is nothing to compare; pass one label per row."
             )
-        rows = self._read(X, labels, sample_weight)
+        rows = self._read(X, labels, sample_weight, reset=reset)
         if self.n_components is not None:
             check_rank(self.n_components, rows.X.shape[1])
-        sample = Sample.of(rows.X, rows.groups or Groups.one(len(rows.X)), rows.weight)
-        check_rows(sample.source.total.count, name)
-        check_groups(sample.moments.labels, sample.moments.weight)
-        self._check_group_number(len(sample.moments.labels))
-        return sample
+        return rows
 
     def _check_group_number(self, k: int) -> None:
         """Raise ValueError unless the method is written for k groups."""
@@ -291,15 +235,7 @@ class PublishedMethod(LinearReducer):
             )
 
     def _rank(self, most: int, of: str = "features") -> int:
-        """Return the requested rank, or the largest possible one when none was requested.
-
-        Parameters
-        ----------
-        most : int
-            The largest rank.
-        of : str
-            What that number counts, for the errors.
-        """
+        """Return the requested rank, or `most`, the number of what `of` names, for None."""
         name = type(self).__name__
         if most < 1:
             raise ValueError(
@@ -315,10 +251,7 @@ class PublishedMethod(LinearReducer):
 
 
 class MinMaxMethod(PublishedMethod):
-    """Base of methods that serve the worst group by one of the five criteria.
-
-    A subclass turns a `Problem` into a `MinMaxFound`; the certificate is added here.
-    """
+    """Base of methods that serve the worst group; a subclass writes `_solve`."""
 
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {"criterion": tuple(CRITERIA)}
 

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from fairpca._checks import require
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
-from fairpca.methods._relaxation import from_spectrum, import_cvxpy, spectrum
-from fairpca.methods.null_space import AGREEING, allowed_directions, mean_directions
+from fairpca.methods.null_space import AGREEING, equal_mean_directions
+from fairpca.methods.sdr import from_spectrum, spectrum
 
 # phi over the norm of the covariance difference. It must be above 1 for the roots to exist; the
 # authors add 0.5 instead, which depends on the unit of X.
 _MARGIN = 1.1
-# Covariances that differ by less than this share of the variance differ by rounding only, and have
-# no direction to constrain.
+# Covariances that differ by less than this share of the variance differ by rounding only.
 _NO_DIFFERENCE = 1e-12
 
 
 @dataclass(eq=False, repr=False)
 class CovarianceConstrainedPCA(PublishedMethod):
-    """PCA with equal group means and similar group covariances (Olfat and Aswani, 2019).
+    """PCA with equal group means and similar group covariances.
+
+    M. Olfat, A. Aswani. Convex Formulations for Fair Principal Component Analysis. AAAI, 2019.
 
     Solves ``max <S, P> - mu t`` over ``0 <= P <= I``, ``Tr P <= r`` with
     ``f.T P f <= delta^2`` for the difference f of the two group means, and
     ``P (phi I + s Q) P <= t I`` for s = +-1 and the difference Q of the two group covariances.
-    The components are the r leading eigenvectors of P.
+    The components are the r leading eigenvectors of P. With ``mu=0, delta=0`` they are those of
+    `NullSpaceFairPCA`. Otherwise rounding can lose all of the covariance constraint: compare
+    `covariance_gap_` with `covariance_bound_`. Standardise columns before, as the paper does.
 
     Parameters
     ----------
@@ -44,40 +48,21 @@ class CovarianceConstrainedPCA(PublishedMethod):
 
     Attributes
     ----------
-    projector_ : ndarray of shape (n_features_in_, n_features_in_)
-        The relaxed P.
-    spectrum_gap_ : float
-        r-th minus next eigenvalue of P; near 1 the relaxation is tight, near 0 the components
-        need not have what P promises.
+    projector_, spectrum_gap_ : ndarray of shape (n_features_in_, n_features_in_), float
+        The relaxed P, and its r-th minus next eigenvalue; near 1 the relaxation is tight, near 0
+        the components need not have what P promises.
     covariance_bound_ : float
         ``t - phi``: the program's bound on the covariance gap, true of P.
     mean_gap_, covariance_gap_ : float
-        Recomputed for the components: the distance of the means, and the spectral norm of the
-        difference of the covariances.
-    components_, mean_, group_losses_, group_errors_, ...
-        As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
-    center_ : str
-        Always "global". About the groups' own means the difference of means would be gone.
-
-    Notes
-    -----
-    With ``mu=0, delta=0`` the answer is a projector, that of `NullSpaceFairPCA`. Otherwise
-    rounding can lose all of the covariance constraint: compare `covariance_gap_` with
-    `covariance_bound_`. With ``delta=0`` the constraint is eliminated instead of imposed, because
-    the program would have no interior point. The paper standardises columns (ddof=0); do that
-    before. Two groups only.
-
-    References
-    ----------
-    M. Olfat, A. Aswani. Convex Formulations for Fair Principal Component Analysis. AAAI, 2019.
+        Of the components: distance of the means, spectral norm of the covariances' difference.
 
     Examples
     --------
     >>> import numpy as np
     >>> from fairpca.methods import CovarianceConstrainedPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)), rng.normal(size=(20, 3)) + [3, 0, 0]])
-    >>> model = CovarianceConstrainedPCA(1, mu=0).fit(X, sensitive_features=[0] * 80 + [1] * 20)
+    >>> X, group = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) < 20
+    >>> X[group, 0] += 3
+    >>> model = CovarianceConstrainedPCA(1, mu=0).fit(X, sensitive_features=group)
     >>> model.mean_gap_ < 1e-6
     True
     """
@@ -98,23 +83,20 @@ class CovarianceConstrainedPCA(PublishedMethod):
         if self.delta == 0:
             # Eliminated instead of imposed: with the constraint the program has no interior point,
             # and Clarabel took 14 to 37 s for 22 columns (credit) instead of 6 s.
-            allowed = allowed_directions(mean_directions(sample))
+            allowed = equal_mean_directions(sample)
         r = self._rank(allowed.shape[1], AGREEING)
         gap = sample.moments.mean[0] - sample.moments.mean[1]
         covariances = sample.source.covariances
         difference = covariances[0] - covariances[1]
-        matrices = np.stack([sample.covariance, difference])
-        inner = symmetric(allowed.T @ matrices @ allowed)
-        projector, objective, bound, status = self._relax(inner, allowed.T @ gap, r)
+        inner = symmetric(allowed.T @ np.stack([sample.covariance, difference]) @ allowed)
+        projector, own, status = self._relax(inner, allowed.T @ gap, r)
         pairs = spectrum(projector)
         basis = allowed @ pairs.vectors[:, :r]
         # Where nothing is left out, the next eigenvalue is that of no direction.
         after = np.append(pairs.values, 0.0)
-        own = {
+        own |= {
             "projector_": symmetric(allowed @ projector @ allowed.T),
             "spectrum_gap_": float(after[r - 1] - after[r]),
-            "objective_": objective,
-            "covariance_bound_": bound,
             "mean_gap_": float(np.linalg.norm(gap @ basis)),
             "covariance_gap_": float(np.linalg.norm(basis.T @ difference @ basis, 2)),
         }
@@ -122,21 +104,13 @@ class CovarianceConstrainedPCA(PublishedMethod):
 
     def _relax(
         self, inner: FloatArray, gap: FloatArray, r: int
-    ) -> tuple[FloatArray, float, float, str]:
-        """Solve the program for the pooled covariance and the differences of the two groups.
+    ) -> tuple[FloatArray, dict[str, Any], str]:
+        """Solve the program in the allowed directions.
 
-        Returns
-        -------
-        projector : ndarray of shape (q, q)
-            The relaxed P, in the coordinates of the allowed directions.
-        objective : float
-            Variance that P keeps, minus the price of the bound.
-        bound : float
-            ``t - phi``, the bound on the covariance gap; NaN where it was not asked for.
-        status : str
-            The solver's own word.
+        Returns the relaxed P, the fitted attributes that the program knows (a bound that was not
+        asked for is NaN), and the solver's own word.
         """
-        cvxpy = import_cvxpy()
+        cvxpy = require("cvxpy", extra="methods", purpose="A semidefinite program")
         covariance, difference = inner
         n = len(covariance)
         projector = cvxpy.Variable((n, n), PSD=True)
@@ -149,22 +123,16 @@ class CovarianceConstrainedPCA(PublishedMethod):
         bound = cvxpy.Variable(nonneg=True)
         if self.mu > 0 and phi > _NO_DIFFERENCE * float(np.trace(covariance)):
             objective -= self.mu * phi * bound
-            # A Schur complement: the block matrix is semidefinite exactly where
-            # t I >= P (phi I + s Q) P, which is quadratic in P, holds.
+            # A Schur complement: the block matrix is semidefinite where t I >= P (phi I + s Q) P.
             for sign in (1, -1):
-                root = _root(np.eye(n) + sign * difference / phi)
+                pairs = full_pairs(np.eye(n) + sign * difference / phi)
+                root = from_spectrum(pairs.vectors, np.sqrt(np.maximum(pairs.values, 0.0)))
                 blocks = [[bound * np.eye(n), projector @ root], [root @ projector, np.eye(n)]]
                 constraints.append(cvxpy.bmat(blocks) >> 0)
         program = cvxpy.Problem(cvxpy.Maximize(objective), constraints)
         program.solve(solver=self.solver)
         if projector.value is None:
             raise RuntimeError(f"{self.solver} did not solve the program: {program.status}.")
-        paid = float(bound.value) if bound.value is not None else float("nan")
-        found = symmetric(np.asarray(projector.value))
-        return found, float(program.value), phi * (paid - 1), str(program.status)
-
-
-def _root(matrix: FloatArray) -> FloatArray:
-    """Return the symmetric square root of a positive definite matrix."""
-    pairs = full_pairs(matrix)
-    return from_spectrum(pairs.vectors, np.sqrt(np.maximum(pairs.values, 0.0)))
+        paid = float("nan") if bound.value is None else float(bound.value)
+        own = {"objective_": float(program.value), "covariance_bound_": phi * (paid - 1)}
+        return symmetric(np.asarray(projector.value)), own, str(program.status)

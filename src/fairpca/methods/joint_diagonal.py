@@ -10,24 +10,15 @@ import numpy as np
 from fairpca._linalg import FloatArray, IntArray, canonical
 from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
-from fairpca.methods._relaxation import least_worst
+from fairpca.methods.sdr import least_worst
 from fairpca.metrics import own_variance
 
 
 @dataclass(frozen=True)
 class JointBasis:
-    """A common basis and how well it works.
+    """An orthogonal basis, the matrices in it, and how many sweeps it took.
 
-    Attributes
-    ----------
-    vectors : ndarray of shape (n, n)
-        Orthogonal.
-    matrices : ndarray of shape (k, n, n)
-        The matrices in that basis.
-    sweeps : int
-        Rounds through all pairs of axes.
-    converged : bool
-        Whether the last sweep turned nothing by more than the tolerance.
+    `converged` says whether the last sweep turned nothing by more than the tolerance.
     """
 
     vectors: FloatArray
@@ -46,23 +37,17 @@ class JointBasis:
 def joint_diagonalise(
     matrices: FloatArray, *, tol: float = 1e-10, max_sweeps: int = 100
 ) -> JointBasis:
-    """Rotate symmetric matrices towards diagonal form by Jacobi angles.
+    """Rotate symmetric (k, n, n) matrices towards diagonal form by Jacobi angles.
 
     Each sweep visits every pair of axes once, in rounds of disjoint pairs that are turned at the
-    same time.
-
-    Parameters
-    ----------
-    matrices : ndarray of shape (k, n, n)
-        Symmetric.
-    tol : float, default=1e-10
-        Stop when the largest sine of a sweep is below.
-    max_sweeps : int, default=100
-        Most sweeps.
+    same time, until the largest sine of a sweep is below `tol`.
     """
     n = matrices.shape[1]
     turned, vectors = matrices.copy(), np.eye(n)
-    rounds = _disjoint_pairs(n)
+    first = np.arange(n)
+    # Axes whose numbers add up to the same modulo n are disjoint pairs.
+    partners = [(total - first) % n for total in first]
+    rounds = [(first[first < second], second[first < second]) for second in partners]
     for sweep in range(1, max_sweeps + 1):
         largest = 0.0
         for p, q in rounds:
@@ -74,21 +59,6 @@ def joint_diagonalise(
         if largest < tol:
             return JointBasis(vectors, turned, sweep, True)
     return JointBasis(vectors, turned, max_sweeps, False)
-
-
-def _disjoint_pairs(n: int) -> list[tuple[IntArray, IntArray]]:
-    """Return rounds of a tournament: every pair of axes meets once, each axis once a round."""
-    # The first player stays and the others move one seat on: everybody meets everybody.
-    players = list(range(n + n % 2))
-    rounds = []
-    for _ in range(len(players) - 1):
-        half = len(players) // 2
-        pairs = np.sort(np.array([players[:half], players[: half - 1 : -1]]), axis=0)
-        # With an odd number of axes one of them rests.
-        pairs = pairs[:, pairs[1] < n]
-        rounds.append((pairs[0], pairs[1]))
-        players = [players[0], players[-1], *players[1:-1]]
-    return rounds
 
 
 def _angles(matrices: FloatArray, p: IntArray, q: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -112,24 +82,25 @@ def _rotate(matrices: FloatArray, p: IntArray, q: IntArray, c: FloatArray, s: Fl
 
 @dataclass(eq=False, repr=False)
 class JointDiagonalPCA(PublishedMethod):
-    """PCA in a basis common to all groups, by joint diagonalisation (Rathore and Manwani, 2025).
+    """PCA in a basis common to all groups, by joint diagonalisation.
+
+    V. Rathore, N. Manwani. Achieving Fair PCA Using Joint Eigenvalue Decomposition.
+    arXiv:2502.16933, 2025.
 
     Finds one orthogonal basis in which the covariances of all groups are as diagonal as possible
-    and keeps r of its directions: Flury's common principal components. A baseline.
+    and keeps r of its directions: Flury's common principal components. A baseline, because equal
+    losses take directions that mix the axes: of diag(1, 0) and diag(0, 1) one component has a
+    worst loss of 1, the optimum is 1/2.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
+    n_components, center
+        As in all of `fairpca.methods`.
     order : {"mean", "loss"}, default="mean"
         Keep the directions with the largest variance averaged over groups, or the r directions
         with the least worst loss among all choices (an integer program).
-    tol : float, default=1e-10
-        Stop when no rotation of a sweep has a larger sine.
-    max_iter : int, default=100
-        Most sweeps.
-    center : {"group", "global", "none"}, default="group"
-        Second moments are about each group's own mean, the overall mean, or zero.
+    tol, max_iter : float, int, default=1e-10, 100
+        Stop when no rotation of a sweep has a larger sine, or after as many sweeps.
 
     Attributes
     ----------
@@ -137,34 +108,14 @@ class JointDiagonalPCA(PublishedMethod):
         The whole common basis, columns by decreasing mean variance.
     off_diagonal_share_ : float
         Squares left off the diagonal, over all squares.
-    components_ : ndarray of shape (n_components_, n_features_in_)
-        Rows of the common basis; for "mean" those of a smaller rank come first.
-    mean_, group_losses_, group_errors_, ...
-        As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
-    n_iter_ : int
-        Sweeps.
-    center_ : str
-        What the second moments are about.
-
-    Notes
-    -----
-    A common basis does not make losses equal: that takes directions which mix its axes. For
-    covariances diag(1, 0) and diag(0, 1) and one component the worst loss here is 1, the optimum
-    1/2.
-
-    References
-    ----------
-    V. Rathore, N. Manwani. Achieving Fair PCA Using Joint Eigenvalue Decomposition.
-    arXiv:2502.16933, 2025.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import JointDiagonalPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)) * [3, 1, 2], rng.normal(size=(20, 3)) * [1, 3, 2]])
-    >>> model = JointDiagonalPCA(2).fit(X, sensitive_features=[0] * 80 + [1] * 20)
-    >>> model.off_diagonal_share_ < 0.01
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_shared_subspace(random_state=0)
+    >>> model = methods.JointDiagonalPCA(3)
+    >>> model = model.fit(known.data, sensitive_features=known.sensitive_features)
+    >>> model.off_diagonal_share_ < 1e-12
     True
     """
 
@@ -200,10 +151,7 @@ class JointDiagonalPCA(PublishedMethod):
             basis=vectors[:, chosen],
             stop_reason="rotations settled" if joint.converged else "max_iter reached",
             n_iter=joint.sweeps,
-            own={
-                "basis_": vectors[:, order],
-                "off_diagonal_share_": joint.off_diagonal_share,
-            },
+            own={"basis_": vectors[:, order], "off_diagonal_share_": joint.off_diagonal_share},
             keep_order=True,
         )
 

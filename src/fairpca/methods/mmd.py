@@ -14,43 +14,31 @@ from fairpca._linalg import FloatArray
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.methods._descent import minimise, random_bases
-from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
+from fairpca.methods.null_space import equal_mean_directions, leading_within
 from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
 
 # The authors' schedule. The tolerance of the gradient falls from the first to the last value by
 # the factor; the penalty doubles as long as the bound is not met, up to the largest.
 _FIRST_TOL, _LAST_TOL, _TOL_FACTOR = 1e-1, 1e-6, 0.1
 _PENALTY_FACTOR, _LARGEST_PENALTY = 2.0, 1e10
-# The authors' limit of descent steps for one penalty; the next penalty goes on from there.
-_INNER_STEPS = 300
-# The authors' movement of the projector below which the basis counts as settled.
-_SETTLED = 1e-6
-# The authors' number of random bases, of which the one with the largest variance is the start.
-_RANDOM_STARTS = 11
-# Tolerance of the gradient for the descent on MMD^2 alone that follows; it is only a start.
-_START_TOL = 1e-3
+# The authors' limit of descent steps for one penalty, and the movement of the projector below
+# which the basis counts as settled.
+_INNER_STEPS, _SETTLED = 300, 1e-6
+# The authors' number of random bases, of which the one with the largest variance is the start, and
+# the tolerance of the descent on MMD^2 alone that follows.
+_RANDOM_STARTS, _START_TOL = 11, 1e-3
 # MMD^2 has stalled where a doubled penalty leaves more than this share of it. After that many
-# stalls in a row the bound counts as out of reach; the authors go on to the largest penalty, about
-# 30 doublings.
+# stalls in a row the bound counts as out of reach; the authors double about 30 times.
 _STALLED, _MOST_STALLS = 0.999, 6
-# Rows of which all distances are taken for the bandwidth, the default of `median_bandwidth`.
+# Rows for the bandwidth, the default of `median_bandwidth`.
 _BANDWIDTH_ROWS = 3000
 
 
 class Discrepancy:
     """MMD^2 of two groups' projected rows and its gradient, as one quadratic form.
 
-    With signed weights a (a group's rows sum to 1, the other's to -1), MMD^2 = a.T K a. Equal rows
-    are merged first, which is exact and pays on data with few distinct values.
-
-    Parameters
-    ----------
-    X : ndarray of shape (m, n)
-        Rows; about which origin makes no difference.
-    signed : ndarray of shape (m,)
-        Weight of every row over that of its group, negative for the second group.
-    bandwidth : float
-        Of the Gaussian kernel.
+    With signed weights a (a group's rows sum to 1, the other's to -1), MMD^2 = a.T K a. Equal
+    rows are merged first, which is exact and pays on data with few distinct values.
     """
 
     def __init__(self, X: FloatArray, signed: FloatArray, bandwidth: float) -> None:
@@ -71,65 +59,44 @@ class Discrepancy:
 
 @dataclass(eq=False, repr=False)
 class MMDFairPCA(PublishedMethod):
-    """PCA whose projected groups have nearly the same distribution (MbF-PCA, Lee et al., 2022).
+    """MbF-PCA: PCA whose projected groups have nearly the same distribution.
+
+    J. Lee, G. Kim, M. Olfat, M. Hasegawa-Johnson, C. D. Yoo. Fast and Efficient MMD-Based Fair PCA
+    via Optimization over Stiefel Manifold. AAAI, 2022.
 
     Maximises the explained variance subject to a bound on the squared maximum mean discrepancy of
-    the two groups' projected rows under a Gaussian kernel, by an exact penalty on the manifold of
-    orthonormal bases.
+    the two groups' projected rows under a Gaussian kernel, by an exact penalty. For equal
+    opportunity instead of demographic parity fit on the rows with a positive label. Two groups
+    only.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
+    n_components, random_state
+        As in all of `fairpca.methods`.
     tau : float, default=1e-3
         Bound on MMD^2. Far below ``1/m_1 + 1/m_2`` it cannot be met.
     bandwidth : float or None, default=None
-        Of the kernel. None is the root of half the median squared distance of the rows projected
-        by PCA.
+        Of the kernel. None is that of `fairpca.metrics.median_bandwidth` after PCA.
     start : {"mean", "random"}, default="mean"
         Descend from the PCA with equal group means, or as the authors do: the best of eleven
-        random bases, after a descent on MMD^2 alone. The problem has local optima: over ten COMPAS
-        splits the first explains 34.0 % of the variance of test rows, the second 32.0 to 33.3 %
-        with four seeds (published: 33.95 %).
+        random bases, after a descent on MMD^2 alone. The problem has local optima.
     max_iter : int, default=100
-        Values of the penalty.
+        Values of the penalty; `n_iter_` counts them.
     max_rows : int, default=2000
-        Of more rows, this many are drawn, as many of each group as there are; the cost grows with
-        their square.
-    random_state : int, RandomState instance or None, default=None
-        Of the start and the draw; None is a fixed seed.
+        Of more rows, this many are drawn, equally many of each group.
 
     Attributes
     ----------
-    mmd_squared_ : float
-        On the rows used.
-    bandwidth_ : float
-    penalty_ : float
-        The last one.
-    components_, mean_, group_losses_, group_errors_, ...
-        As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
-    n_iter_ : int
-        Values of the penalty or the tolerance gone through.
-    center_ : str
-        Always "global". About the groups' own means the difference of means would be gone.
-
-    Notes
-    -----
-    For equal opportunity instead of demographic parity fit on the rows with a positive label. Two
-    groups only. `fairpca.metrics.mmd_squared` measures any reducer.
-
-    References
-    ----------
-    J. Lee, G. Kim, M. Olfat, M. Hasegawa-Johnson, C. D. Yoo. Fast and Efficient MMD-Based Fair PCA
-    via Optimization over Stiefel Manifold. AAAI, 2022.
+    mmd_squared_, bandwidth_, penalty_ : float
+        On the rows used, of the kernel, and the last one of the schedule.
 
     Examples
     --------
     >>> import numpy as np
     >>> from fairpca.methods import MMDFairPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)), rng.normal(size=(80, 3)) + [3, 0, 0]])
-    >>> model = MMDFairPCA(1, tau=0.03).fit(X, sensitive_features=[0] * 80 + [1] * 80)
+    >>> X, group = np.random.default_rng(0).normal(size=(160, 3)), np.arange(160) < 80
+    >>> X[group, 0] += 3
+    >>> model = MMDFairPCA(1, tau=0.03).fit(X, sensitive_features=group)
     >>> model.mmd_squared_ <= 0.03
     True
     """
@@ -150,9 +117,14 @@ class MMDFairPCA(PublishedMethod):
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
-        rows, signed = self._draw(sample)
         pca = leading_pairs(sample.covariance, r).vectors[:, :r]
         bandwidth = self.bandwidth or weighted_bandwidth(sample.X @ pca, sample.weight)
+        chosen = balanced_draw(sample.groups.codes, self.max_rows, self.random_state)
+        rows = np.asarray(sample.X[chosen], dtype=float) - sample.source.total.mean
+        codes = sample.groups.codes[chosen]
+        weight = np.ones(len(rows)) if sample.weight is None else sample.weight[chosen]
+        totals = np.maximum(np.bincount(codes, weight, minlength=2), np.finfo(float).tiny)
+        signed = weight / totals[codes] * np.where(codes == 0, 1.0, -1.0)
         discrepancy = Discrepancy(rows, signed, bandwidth)
         basis, penalty, n_iter, reason = self._descend(sample, discrepancy, pca)
         value = discrepancy(basis)[0]
@@ -165,15 +137,6 @@ class MMDFairPCA(PublishedMethod):
             )
         own = {"mmd_squared_": value, "bandwidth_": bandwidth, "penalty_": penalty}
         return Found(basis=basis, stop_reason=reason, n_iter=n_iter, own=own)
-
-    def _draw(self, sample: Sample) -> tuple[FloatArray, FloatArray]:
-        """Return centred rows and their signed weights."""
-        chosen = balanced_draw(sample.groups.codes, self.max_rows, self.random_state)
-        rows = np.asarray(sample.X[chosen], dtype=float) - sample.source.total.mean
-        codes = sample.groups.codes[chosen]
-        weight = np.ones(len(rows)) if sample.weight is None else sample.weight[chosen]
-        totals = np.maximum(np.bincount(codes, weight, minlength=2), np.finfo(float).tiny)
-        return rows, weight * np.where(codes == 0, 1 / totals[0], -1 / totals[1])
 
     def _descend(
         self, sample: Sample, discrepancy: Discrepancy, pca: FloatArray
@@ -196,8 +159,7 @@ class MMDFairPCA(PublishedMethod):
 
             before, last = basis, value
             # The cost grows with the penalty, and so does the gradient's rounding.
-            reach = tol * penalty / first
-            basis, _ = minimise(cost, basis, tol=reach, max_iter=_INNER_STEPS)
+            basis = minimise(cost, basis, tol=tol * penalty / first, max_iter=_INNER_STEPS)
             value = discrepancy(basis)[0]
             # Projectors are compared: the basis itself may turn inside its span.
             moved = float(np.linalg.norm(basis - before @ (before.T @ basis)))
@@ -214,31 +176,14 @@ class MMDFairPCA(PublishedMethod):
     def _start(self, sample: Sample, discrepancy: Discrepancy, r: int) -> FloatArray:
         """Return the basis that the first penalty is minimised from."""
         if self.start == "mean":
-            allowed = allowed_directions(mean_directions(sample))
-            return leading_within(sample.covariance, allowed, r)
+            return leading_within(sample.covariance, equal_mean_directions(sample), r)
         candidates = random_bases(sample.n_features, r, _RANDOM_STARTS, self.random_state)
         widest = max(candidates, key=lambda U: float(np.sum(U * (sample.covariance @ U))))
-        return minimise(discrepancy, widest, tol=_START_TOL, max_iter=_INNER_STEPS)[0]
+        return minimise(discrepancy, widest, tol=_START_TOL, max_iter=_INNER_STEPS)
 
 
 def weighted_bandwidth(Z: FloatArray, weight: FloatArray | None) -> float:
-    """Return the `median_bandwidth` of rows that are repeated as often as their weights say.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (m, r)
-        Projected rows.
-    weight : ndarray of shape (m,) or None
-        Sample weights; None counts every row once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca.metrics import median_bandwidth
-    >>> Z = np.array([[0.0], [1.0], [5.0]])
-    >>> weighted_bandwidth(Z, np.array([1, 3, 2])) == median_bandwidth(Z.repeat([1, 3, 2], axis=0))
-    True
-    """
+    """Return the `median_bandwidth` of rows that are repeated as often as their weights say."""
     if weight is None:
         return median_bandwidth(Z, max_rows=_BANDWIDTH_ROWS)
     rows = np.flatnonzero(weight)

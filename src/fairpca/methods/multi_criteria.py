@@ -1,4 +1,10 @@
-"""Tantipongpipat et al. 2019: any concave welfare of the groups' variances."""
+"""Tantipongpipat et al. 2019: any concave welfare of the groups' variances.
+
+For a worst case the relaxation is that of `fairpca.methods.sdr`. Nash social welfare is the
+geometric mean of the variances kept. The sum of log <S_i, P> is concave; its linearisation at P is
+a weighted PCA with weights 1 / <S_i, P>, and the Frank-Wolfe gap g of that PCA bounds the optimum:
+no basis has a geometric mean above ``exp(g / k)`` times the current one.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +13,36 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
+from fairpca._linalg import FloatArray, symmetric
 from fairpca.criteria import CRITERIA, pose
 from fairpca.methods._base import MinMaxFound, MinMaxMethod
-from fairpca.methods._nash import frank_wolfe, geometric_mean, nash_columns
-from fairpca.methods._relaxation import extreme_point, rank_bound, rounded, solve_relaxation
+from fairpca.methods._descent import minimise_on_simplex
+from fairpca.methods.sdr import Relaxed, extreme_point, rounded, solve_relaxation
 from fairpca.solvers.problem import Problem
+
+# Accuracy of a mixture, as a share of the gap that asked for it. The next weighted PCA changes the
+# problem anyway, so more would be wasted; less would add columns instead of using those there are.
+_MIXTURE_SHARE = 0.01
 
 
 @dataclass(eq=False, repr=False)
 class MultiCriteriaPCA(MinMaxMethod):
-    """Multi-criteria dimensionality reduction of Tantipongpipat et al. (2019).
+    """Multi-criteria dimensionality reduction: the best worst group, or the best Nash welfare.
+
+    U. Tantipongpipat, S. Samadi, M. Singh, J. Morgenstern, S. Vempala. Multi-Criteria
+    Dimensionality Reduction with Applications to Fairness. Advances in Neural Information
+    Processing Systems 32, 2019.
 
     Maximises a welfare of the groups over the relaxed projectors ``0 <= P <= I``, ``Tr P = r``
     and moves the answer to an extreme point, whose rank exceeds r by at most
-    ``floor(sqrt(2 k + 1/4) - 3/2)``: nothing for two groups, one dimension for three to five.
+    ``floor(sqrt(2 k + 1/4) - 3/2)``: nothing for two groups, one dimension for three to five. From
+    three groups on the relaxed optimum can lie strictly below that of every projection of rank r;
+    `certificate_` then shows the gap.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
+    n_components, center
+        As in all of `fairpca.methods`; the paper has "group".
     criterion : {"loss", "error", "variance", "relative", "share", "nash"}, default="loss"
         What the worst group is judged by, or "nash" for the geometric mean of the variances
         kept. The paper has "loss", "variance" and "nash".
@@ -34,56 +50,27 @@ class MultiCriteriaPCA(MinMaxMethod):
         Column generation (for "nash", fully corrective Frank-Wolfe steps); the authors' plain
         Frank-Wolfe for "nash"; the authors' multiplicative weights or a semidefinite program
         (cvxpy, extra `methods`) for the other criteria.
-    eta : float, default=1.0
-        Learning rate of "mw".
-    max_iter : int, default=1000
-        Linear programs, or weighted PCAs of "frank-wolfe" and "mw".
-    tol : float, default=1e-9
-        Relative gap at which to stop.
-    center : {"group", "global", "none"}, default="group"
-        Second moments are about each group's own mean (the paper), the overall mean, or zero.
+    eta, tol, max_iter : float, float, int, default=1.0, 1e-9, 1000
+        Learning rate of "mw"; stop at this relative gap, or after as many linear programs or
+        weighted PCAs.
 
     Attributes
     ----------
-    projector_ : ndarray of shape (n_features_in_, n_features_in_)
-        Extreme point of the relaxation.
-    relaxed_losses_ : ndarray of shape (k,)
-        The groups' criterion at `projector_` (minus the variance kept for "nash").
-    rank_ : int
-        Eigenvalues of `projector_` above 1e-6.
-    rank_bound_ : int
-        The theorem's bound on that rank.
+    projector_, relaxed_losses_ : ndarray of shape (n_features_in_, n_features_in_), (k,)
+        Extreme point of the relaxation, whose r leading eigenvectors are `components_`, and the
+        groups' criterion there (minus the variance kept for "nash").
+    rank_, rank_bound_ : int
+        Eigenvalues of `projector_` above 1e-6, and the theorem's bound on their number.
     welfare_ : float
-        Geometric mean of the variances that `components_` keeps.
-    components_, mean_, group_losses_, certificate_, ...
-        As in `fairpca.FairPCA`; `components_` are the r leading eigenvectors of `projector_`.
-        For "nash" the certificate is that of minus `welfare_`.
-    center_ : str
-        What the second moments are about.
-
-    See Also
-    --------
-    fairpca.FairPCA : Min-max without the relaxation.
-
-    Notes
-    -----
-    The relaxed optimum can lie strictly below that of every projection of rank r as soon as there
-    are three groups; `certificate_` then shows the gap.
-
-    References
-    ----------
-    U. Tantipongpipat, S. Samadi, M. Singh, J. Morgenstern, S. Vempala. Multi-Criteria
-    Dimensionality Reduction with Applications to Fairness. Advances in Neural Information
-    Processing Systems 32, 2019.
+        Geometric mean of the variances that `components_` keeps. For "nash" the certificate is
+        that of minus this number.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import MultiCriteriaPCA
-    >>> rng = np.random.default_rng(0)
-    >>> scales = np.array([[3, 1, 1, 1], [1, 3, 1, 1], [1, 1, 3, 1]]).repeat(50, axis=0)
-    >>> X, group = rng.normal(size=(150, 4)) * scales, np.repeat(["a", "b", "c"], 50)
-    >>> model = MultiCriteriaPCA(2, criterion="nash").fit(X, sensitive_features=group)
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_shared_subspace(random_state=0)
+    >>> model = methods.MultiCriteriaPCA(2, criterion="nash")
+    >>> model = model.fit(known.data, sensitive_features=known.sensitive_features)
     >>> model.rank_ <= model.rank_bound_, model.certificate_.gap < 0.05
     (True, True)
     """
@@ -126,8 +113,7 @@ class MultiCriteriaPCA(MinMaxMethod):
     def _solve(self, problem: Problem) -> MinMaxFound:
         limits: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if self.criterion == "nash":
-            climb = nash_columns if self.solver == "columns" else frank_wolfe
-            relaxed = climb(problem, **limits)
+            relaxed = nash(problem, corrective=self.solver == "columns", **limits)
         else:
             relaxed = solve_relaxation(problem, self.solver, eta=self.eta, **limits)
         found = rounded(problem, relaxed, extreme_point(problem, relaxed.projector))
@@ -135,7 +121,66 @@ class MultiCriteriaPCA(MinMaxMethod):
         found.own["welfare_"] = welfare
         found.own["rank_bound_"] = rank_bound(problem.n_components, problem.oracle.n_groups)
         if self.criterion == "nash":
-            # The bound is one of the welfare, so the value beside it must be the welfare too and
-            # not the worst group's variance.
+            # The bound is one of the welfare, so the value beside it must be the welfare too.
             found.own["certificate_"] = problem.certificate(relaxed.lower_bound, -welfare)
         return found
+
+
+def rank_bound(n_components: int, n_groups: int) -> int:
+    """Largest rank of an extreme optimal point of the relaxation (Tantipongpipat et al., 2019).
+
+    >>> [rank_bound(5, k) for k in (2, 3, 5, 6, 9, 10, 14)]
+    [5, 6, 6, 7, 7, 8, 8]
+    """
+    return n_components + int(np.floor(np.sqrt(2 * n_groups + 0.25) - 1.5))
+
+
+def geometric_mean(kept: FloatArray) -> float:
+    """Return the geometric mean of the groups' kept variances, zero if one of them is."""
+    if kept.min() <= 0:
+        return 0.0
+    return float(np.exp(np.log(kept).mean()))
+
+
+def nash(problem: Problem, *, corrective: bool, tol: float, max_iter: int) -> Relaxed:
+    """Maximise Nash welfare by Frank-Wolfe steps from ``(r / n) I``.
+
+    The authors mix each weighted PCA with the point so far. Corrective steps optimise the mixture
+    of all PCAs met so far anew, so a few dozen decompositions replace thousands. `tol` is the
+    relative accuracy of the geometric mean at which to stop, `max_iter` the number of PCAs.
+    """
+    k, r, n = problem.oracle.n_groups, problem.n_components, problem.oracle.n_features
+    projectors, shares = [np.eye(n) * (r / n)], np.ones(1)
+    kept = np.einsum("kii->k", problem.oracle.matrices)[:, None] * (r / n)
+    reason, steps = "max_iter reached", 0
+
+    def evaluate(point: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return minus the sum of logarithms of a mixture, and its two derivatives."""
+        mixed = kept @ point
+        ratios = kept / mixed[:, None]
+        return -float(np.log(mixed).sum()), -ratios.sum(axis=0), ratios.T @ ratios
+
+    while steps < max_iter:
+        steps += 1
+        current = kept @ shares
+        weights = 1 / current
+        basis = problem.oracle.leading(weights, r).vectors[:, :r]
+        found = problem.oracle.retained_variance(basis)
+        gap = float(weights @ found) - k
+        if gap <= k * tol:
+            reason = "gap closed"
+            break
+        projectors, kept = [*projectors, basis @ basis.T], np.column_stack([kept, found])
+        # A mixture in which a group keeps nothing is worth minus infinity, and is not taken.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = minimise_on_simplex(evaluate, np.append(shares, 0.0), _MIXTURE_SHARE * gap)
+        if not corrective:
+            projectors = [np.tensordot(shares, projectors, axes=1)]
+            kept, shares = (kept @ shares)[:, None], np.ones(1)
+        used = shares > 0
+        projectors = [P for P, use in zip(projectors, used, strict=True) if use]
+        kept, shares = kept[:, used], shares[used]
+    # In the library's sense every criterion is made small: the bound is that of minus the mean.
+    bound = -geometric_mean(current) * float(np.exp(gap / k))
+    mixed = symmetric(np.tensordot(shares, projectors, axes=1))
+    return Relaxed(mixed, weights / weights.sum(), bound, steps, reason)

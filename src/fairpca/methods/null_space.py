@@ -13,8 +13,7 @@ from fairpca._linalg import FloatArray, complement, span, symmetric
 from fairpca.covariances.eigenpairs import full_pairs, leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 
-# Differences of means below this share of the data's spread are rounding. Taken for a direction,
-# such a difference would remove an arbitrary one from the data.
+# Differences of means below this share of the data's spread are rounding, and point anywhere.
 _NO_GAP = 1e-12
 # What there has to be enough of, in the words of the error.
 AGREEING = "directions along which the group means agree"
@@ -27,9 +26,9 @@ def mean_directions(sample: Sample) -> FloatArray:
     return np.asarray(shifts[:, np.linalg.norm(shifts, axis=0) > _NO_GAP * spread])
 
 
-def allowed_directions(forbidden: FloatArray) -> FloatArray:
-    """Return an orthonormal basis of everything orthogonal to the columns of `forbidden`."""
-    return complement(span(forbidden))
+def equal_mean_directions(sample: Sample) -> FloatArray:
+    """Return an orthonormal basis of the directions along which the groups' means agree."""
+    return complement(span(mean_directions(sample)))
 
 
 def leading_within(covariance: FloatArray, allowed: FloatArray, r: int) -> FloatArray:
@@ -42,19 +41,22 @@ def leading_within(covariance: FloatArray, allowed: FloatArray, r: int) -> Float
 class NullSpaceFairPCA(PublishedMethod):
     """Fair PCA in closed form: no linear function of the result correlates with the group.
 
-    PCA of all rows, restricted to directions along which the groups' means coincide (Kleindessner
-    et al., 2023). As cheap as PCA, any number of groups. Optionally also the directions are
-    left out along which the groups' covariances differ most, and rows can be mapped by a kernel
-    first.
+    M. Kleindessner, M. Donini, C. Russell, M. B. Zafar. Efficient Fair PCA for Fair Representation
+    Learning. AISTATS, 2023.
+
+    PCA of all rows, restricted to directions along which the groups' means coincide. As cheap as
+    PCA, any number of groups. A direction is removed for every difference of means, even if the
+    difference is noise. For equal opportunity instead of demographic parity fit on the rows with a
+    positive label.
 
     Parameters
     ----------
     n_components : int or None, default=None
         Rank r, at most the number of directions left; None keeps all of these.
     n_kept_directions : int or None, default=None
-        Keep this many of the directions with equal means, those along which covariances differ
-        least (the authors' "fair PCA-S", who keep 50 % or 85 % of n). At least r are kept. None
-        keeps all. With more than two groups the differences of all pairs count, squared.
+        Keep this many of the directions with equal means, but at least r: those along which
+        covariances differ least, all pairs of groups squared and added (the authors'
+        "fair PCA-S", who keep 50 % or 85 % of n). None keeps all.
     kernel : {None, "linear", "poly", "rbf", "sigmoid", "cosine"}, default=None
         Map rows by this kernel first, as `sklearn.decomposition.KernelPCA` does. The cost is
         then cubic in the number of rows.
@@ -63,36 +65,19 @@ class NullSpaceFairPCA(PublishedMethod):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n)
-        Orthonormal rows. With a kernel their columns are the coordinates of `kernel_map_`.
-    mean_gap_ : float
-        Largest distance of two group means after projection; zero up to rounding.
-    n_allowed_ : int
-        Directions that were left to choose from.
+    mean_gap_, n_allowed_ : float, int
+        Largest distance of two group means after projection, zero up to rounding, and the number
+        of directions that were left to choose from.
     kernel_map_ : KernelPCA or None
-    mean_, group_losses_, group_errors_, ...
-        As in `fairpca.FairPCA` (in the coordinates of the kernel, if there is one), without a
-        certificate: the method optimises no worst case.
-    center_ : str
-        Always "global". About the groups' own means there would be nothing to remove.
-
-    Notes
-    -----
-    A direction is removed for every difference of means, even if the difference is noise. For
-    equal opportunity instead of demographic parity fit on the rows with a positive label.
-
-    References
-    ----------
-    M. Kleindessner, M. Donini, C. Russell, M. B. Zafar. Efficient Fair PCA for Fair Representation
-    Learning. AISTATS, 2023.
+        With a kernel, `components_`, means and losses are in its coordinates.
 
     Examples
     --------
     >>> import numpy as np
     >>> from fairpca.methods import NullSpaceFairPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)), rng.normal(size=(20, 3)) + [3, 0, 0]])
-    >>> model = NullSpaceFairPCA(2).fit(X, sensitive_features=[0] * 80 + [1] * 20)
+    >>> X, group = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) < 20
+    >>> X[group, 0] += 3
+    >>> model = NullSpaceFairPCA(2).fit(X, sensitive_features=group)
     >>> model.mean_gap_ < 1e-10
     True
     """
@@ -111,10 +96,17 @@ class NullSpaceFairPCA(PublishedMethod):
     def _find(self, sample: Sample) -> Found:
         kernel_map = None
         if self.kernel is not None:
-            kernel_map = self._kernel_map(sample)
+            scale = sample.n_features * float(sample.X.var())
+            default = 1 / scale if scale > 0 else 1.0
+            kernel_map = KernelPCA(
+                kernel=self.kernel,
+                gamma=default if self.gamma is None else self.gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+            )
             mapped = kernel_map.fit_transform(sample.X)
-            sample = Sample.of(mapped, sample.groups, sample.weight)
-        allowed = allowed_directions(mean_directions(sample))
+            sample = Sample(mapped, sample.groups, sample.weight)
+        allowed = equal_mean_directions(sample)
         r = self._rank(allowed.shape[1], AGREEING)
         if self.n_kept_directions is not None:
             allowed = _most_alike(sample, allowed, max(r, self.n_kept_directions))
@@ -143,17 +135,6 @@ class NullSpaceFairPCA(PublishedMethod):
                 "the original columns."
             )
         return super().inverse_transform(X)
-
-    def _kernel_map(self, sample: Sample) -> KernelPCA:
-        """Return the map that is to be fitted, with the default of gamma filled in."""
-        variance = float(sample.X.var())
-        default = 1 / (sample.n_features * variance) if variance > 0 else 1.0
-        return KernelPCA(
-            kernel=self.kernel,
-            gamma=default if self.gamma is None else self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-        )
 
 
 def _most_alike(sample: Sample, allowed: FloatArray, count: int) -> FloatArray:

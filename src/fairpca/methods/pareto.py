@@ -15,66 +15,40 @@ from fairpca.metrics import own_variance
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
 # Smoothing of |z|: starts here and falls with the step number, never below the second value. With
-# these, 3000 steps from PCA on credit, r = 5, end 0.2 % above the least total error with equal
-# losses.
+# these, 3000 steps on credit, r = 5, end 0.2 % above the least total error with equal losses.
 _FIRST_SMOOTHING, _LAST_SMOOTHING = 0.1, 1e-6
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A basis, the groups' matrices applied to it, and what it costs.
-
-    Attributes
-    ----------
-    basis : ndarray of shape (n, r)
-    images : ndarray of shape (k, n, r)
-        ``S_i @ basis``, kept because the gradients need them again.
-    losses : ndarray of shape (k,)
-        What every group loses against its own PCA.
-    total : float
-        Mean squared error of all rows.
-    """
+    """A basis, the groups' matrices times it, what every group loses, and the total error."""
 
     basis: FloatArray
     images: FloatArray
     losses: FloatArray
     total: float
 
-    @property
-    def disparity(self) -> float:
-        """Largest difference between two losses."""
-        return float(self.losses.max() - self.losses.min())
-
 
 class Objectives:
     """Total error and loss disparities of a basis, with their gradients.
 
-    Parameters
-    ----------
-    covariances : ndarray of shape (k, n, n)
-        Second moments of the groups.
-    shares : ndarray of shape (k,)
-        Weight of every group in the total error.
-    n_components : int
-        The rank r.
-    penalty : {"absolute", "square"}
-        Of a difference of losses.
+    `covariances` are the groups' second moments, shape (k, n, n), `shares` the weight of every
+    group in the total error, `penalty` that of a difference of losses.
     """
 
     def __init__(
         self, covariances: FloatArray, shares: FloatArray, n_components: int, penalty: str
     ) -> None:
-        self.covariances, self.shares = covariances, shares
+        self.covariances, self.shares, self.penalty = covariances, shares, penalty
         self.own = own_variance(covariances, n_components)
-        self.penalty = penalty
         self.pooled = np.tensordot(shares, covariances, axes=1)
-        self.everything = float(np.trace(self.pooled))
 
     def at(self, basis: FloatArray) -> _Point:
         """Evaluate a basis."""
         images = self.covariances @ basis
         kept = np.einsum("nr,knr->k", basis, images)
-        return _Point(basis, images, self.own - kept, self.everything - float(self.shares @ kept))
+        total = float(np.trace(self.pooled) - self.shares @ kept)
+        return _Point(basis, images, self.own - kept, total)
 
     def values(self, point: _Point, smoothing: float) -> FloatArray:
         """Return the total error, then the disparities; two groups have only one."""
@@ -93,9 +67,8 @@ class Objectives:
         # sum_j slope_ij (S_i - S_j) U, for every i at once.
         mixed = slopes.sum(axis=1)[:, None, None] * point.images
         mixed -= np.tensordot(slopes, point.images, axes=1)
-        disparities = -2 * self._distinct(mixed)
-        total = -2 * np.tensordot(self.shares, point.images, axes=1)
-        return np.array([tangent(point.basis, gradient) for gradient in (total, *disparities)])
+        total = np.tensordot(self.shares, point.images, axes=1)
+        return np.array([tangent(point.basis, -2 * g) for g in (total, *self._distinct(mixed))])
 
     def _distinct(self, sums: FloatArray) -> FloatArray:
         """Return sums over the other groups as means; of two groups, whose are equal, only one."""
@@ -104,99 +77,66 @@ class Objectives:
 
 
 def common_descent(gradients: FloatArray, floor: float) -> FloatArray:
-    """Return the objective weights whose combined gradient is shortest.
+    """Return the weights of p objectives whose combined gradient is shortest.
 
-    Parameters
-    ----------
-    gradients : ndarray of shape (p, n, r)
-        One objective a row.
-    floor : float
-        The part of the weight that is spread evenly and cannot be taken away.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-        A point of the simplex.
+    `gradients` has shape (p, n, r). The part `floor` of the weight is spread evenly.
     """
     p = len(gradients)
     flat = gradients.reshape(p, -1)
     gram = flat @ flat.T
-    base, free = np.full(p, floor / p), 1 - floor
+    base, free, start = np.full(p, floor / p), 1 - floor, np.full(p, 1 / p)
     if free <= 0:
         return base
-    start = np.full(p, 1 / p)
     chosen = maximise_on_simplex(-free * (gram @ base), free**2 * gram, np.ones(p), start)
     return base + free * chosen
 
 
 @dataclass(eq=False, repr=False)
 class ParetoFairPCA(PublishedMethod):
-    """Trade-off between total error and equal losses, after Kamani et al. (2022).
+    """Trade-off between total error and equal losses.
+
+    After M. M. Kamani, F. Haddadpour, R. Forsati, M. Mahdavi. Efficient Fair Principal Component
+    Analysis. Machine Learning 111, 2022.
 
     Minimises a vector: the total error, and for every group the mean penalty on the difference of
     its loss from the others'. Each step goes along the shortest combination of the gradients,
     which lowers all of them at once.
 
+    This is our variant. The text leaves constants open, and two of its settings stall: PCA is
+    Pareto-stationary, and a squared penalty has a zero gradient wherever losses are equal. The
+    absolute penalty and ``floor=0.6`` cure both; ``penalty="square", floor=0`` shows them.
+
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
+    n_components, center, random_state
+        As in all of `fairpca.methods`.
     penalty : {"absolute", "square"}, default="absolute"
         Of a loss difference z: |z|, smoothed less and less, or z^2 / 2.
     floor : float, default=0.6
         Part of the objective weights that is spread evenly; 0 is plain multiple-gradient descent.
     step : {"decreasing", "armijo"}, default="decreasing"
-        Length ``eta / sqrt(t)`` with ``eta = 1 / (2 lambda_max)``, or backtracking until every
-        objective falls.
+        Length ``1 / (2 lambda_max sqrt(t))``, or backtracking until every objective falls.
     start : {"pca", "random"}, default="pca"
         Descend from the PCA of all rows, or from a random basis.
     disparity_weight : float, default=1.0
         The iterate kept has the least total error plus this times the largest loss difference.
-    tol : float, default=1e-6
-        Stop where the combined gradient is shorter than this.
-    max_iter : int, default=3000
-        Most steps.
-    center : {"group", "global", "none"}, default="group"
-        Second moments are about each group's own mean, the overall mean, or zero.
-    random_state : int, RandomState instance or None, default=None
-        Of ``start="random"``; None is a fixed seed.
+    tol, max_iter : float, int, default=1e-6, 3000
+        Stop where the combined gradient is shorter, or after as many steps.
 
     Attributes
     ----------
-    total_error_ : float
-        Mean squared error of all rows, second moments as in `center_`.
-    disparity_ : float
-        Largest difference between two groups' losses.
+    total_error_, disparity_ : float
+        Mean squared error of all rows, and the largest difference between two groups' losses.
     objective_weights_ : ndarray
         Of the total error and the disparities at the last step.
-    components_, mean_, group_losses_, group_errors_, ...
-        As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
-    n_iter_ : int
-        Gradients computed, at least 1.
-    center_ : str
-        What the second moments are about.
-
-    Notes
-    -----
-    This is our variant. The published text leaves constants open, and two of its settings stall:
-    PCA is Pareto-stationary, so descent from there never moves, and a squared penalty has a zero
-    gradient wherever losses are equal, so every such basis counts as an answer. The absolute
-    penalty and ``floor=0.6`` cure both; ``penalty="square", floor=0`` shows them.
-
-    References
-    ----------
-    M. M. Kamani, F. Haddadpour, R. Forsati, M. Mahdavi. Efficient Fair Principal Component
-    Analysis. Machine Learning 111, 2022.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import ParetoFairPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)) * [3, 1, 1], rng.normal(size=(20, 3)) * [1, 3, 1]])
-    >>> model = ParetoFairPCA(1).fit(X, sensitive_features=[0] * 80 + [1] * 20)
-    >>> model.disparity_ < 0.1
-    True
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_illustration(random_state=0)
+    >>> model = methods.ParetoFairPCA(1)
+    >>> round(model.fit(known.data, sensitive_features=known.sensitive_features).disparity_, 1)
+    1.0
     """
 
     n_components: int | None = None
@@ -224,13 +164,12 @@ class ParetoFairPCA(PublishedMethod):
         r = self._rank(sample.n_features)
         covariances = sample.second_moments(self.center)
         objectives = Objectives(covariances, sample.shares, r, self.penalty)
-        if self.start == "pca":
-            start = leading_pairs(objectives.pooled, r).vectors[:, :r]
-        else:
+        pairs = leading_pairs(objectives.pooled, r)
+        start = pairs.vectors[:, :r]
+        if self.start == "random":
             (start,) = random_bases(sample.n_features, r, 1, self.random_state)
         # The total error has a second derivative of at most twice the largest eigenvalue.
-        largest = float(leading_pairs(objectives.pooled, 1).values[0])
-        eta = 0.5 / max(largest, np.finfo(float).tiny)
+        eta = 0.5 / max(float(pairs.values[0]), np.finfo(float).tiny)
         best = point = objectives.at(start)
         reason = "max_iter reached"
         for steps in range(1, self.max_iter + 1):
@@ -242,24 +181,23 @@ class ParetoFairPCA(PublishedMethod):
                 reason = "stationary"
                 break
             if self.step == "decreasing":
-                moved = objectives.at(retract(point.basis, eta / np.sqrt(steps) * direction))
+                point = objectives.at(retract(point.basis, eta / np.sqrt(steps) * direction))
             elif (lower := _backtrack(objectives, point, direction, eta, smoothing)) is not None:
-                moved = lower
+                point = lower
             else:
                 reason = "no common descent at working precision"
                 break
-            point = moved
             best = min(best, point, key=self._score)
         own = {
             "total_error_": best.total,
-            "disparity_": best.disparity,
+            "disparity_": float(np.ptp(best.losses)),
             "objective_weights_": weights,
         }
         return Found(basis=best.basis, stop_reason=reason, n_iter=steps, own=own)
 
     def _score(self, point: _Point) -> float:
         """Return what the iterates are compared by: a vector has no least value."""
-        return point.total + self.disparity_weight * point.disparity
+        return point.total + self.disparity_weight * float(np.ptp(point.losses))
 
 
 def _backtrack(

@@ -1,27 +1,299 @@
-"""Samadi et al. 2018: semidefinite relaxation, by multiplicative weights or exactly."""
+"""Samadi et al. 2018: fair PCA by the relaxation 0 <= P <= I, Tr P = r of the projector.
+
+The relaxed optimum is the dual optimum, so each of the three solvers returns a projector, weights
+and a value of phi that bounds every basis. The authors run multiplicative weights; column
+generation is exact; the semidefinite program is the independent check for small n.
+"""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from fairpca.methods._base import MinMaxFound, MinMaxMethod
-from fairpca.methods._relaxation import (
-    rounded,
-    solve_relaxation,
-    square_root_map,
-    vertex_of_spectrum,
-)
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+from fairpca._checks import require
+from fairpca._linalg import FloatArray, symmetric
+from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
+from fairpca.methods._base import MinMaxFound, MinMaxMethod, phi_at
 from fairpca.solvers.problem import Problem
 
-# Most linear programs of "columns". The parameter `max_iter` counts the authors' ten steps, which
-# are far too few for it; reached, the certificate stays open and says so.
+# Most linear programs of "columns"; `max_iter` counts the authors' ten steps, far too few for it.
 _PROGRAMS = 500
+# Feasibility tolerance asked of the linear program, the smallest that HiGHS accepts (its default,
+# 1e-7, would be the accuracy of the bound), and what the program then achieves, in units of the
+# largest variance. Waiting for more stalls: the same columns come back.
+_LP_TOLERANCE, _LP_ACCURACY = 1e-10, 1e-9
+# Eigenvalues of a projector nearer than this to 0 or 1 count as 0 or 1: far above the rounding of
+# an eigenvalue, far below what a loss would show.
+_SNAP = 1e-9
+# Eigenvalues above this count for `rank_`: interior-point solvers leave small ones at zeros.
+_RANK_TOL = 1e-6
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A point of the relaxation and a bound.
+
+    `projector` is symmetric with eigenvalues in [0, 1] and trace r, `weights` a point of the
+    simplex, `lower_bound` phi there or the best phi seen, `n_iter` in the solver's own unit.
+    """
+
+    projector: FloatArray
+    weights: FloatArray
+    lower_bound: float
+    n_iter: int
+    stop_reason: str
+
+
+def relaxed_losses(problem: Problem, projector: FloatArray) -> FloatArray:
+    """Return ``c_i - <S_i, P>`` for every group."""
+    kept = np.einsum("kij,ij->k", problem.oracle.matrices, projector)
+    return np.asarray(problem.offsets - kept)
+
+
+def multiplicative_weights(
+    problem: Problem, *, eta: float, max_iter: int, scale_losses: bool = False
+) -> Relaxed:
+    """Run the authors' loop; return the better of the average and the last projector.
+
+    `eta` is the learning rate, of the losses as they are or, with `scale_losses`, of the losses
+    over the largest offset.
+    """
+    k, r = problem.oracle.n_groups, problem.n_components
+    unit = float(np.abs(problem.offsets).max()) if scale_losses else 1.0
+    log_weights = np.zeros(k)
+    average = np.zeros((problem.oracle.n_features,) * 2)
+    bound, best_weights = -np.inf, np.full(k, 1 / k)
+    for _ in range(max_iter):
+        # The softmax subtracts the largest exponent: exp(eta z) itself overflows.
+        weights = scipy.special.softmax(log_weights)
+        pairs = problem.oracle.leading(weights, r)
+        basis = pairs.vectors[:, :r]
+        last = basis @ basis.T
+        average += last / max_iter
+        losses = problem.losses(basis)
+        value = problem.phi(weights, pairs)
+        if value > bound:
+            bound, best_weights = value, weights
+        log_weights = log_weights + eta * losses / (unit or 1.0)
+    better = average if relaxed_losses(problem, average).max() < losses.max() else last
+    return Relaxed(symmetric(better), best_weights, bound, max_iter, "all iterations done")
+
+
+def column_generation(problem: Problem, *, tol: float = 1e-9, max_iter: int = 500) -> Relaxed:
+    """Solve the relaxation by linear programs over the projectors of weighted PCAs.
+
+    The program's dual weights pose the next weighted PCA, whose value is a lower bound. A second
+    PCA half way to the best weights so far keeps the weights from jumping between corners, where
+    three or more groups would otherwise need hundreds of programs. `tol` is a relative gap.
+    """
+    k, r, scale = problem.oracle.n_groups, problem.n_components, problem.oracle.scale
+    bases: list[FloatArray] = []
+    losses: list[FloatArray] = []
+    best, bound = np.empty(0), -np.inf
+
+    def price(weights: FloatArray) -> None:
+        """Add the best basis for these weights; keep them if their phi is the largest."""
+        nonlocal best, bound
+        pairs = problem.oracle.leading(weights, r)
+        bases.append(pairs.vectors[:, :r])
+        losses.append(problem.losses(bases[-1]))
+        value = problem.phi(weights, pairs)
+        if value > bound:
+            best, bound = weights, value
+
+    for row in (*np.eye(k), np.full(k, 1 / k)):
+        price(row)
+    reason, steps = "max_iter reached", 0
+    while steps < max_iter:
+        steps += 1
+        value, shares, weights = least_worst(np.array(losses).T, total=1, unit=scale)
+        if problem.certificate(bound, value).gap <= tol:
+            reason = "gap closed"
+            break
+        before = bound
+        price(weights)
+        if k > 2:
+            price(0.5 * (weights + best))
+        if value - bound <= _LP_ACCURACY * scale and bound <= before:
+            reason = "linear program at its accuracy"
+            break
+    # Columns priced in the last round have no share yet.
+    _, shares, _ = least_worst(np.array(losses).T, total=1, unit=scale)
+    # Columns times the root of their share, so that one product forms the sum of projectors.
+    columns = np.hstack(bases) * np.sqrt(np.repeat(shares / shares.sum(), r))
+    return Relaxed(symmetric(columns @ columns.T), best, bound, steps, reason)
+
+
+def least_worst(
+    losses: FloatArray, *, total: int, unit: float, integer: bool = False
+) -> tuple[float, FloatArray, FloatArray]:
+    """Mix (k, j) columns of losses so that the worst group's sum is least.
+
+    Each share is between zero and one, or one of them (`integer`), and their sum is `total`.
+    `unit` is the magnitude of the losses: the tolerances of the program are absolute. Returns the
+    worst sum, the shares, of which at most k are neither zero nor one, and the dual weights of the
+    groups; an integer program has none, and returns equal ones.
+    """
+    k, j = losses.shape
+    names = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+    options: Any = dict.fromkeys(names, _LP_TOLERANCE)
+    # The dual simplex ends in a vertex; an interior point would keep every column.
+    method: Any = "highs-ds"
+    if integer:
+        # The default gap would stop 0.01 % short of the best choice.
+        options["mip_rel_gap"], method = 0.0, "highs"
+    found = scipy.optimize.linprog(
+        np.append(np.zeros(j), 1.0),
+        A_ub=np.hstack([losses / (unit or 1.0), -np.ones((k, 1))]),
+        b_ub=np.zeros(k),
+        A_eq=np.append(np.ones(j), 0.0)[None],
+        b_eq=[float(total)],
+        bounds=[(0, 1)] * j + [(None, None)],
+        method=method,
+        integrality=np.append(np.full(j, int(integer)), 0),
+        options=options,
+    )
+    if found.x is None:  # pragma: no cover - the program is feasible and bounded
+        raise RuntimeError(f"the program over columns of losses failed: {found.message}")
+    # Within its tolerance the program returns negative numbers, whose roots do not exist.
+    shares = np.clip(found.x[:j], 0.0, 1.0)
+    weights = np.full(k, 1.0)
+    if not integer:
+        weights = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    return float((losses @ shares).max()), shares, weights / weights.sum()
+
+
+def semidefinite_program(problem: Problem) -> Relaxed:
+    """Solve the relaxation as a semidefinite program; RuntimeError where the solver gives up."""
+    cvxpy = require("cvxpy", extra="methods", purpose="A semidefinite program")
+    # In units of the largest variance: the solver's tolerances are absolute.
+    n, r, unit = problem.oracle.n_features, problem.n_components, problem.oracle.scale or 1.0
+    projector, worst = cvxpy.Variable((n, n), PSD=True), cvxpy.Variable()
+    served = [
+        offset / unit - cvxpy.trace((matrix / unit) @ projector) <= worst
+        for offset, matrix in zip(problem.offsets, problem.oracle.matrices, strict=True)
+    ]
+    program = cvxpy.Problem(
+        cvxpy.Minimize(worst), [*served, np.eye(n) - projector >> 0, cvxpy.trace(projector) == r]
+    )
+    program.solve(solver="CLARABEL")
+    if projector.value is None:
+        raise RuntimeError(f"CLARABEL did not solve the relaxation: {program.status}.")
+    weights = np.maximum([float(constraint.dual_value) for constraint in served], 0.0)
+    weights /= weights.sum()
+    # Not the solver's own value, which is right to its tolerance only, maybe above the optimum.
+    bound, steps = phi_at(problem, weights), int(program.solver_stats.num_iters or 0)
+    found = symmetric(np.asarray(projector.value))
+    return Relaxed(found, weights, bound, steps, f"CLARABEL: {program.status}")
+
+
+def solve_relaxation(
+    problem: Problem, solver: str, *, tol: float, eta: float, max_iter: int, **mw: Any
+) -> Relaxed:
+    """Solve the relaxation by "sdp", "columns" or "mw", each with the options that it has."""
+    if solver == "sdp":
+        return semidefinite_program(problem)
+    if solver == "columns":
+        return column_generation(problem, tol=tol, max_iter=max_iter)
+    return multiplicative_weights(problem, eta=eta, max_iter=max_iter, **mw)
+
+
+def spectrum(projector: FloatArray) -> EigenPairs:
+    """Return the eigenpairs of a relaxed projector, eigenvalues clipped to [0, 1]."""
+    pairs = full_pairs(symmetric(projector))
+    return EigenPairs(np.clip(pairs.values, 0.0, 1.0), pairs.vectors)
+
+
+def numerical_rank(projector: FloatArray, *, tol: float = _RANK_TOL) -> int:
+    """Number of eigenvalues above `tol`."""
+    return int(np.count_nonzero(spectrum(projector).values > tol))
+
+
+def from_spectrum(vectors: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the symmetric matrix with these eigenvectors (columns) and eigenvalues."""
+    return symmetric((vectors * values) @ vectors.T)
+
+
+def extreme_point(problem: Problem, projector: FloatArray) -> FloatArray:
+    """Move a relaxed projector to an extreme point without a loss to any group.
+
+    While the fractional eigenspace is large enough, some direction changes neither the trace nor
+    the value of groups 2..k; along it, on the side where group 1 does not lose, some eigenvalue
+    reaches 0 or 1.
+    """
+    current = projector
+    # Every round fixes at least one more eigenvalue.
+    for _ in range(len(projector) + 1):
+        pairs = spectrum(current)
+        fractional = (pairs.values > _SNAP) & (pairs.values < 1 - _SNAP)
+        # What is as good as fixed becomes exactly 0 or 1 here, so that it cannot drift back.
+        fixed = np.where(fractional, pairs.values, np.round(pairs.values))
+        basis, values = pairs.vectors[:, fractional], pairs.values[fractional]
+        direction = _free_direction(symmetric(basis.T @ (problem.oracle.matrices @ basis)))
+        current = from_spectrum(pairs.vectors, fixed)
+        if direction is None:
+            break
+        step = _distance_to_boundary(values, direction)
+        current += step * symmetric(basis @ direction @ basis.T)
+    return current
+
+
+def _free_direction(inner: FloatArray) -> FloatArray | None:
+    """Return a symmetric matrix that only group 1 notices, and to its advantage.
+
+    None where the symmetric matrices have no more dimensions than there are conditions.
+    """
+    t = inner.shape[-1]
+    rows, columns = np.triu_indices(t)
+    if len(rows) <= len(inner):
+        return None
+    # Entries off the diagonal occur twice in the inner product of symmetric matrices.
+    double = np.where(rows == columns, 1.0, 2.0)
+    functionals = np.vstack([inner[1:, rows, columns] * double, (rows == columns).astype(float)])
+    # Rows in units of their own size, so that a group with small variance counts as well.
+    sizes = np.linalg.norm(functionals, axis=1, keepdims=True)
+    _, _, vt = np.linalg.svd(functionals / np.where(sizes > 0, sizes, 1.0))
+    direction = np.zeros((t, t))
+    direction[rows, columns] = direction[columns, rows] = vt[-1]
+    gain = float(np.sum(inner[0] * direction))
+    return -direction if gain < 0 else direction
+
+
+def _distance_to_boundary(values: FloatArray, direction: FloatArray) -> float:
+    """Return the largest step for which ``diag(values) + step * direction`` stays in [0, I]."""
+    low, high = np.sqrt(values), np.sqrt(1 - values)
+    down = float(np.linalg.eigvalsh(direction / np.outer(low, low))[0])
+    up = float(np.linalg.eigvalsh(direction / np.outer(high, high))[-1])
+    return min(1 / slope for slope in (-down, up) if slope > 0)
+
+
+def rounded(problem: Problem, relaxed: Relaxed, projector: FloatArray, **own: Any) -> MinMaxFound:
+    """Return the leading eigenvectors of `relaxed`, moved to `projector`, and what was relaxed."""
+    return MinMaxFound(
+        basis=spectrum(projector).vectors[:, : problem.n_components],
+        weights=relaxed.weights,
+        lower_bound=relaxed.lower_bound,
+        n_iter=relaxed.n_iter,
+        stop_reason=relaxed.stop_reason,
+        own={
+            "projector_": projector,
+            "relaxed_losses_": relaxed_losses(problem, projector),
+            "rank_": numerical_rank(projector),
+            **own,
+        },
+    )
 
 
 @dataclass(eq=False, repr=False)
 class SDRFairPCA(MinMaxMethod):
-    """Fair PCA by relaxing the projector, after Samadi et al. (2018).
+    """Fair PCA by relaxing the projector.
+
+    S. Samadi, U. Tantipongpipat, J. Morgenstern, M. Singh, S. Vempala. The Price of Fair PCA: One
+    Extra Dimension. Advances in Neural Information Processing Systems 31, 2018.
 
     Minimises the largest group loss over matrices ``0 <= P <= I``, ``Tr P = r`` instead of
     projectors. ``solver="mw"`` is the loop of the authors' code, ten multiplicative-weights
@@ -31,57 +303,35 @@ class SDRFairPCA(MinMaxMethod):
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
+    n_components, center
+        As in all of `fairpca.methods`; the paper has "group".
     solver : {"mw", "columns", "sdp"}, default="mw"
         "columns" solves the relaxation by column generation, "sdp" by cvxpy and Clarabel (extra
         `methods`, up to about 60 features).
-    eta : float, default=1.0
-        Learning rate of "mw". It multiplies losses in squared units of X.
-    scale_losses : bool, default=False
-        Divide losses by the largest group variance first, so that `eta` has no unit. The authors
-        do not.
-    max_iter : int, default=10
-        Steps of "mw"; the authors use 10 on credit data and 5 on faces.
-    tol : float, default=1e-9
-        Relative gap of "columns".
-    center : {"group", "global", "none"}, default="group"
-        Second moments are about each group's own mean (the paper), the overall mean, or zero.
+    eta, scale_losses : float, bool, default=1.0, False
+        Learning rate of "mw", which multiplies losses in squared units of X; whether to divide
+        losses by the largest group variance first.
+    max_iter, tol : int, float, default=10, 1e-9
+        Steps of "mw" (the authors use 10 on credit data and 5 on faces), gap of "columns".
 
     Attributes
     ----------
     projector_ : ndarray of shape (n_features_in_, n_features_in_)
-        The relaxed P. Its trace is r; its rank is often larger.
+        The relaxed P. `components_` are its r leading eigenvectors.
     square_root_map_ : ndarray of shape (n_features_in_, n_features_in_)
-        ``I - (I - P)^(1/2)``. Applied to rows it realises the relaxed losses exactly; P itself
-        does not.
-    relaxed_losses_ : ndarray of shape (k,)
-        Losses of the relaxed P, at most those of any projection of rank r for the exact solvers.
-    rank_ : int
-        Eigenvalues of P above 1e-6.
-    components_, mean_, group_losses_, certificate_, ...
-        As in `fairpca.FairPCA`; `components_` are the r leading eigenvectors of P, and
-        `certificate_` bounds their worst loss by the best dual value met.
-    center_ : str
-        What the second moments are about.
-
-    See Also
-    --------
-    fairpca.FairPCA : The exact optimum without the relaxation.
-
-    References
-    ----------
-    S. Samadi, U. Tantipongpipat, J. Morgenstern, M. Singh, S. Vempala. The Price of Fair PCA: One
-    Extra Dimension. Advances in Neural Information Processing Systems 31, 2018.
+        ``I - (I - P)^(1/2)``. Applied to rows it realises the relaxed losses exactly; P itself,
+        which is not idempotent, would report an error that is too small.
+    relaxed_losses_, rank_ : ndarray of shape (k,), int
+        Losses of P, at most those of any projection of rank r for the exact solvers, and its
+        eigenvalues above 1e-6, often more than r.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import SDRFairPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)) * [3, 1, 1], rng.normal(size=(20, 3)) * [1, 3, 1]])
-    >>> model = SDRFairPCA(1, solver="columns").fit(X, sensitive_features=[0] * 80 + [1] * 20)
-    >>> model.rank_, bool(np.ptp(model.relaxed_losses_) < 1e-6)
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_illustration(random_state=0)
+    >>> model = methods.SDRFairPCA(1, solver="columns")
+    >>> model = model.fit(known.data, sensitive_features=known.sensitive_features)
+    >>> model.rank_, bool(abs(model.relaxed_losses_.max() - known.optimum) < 1e-6)
     (1, True)
     """
 
@@ -100,15 +350,25 @@ class SDRFairPCA(MinMaxMethod):
     _positive: ClassVar[tuple[str, ...]] = ("eta",)
 
     def _solve(self, problem: Problem) -> MinMaxFound:
-        mw = self.solver == "mw"
         relaxed = solve_relaxation(
             problem,
             self.solver,
             tol=self.tol,
             eta=self.eta,
-            max_iter=self.max_iter if mw else _PROGRAMS,
+            max_iter=self.max_iter if self.solver == "mw" else _PROGRAMS,
             scale_losses=self.scale_losses,
         )
+        projector = relaxed.projector
+        pairs = spectrum(projector)
         # The authors' code returns the projector of its loop as it is.
-        projector = relaxed.projector if mw else vertex_of_spectrum(problem, relaxed.projector)
-        return rounded(problem, relaxed, projector, square_root_map_=square_root_map(projector))
+        if self.solver != "mw":
+            # The eigenvectors stay. The eigenvalues add up to r, so the offsets can be spread
+            # over them; at most k - 1 beyond r stay positive at a vertex.
+            images = problem.oracle.matrices @ pairs.vectors
+            gains = np.einsum("nj,knj->kj", pairs.vectors, images)
+            r, scale = problem.n_components, problem.oracle.scale
+            losses = problem.offsets[:, None] / r - gains
+            pairs = EigenPairs(least_worst(losses, total=r, unit=scale)[1], pairs.vectors)
+            projector = from_spectrum(pairs.vectors, pairs.values)
+        root_map = from_spectrum(pairs.vectors, 1 - np.sqrt(1 - pairs.values))
+        return rounded(problem, relaxed, projector, square_root_map_=root_map)

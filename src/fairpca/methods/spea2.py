@@ -8,7 +8,7 @@ from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.optimize
+from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.spatial.distance import cdist
 
 from fairpca._linalg import FloatArray, IntArray
@@ -17,78 +17,54 @@ from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.methods._descent import generator
 from fairpca.metrics import kept_variance
 
-# Up to this many subsets are listed outright, which takes memory for as many rows of axis numbers;
-# more are left to integer programs. Both find the same front.
+# Up to this many subsets are listed, which takes memory; more are left to integer programs.
 _LIST_BELOW = 200_000
 # By how much the next efficient subset must lower the gap, relative to the largest change of one
-# axis: the first margin that the integer solver can resolve is taken. A subset nearer to the last
-# one than that is missed.
+# axis: the first margin that the integer solver can resolve. A subset nearer than that is missed.
 _MARGINS = (1e-5, 1e-4, 1e-3)
 
 
 @dataclass(eq=False, repr=False)
 class SPEA2FairPCA(PublishedMethod):
-    """Fair PCA by choosing among the PCA axes with SPEA2 (Pelegrina et al., 2022).
+    """Fair PCA by choosing among the PCA axes with SPEA2.
+
+    G. D. Pelegrina, R. D. B. Brotto, L. T. Duarte, R. Attux, J. M. T. Romano. Analysis of
+    Trade-offs in Fair Principal Component Analysis Based on Multi-objective Optimization.
+    International Joint Conference on Neural Networks, 2022.
 
     Keeps r of the n eigenvectors of the pooled covariance so that the total error and the squared
     difference of the two groups' errors are both small. An evolutionary search collects subsets
-    that no other beats in both; one of them is selected.
+    that no other beats in both; one of them is selected. Two groups only.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
+    n_components, center, random_state
+        As in all of `fairpca.methods`; the authors' center is "global", the default here.
     search : {"spea2", "exact"}, default="spea2"
-        The authors' evolutionary search, or the true front by listing subsets, where there are
-        few, or by integer programs.
+        The authors' evolutionary search, or the true front by lists or integer programs.
     selection : {"weighted", "balanced", "error", "gap"}, default="weighted"
         Least weighted sum with weights from the ranges of the one-component front; least sum
         after scaling both costs to [0, 1]; least total error, which is PCA; least gap.
     population : int, default=100
         Subsets per generation.
     max_iter : int, default=50
-        Generations, or efficient subsets of "exact" beyond which it stops when there are too many
-        subsets to list.
-    center : {"global", "group", "none"}, default="global"
-        Second moments are about the overall mean (the authors), each group's own mean, or zero.
-    random_state : int, RandomState instance or None, default=None
-        Of the search; None is a fixed seed.
+        Generations, or the most efficient subsets that integer programs look for.
 
     Attributes
     ----------
-    front_ : ndarray of shape (p, 2)
-        Total error and squared error gap of the subsets found, by increasing error.
-    front_axes_ : ndarray of shape (p, r)
-        The subsets, as positions among the PCA axes.
-    axes_ : ndarray of shape (r,)
-        The subset selected.
-    group_values_ : ndarray of shape (2,)
-        Errors with the second moments of `center_`.
-    components_, mean_, group_losses_, group_errors_, ...
-        As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
-    center_ : str
-        What the second moments are about.
-
-    Notes
-    -----
-    Subsets of PCA axes cannot equalise errors exactly in general. Two groups only. Costs come from
-    three numbers per axis, so an evaluation does not touch the data.
-
-    References
-    ----------
-    G. D. Pelegrina, R. D. B. Brotto, L. T. Duarte, R. Attux, J. M. T. Romano. Analysis of
-    Trade-offs in Fair Principal Component Analysis Based on Multi-objective Optimization.
-    International Joint Conference on Neural Networks, 2022.
+    front_, front_axes_ : ndarray of shape (p, 2), (p, r)
+        Total error and squared error gap of the subsets found, by increasing error, and the
+        subsets, as positions among the PCA axes.
+    axes_, group_values_ : ndarray of shape (r,), (2,)
+        The subset selected, and the groups' errors with the second moments of `center_`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import SPEA2FairPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 4)) * [3, 1, 2, 1], rng.normal(size=(20, 4)) * 2])
-    >>> model = SPEA2FairPCA(2, selection="error").fit(X, sensitive_features=[0] * 80 + [1] * 20)
-    >>> model.axes_.tolist()
-    [0, 1]
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_illustration(random_state=0)
+    >>> model = methods.SPEA2FairPCA(1, selection="error")
+    >>> model.fit(known.data, sensitive_features=known.sensitive_features).axes_.tolist()
+    [0]
     """
 
     n_components: int | None = None
@@ -114,25 +90,21 @@ class SPEA2FairPCA(PublishedMethod):
         covariances = sample.second_moments(self.center)
         axes = PCAAxes.of(covariances, sample.shares)
         if self.search == "exact":
-            front = exact_front(axes, r, max_points=self.max_iter)
+            front, reason = exact_front(axes, r, max_points=self.max_iter), "exact front"
         else:
-            rng = generator(self.random_state)
-            front = Population(axes, r, self.population, rng).evolve(self.max_iter)
+            population = _Population(axes, r, self.population, generator(self.random_state))
+            front, reason = population.evolve(self.max_iter), "all generations done"
         costs = axes.costs(front)
         chosen = front[self._select(axes, costs)]
         basis = axes.vectors[:, chosen]
         traces = np.trace(covariances, axis1=1, axis2=2)
-        return Found(
-            basis=basis,
-            stop_reason="all generations done" if self.search == "spea2" else "exact front",
-            n_iter=self.max_iter,
-            own={
-                "front_": costs,
-                "front_axes_": front,
-                "axes_": chosen,
-                "group_values_": traces - kept_variance(basis, covariances),
-            },
-        )
+        own = {
+            "front_": costs,
+            "front_axes_": front,
+            "axes_": chosen,
+            "group_values_": traces - kept_variance(basis, covariances),
+        }
+        return Found(basis=basis, stop_reason=reason, n_iter=self.max_iter, own=own)
 
     def _select(self, axes: PCAAxes, costs: FloatArray) -> int:
         """Return the position of the subset to keep in the front."""
@@ -141,36 +113,24 @@ class SPEA2FairPCA(PublishedMethod):
         if self.selection != "weighted":
             return int(np.argmin(costs[:, 0 if self.selection == "error" else 1]))
         # The ranges of the two costs are crossed: each cost is divided by its own, up to a factor.
-        singles = axes.front(np.arange(axes.n_axes)[:, None])
-        ranges = np.ptp(axes.costs(singles), axis=0)
-        total = float(ranges.sum())
-        weights = ranges[::-1] / total if total > 0 else np.full(2, 0.5)
-        return int(np.argmin(costs @ weights))
+        singles = axes.front(np.arange(len(axes.gains))[:, None])
+        weights = np.ptp(axes.costs(singles), axis=0)[::-1]
+        return int(np.argmin(costs @ (weights if weights.any() else np.ones(2))))
 
 
 def _scaled(costs: FloatArray) -> FloatArray:
     """Scale every column to [0, 1]; a constant column becomes zero."""
-    low, spread = costs.min(axis=0), np.ptp(costs, axis=0)
-    scaled = np.divide(costs - low, spread, out=np.zeros_like(costs), where=spread > 0)
-    return np.asarray(scaled)
+    spread = np.ptp(costs, axis=0)
+    return np.asarray((costs - costs.min(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 @dataclass(frozen=True)
 class PCAAxes:
     """All PCA axes, and what keeping each does to the total error and to the error gap.
 
-    Attributes
-    ----------
-    vectors : ndarray of shape (n, n)
-        Eigenvectors of the pooled matrix as columns, largest eigenvalue first.
-    total : float
-        Total error when nothing is kept.
-    gains : ndarray of shape (n,)
-        What each axis takes off the total error.
-    gap : float
-        Error of the first group minus that of the second when nothing is kept.
-    changes : ndarray of shape (n,)
-        What each axis takes off the gap.
+    `vectors` has the axes as columns, largest variance first. `total` is the error if nothing is
+    kept and `gap` that of the first group minus that of the second; each axis takes its entry of
+    `gains` off the one, and its entry of `changes` off the other.
     """
 
     vectors: FloatArray
@@ -182,17 +142,11 @@ class PCAAxes:
     @classmethod
     def of(cls, covariances: FloatArray, shares: FloatArray) -> PCAAxes:
         """Compute the axes of two groups' second moments with these shares."""
-        pooled = np.tensordot(shares, covariances, axes=1)
-        vectors = full_pairs(pooled).vectors
+        vectors = full_pairs(np.tensordot(shares, covariances, axes=1)).vectors
         kept = np.einsum("nj,knj->kj", vectors, covariances @ vectors)
         traces = np.trace(covariances, axis1=1, axis2=2)
         gap, changes = float(traces[0] - traces[1]), kept[0] - kept[1]
         return cls(vectors, float(shares @ traces), shares @ kept, gap, changes)
-
-    @property
-    def n_axes(self) -> int:
-        """Number of axes."""
-        return len(self.gains)
 
     def costs(self, subsets: IntArray) -> FloatArray:
         """Return total error and squared error gap of every row of axis numbers."""
@@ -205,18 +159,15 @@ class PCAAxes:
         rows = np.array(subsets)
         return np.asarray(rows[efficient(self.costs(rows))])
 
+    def listed_front(self, r: int) -> IntArray:
+        """Return the front of all subsets of r axes."""
+        return self.front(list(combinations(range(len(self.gains)), r)))
+
 
 def efficient(costs: FloatArray) -> IntArray:
     """Return the rows that no other row beats in one cost without losing in the other.
 
-    Parameters
-    ----------
-    costs : ndarray of shape (p, 2)
-
-    Returns
-    -------
-    ndarray of int
-        Positions, sorted by the first cost; of equal rows only one is kept.
+    Positions are sorted by the first cost; of equal rows only one is kept.
     """
     order = np.lexsort((costs[:, 1], costs[:, 0]))
     best = np.minimum.accumulate(costs[order, 1])
@@ -230,8 +181,8 @@ def exact_front(axes: PCAAxes, r: int, *, max_points: int) -> IntArray:
     Small cases are listed. Otherwise integer programs find the least error under a shrinking
     bound on the gap, from PCA on.
     """
-    if comb(axes.n_axes, r) <= _LIST_BELOW:
-        return axes.front(list(combinations(range(axes.n_axes), r)))
+    if comb(len(axes.gains), r) <= _LIST_BELOW:
+        return axes.listed_front(r)
     found = [np.arange(r)]
     scale = float(np.abs(axes.changes).max()) or 1.0
     while len(found) < max_points:
@@ -251,61 +202,46 @@ def _least_error(axes: PCAAxes, r: int, gap: float, scale: float) -> IntArray | 
     """Return the subset with the largest gain whose gap is at most `gap`, or None."""
     if gap < 0:
         return None
-    n = axes.n_axes
+    n = len(axes.gains)
     # Gains and changes near one: the tolerances of the integer program are absolute.
     low, high = (axes.gap - gap) / scale, (axes.gap + gap) / scale
-    found = scipy.optimize.milp(
+    found = milp(
         -axes.gains / max(float(axes.gains.max()), np.finfo(float).tiny),
         constraints=[
-            scipy.optimize.LinearConstraint(np.ones((1, n)), r, r),
-            scipy.optimize.LinearConstraint(axes.changes[None] / scale, low, high),
+            LinearConstraint(np.ones((1, n)), r, r),
+            LinearConstraint(axes.changes[None] / scale, low, high),
         ],
         integrality=np.ones(n, dtype=int),
-        bounds=scipy.optimize.Bounds(0, 1),
+        bounds=Bounds(0, 1),
         # The default would stop 0.01 % short of the best subset.
         options={"mip_rel_gap": 0.0},
     )
     return None if found.x is None else np.flatnonzero(found.x > 0.5)
 
 
-class Population:
-    """Subsets of axes under the strength Pareto evolutionary algorithm (SPEA2).
-
-    Parameters
-    ----------
-    axes : PCAAxes
-        The axes to choose from, with their costs.
-    r : int
-        Axes per subset.
-    size : int
-        Subsets per generation; fewer where there are fewer subsets.
-    rng : RandomState
-        Source of all random choices.
-    """
+class _Population:
+    """Subsets of `r` axes under the strength Pareto evolutionary algorithm (SPEA2)."""
 
     def __init__(self, axes: PCAAxes, r: int, size: int, rng: Any) -> None:
         self.axes, self.r, self.rng = axes, r, rng
         # At most half of all subsets, so that a generation can hold distinct ones.
-        self.size = min(size, max(round(comb(axes.n_axes, r) / 2), 2))
+        self.size = min(size, max(round(comb(len(axes.gains), r) / 2), 2))
         self.room = max(round(self.size / 2), 2)
 
     def evolve(self, generations: int) -> IntArray:
         """Run the search; return the efficient subsets of the last archive."""
-        n, r = self.axes.n_axes, self.r
+        n, r = len(self.axes.gains), self.r
         if r in (1, n):
             # So few subsets are listed, as the authors do.
-            return self.axes.front(list(combinations(range(n), r)))
+            return self.axes.listed_front(r)
+        drawn = [np.sort(self.rng.choice(n, r, replace=False)) for _ in range(self.size - 1)]
         # PCA itself is always one of the first subsets.
-        members = np.vstack([np.arange(r)[None], [self._random() for _ in range(self.size - 1)]])
-        archive = self._survivors(members)
+        archive = self._survivors(np.vstack([np.arange(r), *drawn]))
         for generation in range(generations):
             cooling = generation / max(generations - 1, 1)
-            members = np.array([self._offspring(archive, i, cooling) for i in range(self.size)])
-            archive = self._survivors(np.vstack([archive, members]))
+            members = [self._offspring(archive, i, cooling) for i in range(self.size)]
+            archive = self._survivors(np.vstack([archive, *members]))
         return self.axes.front(archive)
-
-    def _random(self) -> IntArray:
-        return np.sort(self.rng.choice(self.axes.n_axes, self.r, replace=False))
 
     def _survivors(self, members: IntArray) -> IntArray:
         """Return the archive: all efficient subsets, thinned out or filled up to its size."""
@@ -316,52 +252,42 @@ class Population:
         order = np.argsort(fitness, kind="stable")
         good = order[fitness[order] < 1]
         if len(good) > self.room:
-            good = good[_thin(_scaled(costs)[good], self.room)]
-            return np.asarray(members[good])
+            return np.asarray(members[good[_thin(_scaled(costs)[good], self.room)]])
         return np.asarray(members[order[: self.room]])
-
-    def _winner(self, archive: IntArray) -> IntArray:
-        # The archive is sorted by fitness, so the smaller position wins a tournament.
-        return np.asarray(archive[self.rng.randint(len(archive), size=2).min()])
 
     def _offspring(self, archive: IntArray, index: int, cooling: float) -> IntArray:
         """Return a new subset: mutants and crossings in turn, half of each.
 
-        Some axes leave the first parent. Those that enter come from outside it or, in a crossing,
-        from a second parent.
+        Some axes leave the first parent, up to all in the first generation, one in the last. Those
+        that enter come from outside it or, in a crossing, from a second parent.
         """
-        leave = parent = self._winner(archive)
-        enter, most = np.delete(np.arange(self.axes.n_axes), parent), self.r
+        # The archive is sorted by fitness, so the smaller position wins a tournament.
+        first, second = self.rng.randint(len(archive), size=(2, 2)).min(axis=1)
+        leave = parent = np.asarray(archive[first])
+        enter, most = np.delete(np.arange(len(self.axes.gains)), parent), self.r
         if index % 2 == 0:
-            other = self._winner(archive)
-            leave, enter = parent[~np.isin(parent, other)], other[~np.isin(other, parent)]
+            other = archive[second]
+            leave, enter = np.setdiff1d(parent, other), np.setdiff1d(other, parent)
             most = len(leave) - 1
             if most < 1:
                 # Swapping the one axis that differs would give the second parent.
                 return parent
-        count = min(self._count(most, cooling), len(enter))
-        gone = leave[self.rng.permutation(len(leave))[:count]]
-        come = enter[self.rng.permutation(len(enter))[:count]]
-        return np.append(parent[~np.isin(parent, gone)], come)
-
-    def _count(self, most: int, cooling: float) -> int:
-        """Draw how many genes change: up to `most` in the first generation, one in the last."""
         limit = max(round(most + (1 - most) * cooling), 1)
-        return int(self.rng.randint(1, limit + 1))
+        count = min(int(self.rng.randint(1, limit + 1)), len(enter))
+        gone = self.rng.permutation(leave)[:count]
+        return np.append(np.setdiff1d(parent, gone), self.rng.permutation(enter)[:count])
 
 
 def _fitness(costs: FloatArray, neighbour: int) -> FloatArray:
     """Return SPEA2's fitness: below one exactly for subsets that none dominates."""
     no_worse = np.all(costs[:, None] <= costs, axis=2)
     dominates = no_worse & ~no_worse.T
-    strength = dominates.sum(axis=1)
-    raw = strength @ dominates
+    raw = dominates.sum(axis=1) @ dominates
     scaled = _scaled(costs)
     distances = np.sort(cdist(scaled, scaled), axis=1)
     # Of two subsets that equally many dominate, the one with more room around it is fitter; the 2
     # keeps the density below one.
-    density = 1 / (distances[:, min(neighbour, len(costs) - 1)] + 2)
-    return np.asarray(raw + density)
+    return np.asarray(raw + 1 / (distances[:, min(neighbour, len(costs) - 1)] + 2))
 
 
 def _thin(points: FloatArray, room: int) -> IntArray:
@@ -370,6 +296,5 @@ def _thin(points: FloatArray, room: int) -> IntArray:
     while len(keep) > room:
         distances = np.sort(cdist(points[keep], points[keep]), axis=1)
         # Ties of the nearest distance are decided by the second nearest, and so on.
-        crowded = np.lexsort(distances.T[::-1])[0]
-        del keep[int(crowded)]
+        del keep[int(np.lexsort(distances.T[::-1])[0])]
     return np.array(keep)

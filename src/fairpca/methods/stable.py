@@ -11,51 +11,29 @@ from fairpca.solvers.problem import Problem
 
 @dataclass(eq=False, repr=False)
 class StablePCA(MinMaxMethod):
-    """Components that keep variance in every source of data (Wang et al., 2026).
+    """Components that keep variance in every source of data.
+
+    Z. Wang, M. Liu, J. Lei, F. Bach, Z. Guo. StablePCA: Distributionally Robust Learning of Shared
+    Representations from Multi-Source Data. arXiv:2505.00940, 2026.
 
     Maximises the least variance kept over groups, which the authors call sources: batches, labs,
     hospitals. Their "stable", "fair" and "squared" PCA are the criteria "variance", "loss" and
     "error". The authors run Mirror-Prox on the relaxed problem; this class solves the same dual
-    with the solver of `fairpca.FairPCA`, which ends at the optimum in a few decompositions.
+    with the solver of `fairpca.FairPCA`. For any mixture of the sources' covariances the loss
+    (error, relative loss) of the components is at most that of the worst source.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
-    criterion : {"variance", "loss", "error", "relative", "share"}, default="variance"
-    center : {"group", "global", "none"}, default="group"
-        Second moments are about each group's own mean, the overall mean, or zero. The authors'
-        release does not centre: "none".
-    tol : float, default=1e-10
-        Relative gap between value and bound at which to stop.
-    max_iter : int, default=200
-        Most eigen-decompositions of full size.
-
-    Attributes
-    ----------
-    components_, mean_, group_losses_, group_values_, group_weights_, certificate_, ...
-        As in `fairpca.FairPCA`. The certificate bounds the distance to the optimum at any
-        accuracy of the weights; the authors' needs them exact.
-    center_ : str
-        What the second moments are about.
-
-    Notes
-    -----
-    For any mixture of the sources' covariances the loss (error, relative loss) of the components
-    is at most that of the worst source: an unseen population that is such a mixture is served.
-
-    References
-    ----------
-    Z. Wang, M. Liu, J. Lei, F. Bach, Z. Guo. StablePCA: Distributionally Robust Learning of Shared
-    Representations from Multi-Source Data. arXiv:2505.00940, 2026.
+    n_components, criterion, center
+        As in all of `fairpca.methods`. The authors' release does not centre: "none".
+    tol, max_iter : float, int, default=1e-10, 200
+        Stop at this relative gap, or after as many eigen-decompositions of full size.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import StablePCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)) * [3, 1, 1], rng.normal(size=(20, 3)) * [1, 3, 1]])
-    >>> model = StablePCA(1).fit(X, sensitive_features=[0] * 80 + [1] * 20)
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_shared_subspace(random_state=0)
+    >>> model = methods.StablePCA(3).fit(known.data, sensitive_features=known.sensitive_features)
     >>> model.certificate_.optimal
     True
     """

@@ -7,30 +7,33 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fairpca._checks import check_rank
-from fairpca._linalg import FloatArray, expand, fix_signs, orthonormal
+from fairpca._linalg import FloatArray, complement, expand, fix_signs, orthonormal, span
 from fairpca.base import Rows
 from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.methods._descent import generator
-from fairpca.methods.null_space import allowed_directions, leading_within, mean_directions
+from fairpca.methods.null_space import leading_within, mean_directions
 from fairpca.moments.label_codes import Label, sort_labels
 
 # What there has to be enough of, in the words of the error.
 _LEFT = "directions that are not removed"
-# Share of the last power iterate that is added to the next. It has to be above rounding, and small
-# beside what one block teaches.
+# Share of the last power iterate that is added to the next: above rounding, below what blocks say.
 _TRACE = 1e-10
 
 
 @dataclass(eq=False, repr=False)
 class StreamingFairPCA(PublishedMethod):
-    """Fair PCA that nulls out what separates two groups, also on a stream (Lee et al., 2023).
+    """Fair PCA that nulls out what separates two groups, also on a stream.
+
+    J. Lee, H. Cho, S.-Y. Yun, C. Yun. Fair Streaming Principal Component Analysis: Statistical and
+    Algorithmic Viewpoint. Advances in Neural Information Processing Systems 36, 2023.
 
     The difference of the two group means and the m directions along which their covariances
     differ most are removed; PCA of all rows is done in what remains. `fit` does so exactly.
     `partial_fit` reads blocks of rows and keeps O(n (r + m)) numbers: the first blocks learn the
-    directions, the others the components, both by power iterations.
+    directions, the others the components, both by power iterations. The authors' stream code does
+    not centre second moments; here a stream of full batches ends where `fit` does, provided the
+    m-th and the next |eigenvalue| of the covariance difference are distinct.
 
     Parameters
     ----------
@@ -40,44 +43,26 @@ class StreamingFairPCA(PublishedMethod):
         m, the directions of different covariance that are removed.
     learning_blocks : int, default=100
         Calls of `partial_fit` that learn what to remove; later calls learn the components.
-    random_state : int, RandomState instance or None, default=None
-        Of the first power iterates; None is a fixed seed.
+    random_state
+        As in all of `fairpca.methods`.
 
     Attributes
     ----------
     removed_ : ndarray of shape (n_features_in_, m + 1)
         Orthonormal columns, orthogonal to every component.
-    components_, mean_, groups_, group_counts_, group_means_
-        As in `fairpca.FairPCA`. `partial_fit` sets them once it learns components.
-    group_losses_, group_errors_, explained_variance_, ...
-        As in `fairpca.FairPCA`, after `fit` only: they need the n x n moments.
-    n_iter_ : int
-        Blocks read; 1 after `fit`.
-    center_ : str
-        Always "global". Covariances are about the group means, in the stream those of the block.
-
-    Notes
-    -----
-    The authors' stream code uses second moments that are not centred, their offline code centred
-    ones; both are centred here, so that a stream of full batches ends where `fit` does, provided
-    the m-th and the next |eigenvalue| of the covariance difference are distinct.
-
-    References
-    ----------
-    J. Lee, H. Cho, S.-Y. Yun, C. Yun. Fair Streaming Principal Component Analysis: Statistical and
-    Algorithmic Viewpoint. Advances in Neural Information Processing Systems 36, 2023.
+    components_, mean_, groups_, group_counts_, group_means_, n_iter_
+        As in all of `fairpca.methods`; `n_iter_` counts blocks. `partial_fit` sets these once it
+        learns components. All others need the n x n moments and are set by `fit` only.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import StreamingFairPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 4)), rng.normal(size=(20, 4)) + [3, 0, 0, 0]])
-    >>> group = np.repeat([0, 1], [80, 20])
-    >>> model = StreamingFairPCA(2, learning_blocks=1)
-    >>> for block in np.array_split(rng.permutation(100), 4):
-    ...     model = model.partial_fit(X[block], sensitive_features=group[block])
-    >>> bool(np.abs(model.components_ @ model.removed_).max() < 1e-12)
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_shared_subspace((80, 80), random_state=0)
+    >>> model = methods.StreamingFairPCA(2, learning_blocks=1)
+    >>> for part in (slice(0, None, 2), slice(1, None, 2)):
+    ...     labels = known.sensitive_features[part]
+    ...     model = model.partial_fit(known.data[part], sensitive_features=labels)
+    >>> bool(abs(model.components_ @ model.removed_).max() < 1e-12)
     True
     """
 
@@ -99,40 +84,28 @@ class StreamingFairPCA(PublishedMethod):
         pairs = full_pairs(covariances[0] - covariances[1])
         order = np.argsort(-np.abs(pairs.values), kind="stable")[: self.n_directions]
         # The two shifts from the overall mean are parallel; one of them is enough.
-        gap = _unit(mean_directions(sample)[:, :1])
-        removed = expand(pairs.vectors[:, order], gap)
-        allowed = allowed_directions(removed)
+        removed = expand(pairs.vectors[:, order], span(mean_directions(sample)[:, :1]))
+        allowed = complement(removed)
         basis = leading_within(sample.covariance, allowed, self._rank(allowed.shape[1], _LEFT))
         return Found(basis=basis, stop_reason="offline", own={"removed_": removed})
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Read one block of rows.
+        """Read one block of rows; arguments as in `fit`, labels are required.
 
         A block without one of the groups still counts, but cannot teach how covariances differ.
         Until both groups were seen no component is learned.
-
-        Parameters
-        ----------
-        X, y, sensitive_features, sample_weight
-            As in `fit`, of this block; the labels are required.
-
-        Returns
-        -------
-        self
         """
         self._check_params()
-        if sensitive_features is None:
-            raise ValueError(
-                f"{type(self).__name__} needs sensitive_features: pass one label per row."
-            )
         stream: _Stream | None = self.__dict__.get("_stream")
-        rows = self._read(X, sensitive_features, sample_weight, reset=stream is None)
-        if self.n_components is not None:
-            check_rank(self.n_components, rows.X.shape[1])
+        rows = self._rows(X, sensitive_features, sample_weight, reset=stream is None)
         if stream is None:
-            stream = self._new_stream(rows.X.shape[1])
+            n = rows.X.shape[1]
+            r = self._rank(n - self.n_directions - 1, _LEFT)
+            draw = generator(self.random_state).standard_normal
+            first = orthonormal(draw((n, self.n_directions)))
+            stream = _Stream({}, first, orthonormal(draw((n, r))))
         stream.read(rows)
         if len(stream.groups) > 2:
             self._check_group_number(len(stream.groups))
@@ -140,40 +113,9 @@ class StreamingFairPCA(PublishedMethod):
             stream.learn_directions(rows)
         else:
             stream.learn_components(rows)
-            self._publish(stream)
+            self._set_fitted(stream.attributes)
         self._stream = stream
         return self
-
-    def _new_stream(self, n: int) -> _Stream:
-        """Return a stream of rows with n columns before its first block."""
-        r = self._rank(n - self.n_directions - 1, _LEFT)
-        rng = generator(self.random_state)
-        directions = orthonormal(rng.standard_normal((n, self.n_directions)))
-        return _Stream({}, directions, orthonormal(rng.standard_normal((n, r))))
-
-    def _publish(self, stream: _Stream) -> None:
-        """Set the fitted attributes that need no n x n moments."""
-        labels = sort_labels(stream.groups)
-        groups = [stream.groups[label] for label in labels]
-        self._set_fitted(
-            {
-                "components_": fix_signs(np.ascontiguousarray(stream.components.T)),
-                "mean_": stream.mean,
-                "n_components_": stream.components.shape[1],
-                "removed_": stream.removed,
-                "groups_": labels,
-                "group_counts_": np.array([group.count for group in groups]),
-                "group_means_": np.array([group.mean for group in groups]),
-                "n_iter_": stream.blocks,
-                "center_": "global",
-            }
-        )
-
-
-def _unit(columns: FloatArray) -> FloatArray:
-    """Return columns of length one, those of length zero left out."""
-    lengths = np.linalg.norm(columns, axis=0)
-    return np.asarray(columns[:, lengths > 0] / lengths[lengths > 0])
 
 
 @dataclass
@@ -187,18 +129,9 @@ class _Running:
 
 @dataclass
 class _Stream:
-    """What survives a block.
+    """What survives a block: the groups seen so far, and two power iterates.
 
-    Attributes
-    ----------
-    groups : dict of label to _Running
-        The groups seen so far.
-    directions : ndarray of shape (n, m)
-        Power iterate of the directions of different covariance.
-    components : ndarray of shape (n, r)
-        Power iterate of the components.
-    blocks : int
-        Blocks read.
+    `directions`, shape (n, m), are those of different covariance, `components` has shape (n, r).
     """
 
     groups: dict[Label, _Running]
@@ -215,8 +148,25 @@ class _Stream:
     @property
     def removed(self) -> FloatArray:
         """The directions to remove, the difference of the means included."""
-        first, second = (self.groups[label].mean for label in sort_labels(self.groups))
-        return expand(self.directions, _unit((first - second)[:, None]))
+        first, second = (group.mean for group in self.groups.values())
+        return expand(self.directions, span((first - second)[:, None]))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The fitted attributes that need no n x n moments."""
+        labels = sort_labels(self.groups)
+        groups = [self.groups[label] for label in labels]
+        return {
+            "components_": fix_signs(np.ascontiguousarray(self.components.T)),
+            "mean_": self.mean,
+            "n_components_": self.components.shape[1],
+            "removed_": self.removed,
+            "groups_": labels,
+            "group_counts_": np.array([group.count for group in groups]),
+            "group_means_": np.array([group.mean for group in groups]),
+            "n_iter_": self.blocks,
+            "center_": "global",
+        }
 
     def read(self, rows: Rows) -> None:
         """Count the rows of a block into the groups' means."""
@@ -253,11 +203,9 @@ def _without(columns: FloatArray, removed: FloatArray) -> FloatArray:
 
 
 def _power_step(image: FloatArray, start: FloatArray) -> FloatArray:
-    """Return the next power iterate.
-
-    A block with few rows has an image of low rank; a trace of the last iterate keeps the missing
-    directions from becoming arbitrary, and moves no fixed point.
-    """
+    """Return the next power iterate."""
+    # A block with few rows has an image of low rank; a trace of the last iterate keeps the missing
+    # directions from becoming arbitrary, and moves no fixed point.
     return orthonormal(image + _TRACE * float(np.linalg.norm(image)) * start)
 
 

@@ -21,9 +21,10 @@ _SLACK = 1e-6
 
 @dataclass(frozen=True)
 class _Trial:
-    """The PCA at one value of alpha, and the mean squared errors of the two groups there."""
+    """The PCA at one value of alpha, with the groups' weights and mean squared errors there."""
 
     alpha: float
+    weights: FloatArray
     basis: FloatArray
     errors: FloatArray
 
@@ -33,87 +34,42 @@ class _Trial:
         return float((self.errors[0] - self.errors[1]) ** 2)
 
 
-class _Family:
-    """PCA of ``alpha S_M + (1 - alpha) G``, G favouring the group that PCA serves worse."""
-
-    def __init__(self, covariances: FloatArray, shares: FloatArray, r: int) -> None:
-        self.covariances, self.shares, self.r = covariances, shares, r
-        self.traces = np.trace(covariances, axis1=1, axis2=2)
-        self.n_eigen = 0
-        # At alpha = 1, which is PCA, nobody is favoured; whom to favour is known afterwards.
-        self.favour = np.zeros(2)
-        self.pca = self.at(1.0)
-        first_is_better = self.pca.errors[0] <= self.pca.errors[1]
-        self.favour = np.array([-1.0, 1.0] if first_is_better else [1.0, -1.0])
-
-    def weights(self, alpha: float) -> FloatArray:
-        """Return what the two groups' matrices are multiplied by; one may be negative."""
-        return np.asarray(alpha * self.shares + (1 - alpha) * self.favour)
-
-    def at(self, alpha: float) -> _Trial:
-        """Return the PCA at `alpha`."""
-        self.n_eigen += 1
-        matrix = np.tensordot(self.weights(alpha), self.covariances, axes=1)
-        basis = leading_pairs(matrix, self.r).vectors[:, : self.r]
-        return _Trial(alpha, basis, self.traces - kept_variance(basis, self.covariances))
-
-
 @dataclass(eq=False, repr=False)
 class UnconstrainedFPCA(PublishedMethod):
-    """u-FPCA: equal errors of two groups along a line of PCAs (Pelegrina and Duarte, 2024).
+    """u-FPCA: equal errors of two groups along a line of PCAs.
+
+    G. D. Pelegrina, L. T. Duarte. A Novel Approach for Fair Principal Component Analysis Based on
+    Eigendecomposition. IEEE Transactions on Artificial Intelligence 5, 2024.
 
     Golden-section search for the alpha in [0, 1] at which the PCA of ``alpha S_M + (1 - alpha) G``
     has the least squared difference between the two groups' errors; ``G = S_B - S_A`` when PCA
-    serves A better, otherwise the opposite.
+    serves A better, otherwise the opposite. The difference is neither continuous nor unimodal in
+    alpha, so the search can miss a root. Equal errors are not equal losses. Two groups only.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Rank r; None keeps all.
+    n_components, center
+        As in all of `fairpca.methods`; the authors' center is "global", the default here.
     tol : float, default=1e-6
-        Width of the last interval of alpha.
-    center : {"global", "group", "none"}, default="global"
-        Second moments are about the overall mean (the authors), each group's own mean, or zero.
+        Width of the last interval of alpha. `n_iter_` counts eigen-decompositions.
 
     Attributes
     ----------
     alpha_ : float
     matrix_weights_ : ndarray of shape (2,)
-        What the two groups' second moments are multiplied by. A negative entry means that this
-        group was deliberately served worse.
+        What the two groups' second moments are multiplied by. A group with a negative entry was
+        deliberately served worse, and both groups may fare worse than with PCA.
     group_values_ : ndarray of shape (2,)
         Errors with the second moments of `center_`; the numbers that the method equalises.
-    components_, mean_, group_losses_, group_errors_, ...
-        As in `fairpca.FairPCA`, without a certificate: the method optimises no worst case.
-    n_iter_ : int
-        Eigen-decompositions.
-    center_ : str
-        What the second moments are about.
-
-    See Also
-    --------
-    ConstrainedFPCA : The same, but neither group may fare worse than PCA's worse group.
-
-    Notes
-    -----
-    The difference of errors is neither continuous nor unimodal in alpha, so the search can miss a
-    root, and once a matrix weight is negative both groups can fare worse than with PCA. Equal
-    errors are not equal losses. Two groups only.
-
-    References
-    ----------
-    G. D. Pelegrina, L. T. Duarte. A Novel Approach for Fair Principal Component Analysis Based on
-    Eigendecomposition. IEEE Transactions on Artificial Intelligence 5, 2024.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import UnconstrainedFPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)) * [3, 1, 1], rng.normal(size=(20, 3)) * [1, 3, 2]])
-    >>> model = UnconstrainedFPCA(1).fit(X, sensitive_features=[0] * 80 + [1] * 20)
-    >>> bool(np.ptp(model.group_values_) < 1e-3), 0 < model.alpha_ < 1
-    (True, True)
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_illustration(random_state=0)
+    >>> model = methods.UnconstrainedFPCA(1)
+    >>> model = model.fit(known.data, sensitive_features=known.sensitive_features)
+    >>> model.group_values_.round(3).tolist(), model.group_losses_.round(3).tolist()
+    ([2.312, 2.312], [1.812, 2.012])
     """
 
     n_components: int | None = None
@@ -125,31 +81,40 @@ class UnconstrainedFPCA(PublishedMethod):
     notion: ClassVar[str] = "error gap"
 
     def _find(self, sample: Sample) -> Found:
-        r = self._rank(sample.n_features)
-        family = _Family(sample.second_moments(self.center), sample.shares, r)
-        found = self._search(family)
-        own = {
-            "alpha_": found.alpha,
-            "matrix_weights_": family.weights(found.alpha),
-            "group_values_": found.errors,
-        }
-        n_iter, reason = family.n_eigen, "interval closed"
-        return Found(basis=found.basis, stop_reason=reason, n_iter=n_iter, own=own)
+        r, covariances = self._rank(sample.n_features), sample.second_moments(self.center)
+        traces = np.trace(covariances, axis1=1, axis2=2)
+        trials: list[_Trial] = []
 
-    def _search(self, family: _Family) -> _Trial:
-        """Return the PCA in the middle of the last interval."""
+        def at(alpha: float) -> _Trial:
+            """Return the PCA at `alpha`, counted; what favours a group is known after PCA."""
+            weights = alpha * sample.shares + (1 - alpha) * favour
+            matrix = np.tensordot(weights, covariances, axes=1)
+            basis = leading_pairs(matrix, r).vectors[:, :r]
+            errors = traces - kept_variance(basis, covariances)
+            trials.append(_Trial(alpha, weights, basis, errors))
+            return trials[-1]
+
+        favour = np.zeros(2)
+        pca = at(1.0)
+        favour = np.array([-1.0, 1.0] if pca.errors[0] <= pca.errors[1] else [1.0, -1.0])
         low, high = 0.0, 1.0
-        inner = family.at(high - (high - low) / _GOLDEN)
-        outer = family.at(low + (high - low) / _GOLDEN)
+        inner, outer = at(high - (high - low) / _GOLDEN), at(low + (high - low) / _GOLDEN)
         while high - low > self.tol:
             # One of the two inner points serves the next interval again.
-            if self._prefers(inner, outer, family.pca):
+            if self._prefers(inner, outer, pca):
                 high, outer = outer.alpha, inner
-                inner = family.at(high - (high - low) / _GOLDEN)
+                inner = at(high - (high - low) / _GOLDEN)
             else:
                 low, inner = inner.alpha, outer
-                outer = family.at(low + (high - low) / _GOLDEN)
-        return family.at(0.5 * (low + high))
+                outer = at(low + (high - low) / _GOLDEN)
+        found = at(0.5 * (low + high))
+        own = {
+            "alpha_": found.alpha,
+            "matrix_weights_": found.weights,
+            "group_values_": found.errors,
+        }
+        n_iter, reason = len(trials), "interval closed"
+        return Found(basis=found.basis, stop_reason=reason, n_iter=n_iter, own=own)
 
     def _prefers(self, inner: _Trial, outer: _Trial, pca: _Trial) -> bool:
         """Whether the search goes on towards alpha = 0."""
@@ -159,33 +124,17 @@ class UnconstrainedFPCA(PublishedMethod):
 class ConstrainedFPCA(UnconstrainedFPCA):
     """c-FPCA: as u-FPCA, but no group's error may exceed PCA's worse one.
 
-    The search of `UnconstrainedFPCA` moves away from PCA only as long as both errors stay below
-    the larger of PCA's two.
-
-    Parameters
-    ----------
-    n_components, tol, center
-        As in `UnconstrainedFPCA`.
-
-    Attributes
-    ----------
-    alpha_, matrix_weights_, group_values_, components_, mean_, ...
-        As in `UnconstrainedFPCA`.
-
-    References
-    ----------
-    G. D. Pelegrina, L. T. Duarte. A Novel Approach for Fair Principal Component Analysis Based on
-    Eigendecomposition. IEEE Transactions on Artificial Intelligence 5, 2024.
+    By Pelegrina and Duarte, too; parameters and attributes are those of `UnconstrainedFPCA`. The
+    search moves away from PCA only as long as both errors stay below the larger of PCA's two.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fairpca.methods import ConstrainedFPCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(80, 3)) * [3, 1, 1], rng.normal(size=(20, 3)) * [1, 3, 2]])
-    >>> model = ConstrainedFPCA(1).fit(X, sensitive_features=[0] * 80 + [1] * 20)
-    >>> model.matrix_weights_.round(1).tolist()
-    [0.4, 0.4]
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_illustration(random_state=0)
+    >>> model = methods.ConstrainedFPCA(1)
+    >>> model = model.fit(known.data, sensitive_features=known.sensitive_features)
+    >>> model.matrix_weights_.round(2).tolist()
+    [0.24, 0.45]
     """
 
     def _prefers(self, inner: _Trial, outer: _Trial, pca: _Trial) -> bool:

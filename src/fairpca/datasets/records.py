@@ -1,0 +1,306 @@
+"""Adult and COMPAS: records of people in the United States, categories as 0/1 columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairpca._checks import check_choice
+from fairpca._linalg import FloatArray
+from fairpca.datasets.cache import Remote, need
+from fairpca.datasets.loading import GITHUB, UCI, Source, Table, check_digest, expect, open_member
+
+# The columns of both files of Adult, in their order; the files have no header.
+_ADULT_NAMES = (
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
+    "capital-gain capital-loss hours-per-week native-country income"
+).split()
+# The features of Adult: numbers as they are, categories as 0/1 columns.
+_ADULT_NUMERIC = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+_ADULT_CATEGORICAL = (
+    "sex race workclass marital-status occupation relationship native-country".split()
+)
+# SHA-256 of the members of UCI's archive, which was packed anew more than once. Recorded by
+# several public projects that pin these two files; not computed by us.
+_ADULT_MEMBERS = {
+    "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+}
+# Rows of each file as UCI documents them. A truncated file is told by its number of rows.
+_ADULT_ROWS = {"adult.data": 32561, "adult.test": 16281}
+
+# Columns of ProPublica's file that are features as they are, and the others that are needed.
+_COMPAS_NUMERIC = ["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]
+_COMPAS_OTHERS = (
+    "sex race c_charge_degree two_year_recid days_b_screening_arrest is_recid score_text".split()
+)
+# Rows of ProPublica's file before the filter.
+_COMPAS_ROWS = 7214
+# The features of the splits, in the order of their columns; the label and the group follow.
+_SPLIT_NAMES = (
+    "age", "race", *_COMPAS_NUMERIC[1:], "age_cat=25 - 45", "age_cat=Greater than 45",
+    "age_cat=Less than 25", "c_charge_degree=F", "c_charge_degree=M",
+)  # fmt: skip
+# Rows of each part of a split: 70 % and 30 % of 2,468.
+_SPLIT_ROWS = {"train": 1727, "test": 741}
+# Where the authors publish the parts as text, at a fixed commit.
+_SPLIT_URL = GITHUB + "nick-jhlee/fair-manifold-pca/888245a1e0c7d294bc8244164b79b6ddcb08ce72/"
+# SHA-256 of the values of all twenty parts, in the order train_0, test_0, train_1, ..., and of the
+# text files in the same order.
+_SPLIT_DIGEST = "c5f1ff16722acb46e398d58980ffa522ddb74806897fde428bb55030a4d073b2"
+_SPLIT_SHA256 = """
+a31668336c0f2b868b28bf049a11846db11538b09f7e242c662c69ce76e6725f
+f80253b7b07c1f50bfd2d871e0fdee8b81bb990969645304b6c5c0c45708a482
+f46a859ba4d4a1ae1a9c3273d7dacb8a761a7d1f7448d3be1b546c93478b1b97
+c1f7bc6de11466988933e931d86e0efa2b1301f235475d8726865335f41ca32e
+2b3da8cf37ea5416fb37ee14649622603b36ffa3660b0362f1d214cf0f0de5e6
+75dd462e70a65167e317efc4d484db1fbe99883f571846719cb09e23db52ea0e
+aa167e1d66a2a17a9985723ecb6282f177a78057644b8bd7b2edf905117b4071
+85c348f0f2ad7f79e3c2c4f9b677b40c379a4d7b1630254b1b5e630581b70c7b
+4a1b60eca14f1ee7b9e16431a2e0174ae22137b39b6242dd4f0b353277db7178
+8679aaacf36e1f4df67cb925f6b860643ee1596c4012824a35293cef89d42f93
+95afe84136d2bc5f3b04fb9b54e42efbcfe2e0f2b1dafff0f9d3c09994d89449
+0bba33fcd7c38448fe2b6474649428c90734afd00a77625959b6ed0d84bacf9d
+805d0730dcfec8c8a8bd46e36f2f5761d91a32306590cbc61f46db0fb816ca88
+61ad1d8aa522f8153f5358501114fc4ab33c67890a194a712377356a5f8096ee
+d2ac95684b2c3bc5b8210bdc01a29dd67ad41c42df34e6d0caa945cd59c469dd
+0ea5cb0011941287b87df71327bcd212c84224568aa3a9398e0b07b7d27f6f48
+63f946d6a221dc93ec1fbcc4add75d383ffd045a7e25826061aaa8fc609ce5a3
+b4674f63079dd47f4b2b07566bbad879755861bb4036f2fc2df3ca15b1d5aea5
+dcb28637d60dce4ae3ac62c7478ec7cadb376a862579693b9d3a042cc14f1b17
+d8db06c5753e1e5bbe3f8c76eed4066b775483dc617064e7b26afa35667df561
+""".split()
+
+
+def _one_hot(frame: Any, names: Sequence[str]) -> tuple[FloatArray, list[str]]:
+    """Return a frame as numbers, and the names of the columns, ``column=level`` for `names`."""
+    coded = need("pandas").get_dummies(frame, columns=list(names), prefix_sep="=")
+    # Of the two levels of the sex one column says everything; both would count it twice.
+    coded = coded.drop(columns="sex=Female", errors="ignore")
+    return coded.to_numpy(dtype=float), list(coded.columns)
+
+
+def _read_adult(path: Path) -> Table:
+    """Return both files as one table, from the archive or from two files side by side."""
+    pd = need("pandas")
+    parts = []
+    if path.suffix != ".zip":
+        expect((path.parent / "adult.test").exists(), path, "adult.test must lie beside it")
+    for name, rows in _ADULT_ROWS.items():
+        with open_member(path if path.suffix == ".zip" else path.parent / name, name) as file:
+            # The test file opens with a comment line and ends its labels with a full stop.
+            part = pd.read_csv(file, names=_ADULT_NAMES, comment="|", skipinitialspace=True)
+        expect(part.shape == (rows, len(_ADULT_NAMES)), path, f"{name} has shape {part.shape}")
+        expect(not part["income"].isna().any(), path, f"{name} has rows without a label")
+        parts.append(part)
+    frame = pd.concat(parts, ignore_index=True)
+    data, names = _one_hot(frame[[*_ADULT_NUMERIC, *_ADULT_CATEGORICAL]], _ADULT_CATEGORICAL)
+    return Table(
+        data,
+        names,
+        {name: frame[name].to_numpy().astype(str) for name in ("sex", "race")},
+        target=frame["income"].str.startswith(">").to_numpy().astype(np.int64),
+        target_name="income",
+        extras={"sample_weight": frame["fnlwgt"].to_numpy().astype(float)},
+    )
+
+
+def _check_adult(path: Path) -> None:
+    """Raise ValueError unless the members of an archive have the recorded checksums."""
+    for name, expected in _ADULT_MEMBERS.items():
+        with open_member(path, name) as file:
+            found = hashlib.sha256(file.read()).hexdigest()
+        expect(found == expected, path, f"{name} has SHA-256 {found}, not {expected}")
+
+
+_ADULT = Source(
+    accepted=("adult.data", "adult.zip"),
+    remotes=(Remote("adult.zip", f"{UCI}2/adult.zip", check=_check_adult),),
+    read=_read_adult,
+)
+
+
+def fetch_adult(
+    *,
+    sensitive: str | Sequence[str] | None = "sex",
+    data_home: str | Path | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
+    """Load the Adult census sample, grouped by sex.
+
+    48,842 people of the US Current Population Survey of 1994: age, work, education, family,
+    origin, capital gains, hours; the target is an income above 50,000 dollars (11,687 have it).
+    B. Becker and R. Kohavi (1996), also known as Census Income, UCI Machine Learning Repository,
+    data set 2, CC BY 4.0.
+
+    Categories become 0/1 columns named ``column=level``; a missing value ("?") is a level of its
+    own. `education` repeats `education-num` and is left out. `fnlwgt`, how many people a row
+    stands for, is no feature: it is in `sample_weight`, which FairPCA accepts.
+
+    Accepted files: `adult.zip` of the UCI repository, or `adult.data` and `adult.test` from it.
+
+    What is questionable:
+
+    * The threshold was the 76th percentile of 1994, and about the 88th of Black and the 89th of
+      female respondents: results of fairness methods depend on it. Ding, Hardt, Miller and
+      Schmidt, "Retiring Adult" (2021), recommend newer tables.
+    * Only people with some income and some hours of work were kept.
+    * Sex is binary; race has five levels, of which "Other" and "Amer-Indian-Eskimo" are below 1 %.
+
+    Parameters
+    ----------
+    sensitive : {"sex", "race"}, both, or None, default="sex"
+        What makes the groups. None keeps all columns and makes no groups.
+    data_home, download_if_missing, return_X_y, as_frame
+        As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import fetch_adult
+    >>> fetch_adult(sensitive="race").data.shape[0]  # doctest: +SKIP
+    48842
+    """
+    options = (data_home, download_if_missing, return_X_y, as_frame)
+    return _ADULT.load(fetch_adult, sensitive, "default", *options)
+
+
+def _read_compas(path: Path) -> Table:
+    """Return ProPublica's table after ProPublica's filter."""
+    frame = need("pandas").read_csv(path)
+    missing = {*_COMPAS_NUMERIC, *_COMPAS_OTHERS} - set(frame.columns)
+    expect(not missing, path, f"it has no column {', '.join(sorted(missing))}")
+    expect(len(frame) == _COMPAS_ROWS, path, f"{len(frame)} rows instead of {_COMPAS_ROWS}")
+    keep = (
+        frame["days_b_screening_arrest"].between(-30, 30)
+        & (frame["is_recid"] != -1)
+        & (frame["c_charge_degree"] != "O")
+        # pandas reads "N/A" as a missing value.
+        & frame["score_text"].notna()
+    )
+    frame = frame[keep].reset_index(drop=True)
+    frame["felony"] = frame["c_charge_degree"] == "F"
+    data, names = _one_hot(frame[[*_COMPAS_NUMERIC, "felony", "sex", "race"]], ("sex", "race"))
+    return Table(
+        data,
+        names,
+        {name: frame[name].to_numpy().astype(str) for name in ("race", "sex")},
+        target=frame["two_year_recid"].to_numpy().astype(np.int64),
+        target_name="two_year_recid",
+    )
+
+
+_COMPAS = Source(
+    accepted=("compas-scores-two-years.csv",),
+    remotes=(
+        Remote(
+            "compas-scores-two-years.csv",
+            f"{GITHUB}propublica/compas-analysis/bafff5da3f2e45eca6c2d5055faad269defd135a/"
+            "compas-scores-two-years.csv",
+            # Recorded by several public projects that pin this file; not computed by us.
+            sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+        ),
+    ),
+    read=_read_compas,
+)
+
+
+def _split_source(split: int, subset: str) -> Source:
+    """Return the source of one part of one split: one archive of all parts, or its text file."""
+    every = [f"{part}_{i}" for i in range(10) for part in _SPLIT_ROWS]
+    name = f"{subset}_{split}"
+
+    def read(path: Path) -> Table:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                parts = {part: file[part] for part in every}
+            check_digest(_SPLIT_DIGEST, path, *parts.values())
+            values = parts[name]
+        else:
+            values = np.loadtxt(path, delimiter=",")
+        wanted = (_SPLIT_ROWS[subset], len(_SPLIT_NAMES) + 2)
+        expect(values.shape == wanted, path, f"{name} has shape {values.shape}, not {wanted}")
+        return Table(
+            values[:, :-2],
+            _SPLIT_NAMES,
+            {"race": np.where(values[:, -1] == 1, "Caucasian", "other")},
+            target=values[:, -2].astype(np.int64),
+            target_name="two_year_recid",
+            keep_groups=True,
+        )
+
+    text, sha256 = f"compas_splits/{name}.csv", _SPLIT_SHA256[every.index(name)]
+    remote = Remote(text, f"{_SPLIT_URL}datasets/COMPAS/{name}.csv", sha256=sha256)
+    return Source(accepted=("compas_splits.npz", text), remotes=(remote,), read=read)
+
+
+def fetch_compas(
+    *,
+    variant: str = "default",
+    sensitive: str | Sequence[str] | None = "race",
+    split: int = 0,
+    subset: str = "train",
+    data_home: str | Path | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
+    """Load the COMPAS records, grouped by race.
+
+    People scored by the COMPAS risk tool in Broward County, Florida, in 2013 and 2014, and whether
+    they were arrested again within two years; published by ProPublica (J. Angwin, J. Larson,
+    S. Mattu and L. Kirchner, "Machine Bias", 2016), whose terms apply; do not redistribute.
+
+    variant="default": 6,172 of 7,214 rows after ProPublica's own filter (scored within 30 days of
+    the arrest, no missing outcome, no ordinary traffic offence, a score is given). Features: age,
+    earlier offences, degree of the charge, sex, race (0/1 columns). The score is no feature.
+
+    variant="splits": the ten train/test splits of J. Lee, G. Kim, M. Olfat, M. Hasegawa-Johnson
+    and C. D. Yoo, "Fast and Efficient MMD-based Fair PCA via Optimization over Stiefel Manifold"
+    (2022), made from 40 % of the rows and standardised by the training part; 11 features, of which
+    one *is* the group (race), as they used them.
+
+    Accepted files: `compas-scores-two-years.csv`; for the splits `compas_splits.npz` or the
+    published text files under `compas_splits/`.
+
+    What is questionable:
+
+    * The outcome is an arrest, not an offence: where and whom police arrest is part of the label.
+    * Race was written down by officers; "Caucasian" and "African-American" are their words.
+    * ProPublica's two-year window was applied to only some of the people who were arrested again,
+      which makes the base rate too high (M. Barenstein, 2019).
+    * Fairness papers use this table for lack of another. M. Bao et al., "It's COMPASlicated"
+      (2021), say why conclusions about justice should not be drawn from that.
+
+    Parameters
+    ----------
+    variant : {"default", "splits"}, default="default"
+        Described above.
+    sensitive : {"race", "sex"}, both, or None, default="race"
+        What makes the groups. None keeps all columns and makes no groups. Ignored by
+        ``variant="splits"``, whose groups are "Caucasian" and "other".
+    split, subset : int, {"train", "test"}, default=0, "train"
+        Which of the ten splits, 0 to 9, and which part of it, for ``variant="splits"``.
+    data_home, download_if_missing, return_X_y, as_frame
+        As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import fetch_compas
+    >>> records = fetch_compas(variant="splits", split=3, subset="test")
+    >>> records.data.shape, sorted(set(records.sensitive_features))
+    ((741, 11), ['Caucasian', 'other'])
+    """
+    check_choice("variant", variant, ("default", "splits"))
+    source = _COMPAS
+    if variant == "splits":
+        check_choice("split", split, tuple(range(10)))
+        check_choice("subset", subset, tuple(_SPLIT_ROWS))
+        source, sensitive = _split_source(split, subset), "race"
+    options = (data_home, download_if_missing, return_X_y, as_frame)
+    return source.load(fetch_compas, sensitive, "default", *options)
