@@ -21,6 +21,9 @@ _SMALLEST = float(np.finfo(float).smallest_subnormal)
 # Inner products this close to those of an orthonormal basis leave nothing to remove. Four times as
 # much was seen to move a group's value by more than the resolution that its certificate states.
 _ORTHONORMAL = 4 * _EPS
+# Inner products of different columns, times their number, below which one step of Newton and
+# Schulz leaves rounding: the step squares what is off.
+_NEARLY_ORTHONORMAL = 1e-8
 
 
 def is_sparse(rows: Any) -> bool:
@@ -49,14 +52,18 @@ def symmetric(matrix: FloatArray) -> FloatArray:
 def orthonormal(columns: FloatArray) -> FloatArray:
     """Return an orthonormal basis with the same span as nearly orthonormal `columns`.
 
-    One QR is enough: the inputs are products of orthonormal factors, so their columns are
-    independent and only rounding has to be removed. Where there is none, they are returned.
+    Columns that are orthonormal to rounding are returned as they are. Where only rounding has to
+    be removed, one step of Newton and Schulz does it with two products, several times faster than
+    a QR decomposition.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         off = columns.T @ columns
     off.flat[:: len(off) + 1] -= 1.0
-    if np.abs(off).max(initial=0.0) <= _ORTHONORMAL:
+    apart = np.abs(off).max(initial=0.0)
+    if apart <= _ORTHONORMAL:
         return columns
+    if apart * len(off) <= _NEARLY_ORTHONORMAL:
+        return np.asarray(columns - columns @ (0.5 * off))
     q, r = np.linalg.qr(columns)
     signs = np.where(np.diag(r) < 0, -1.0, 1.0)
     return np.asarray(q * signs)

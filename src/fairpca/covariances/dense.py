@@ -12,7 +12,6 @@ from fairpca.covariances.eigenpairs import (
     FULL_SHARE,
     LOW_RANK_SHARE,
     EigenPairs,
-    are_pairs,
     by_krylov,
     by_lapack,
     full_pairs,
@@ -38,9 +37,7 @@ _PAIR_SHARE_TO = 800
 # Three or more groups take many evaluations where eigenvalues tie, cheap only inside a subspace:
 # in full where r exceeds n^2 over this.
 _MANY_FULL_SQUARE = 2000
-# Own decompositions of small matrices: those with so many entries in all go in one call, and up
-# to this many operations (about a millisecond) on one thread.
-_TOGETHER = 200_000
+# Up to this many operations (about a millisecond) own decompositions are made on one thread.
 _ALONE = 200_000
 # Past this many columns BLAS uses more cores than there are groups, if there are so many.
 _SPREAD_TO = 200
@@ -153,13 +150,8 @@ class DenseOracle(Oracle):
         k, n, threads = self.n_groups, self.n_features, available_threads()
         if k * n**3 <= _ALONE or (n > _SPREAD_TO and k < threads):
             threads = 1
-        # As few calls as there are threads, unless that much should not be in memory at once.
-        each = -(-k // threads) if k * n * n <= _TOGETHER else 1
-        parts = [
-            functools.partial(_heads, self._matrices[i : i + each], width)
-            for i in range(0, k, each)
-        ]
-        return tuple(pairs for part in in_threads(parts, threads) for pairs in part)
+        tasks = [functools.partial(_head, matrix, width) for matrix in self._matrices]
+        return tuple(in_threads(tasks, threads))
 
     def _own(self, i: int, r: int, width: int) -> EigenPairs:
         """Return leading eigenpairs of one matrix, from a thin factor if it has one."""
@@ -179,21 +171,7 @@ class DenseOracle(Oracle):
         return pairs
 
 
-def _heads(matrices: FloatArray, width: int) -> list[EigenPairs]:
-    """Return the leading eigenpairs of every matrix, from full decompositions."""
-    n = matrices.shape[1]
-    try:
-        values, vectors = np.linalg.eigh(matrices)
-    except np.linalg.LinAlgError:
-        return [full_pairs(matrix).head(width) for matrix in matrices]
-    found = []
-    for matrix, v, u in zip(matrices, values, vectors, strict=True):
-        pairs = EigenPairs(v[::-1], u[:, ::-1])
-        falling = np.all(pairs.values[1:] <= pairs.values[:-1])
-        if not falling or not are_pairs(matrix.__matmul__, pairs, n, n):
-            pairs = full_pairs(matrix)
-        # A copy, so that only what is asked for stays in memory.
-        found.append(
-            EigenPairs(pairs.values[:width], np.ascontiguousarray(pairs.vectors[:, :width]))
-        )
-    return found
+def _head(matrix: FloatArray, width: int) -> EigenPairs:
+    """Return leading eigenpairs from a full decomposition; only what is asked for is kept."""
+    pairs = full_pairs(matrix)
+    return EigenPairs(pairs.values[:width], np.ascontiguousarray(pairs.vectors[:, :width]))

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.linalg import ArpackError, LinearOperator
+from scipy.sparse.linalg import ArpackError, LinearOperator, aslinearoperator
 
 from fairpca._checks import check_square
 from fairpca._linalg import FloatArray, IntArray, is_sparse, rounding_level, symmetric
@@ -108,11 +108,11 @@ class GroupOperators:
         sample_weight : ndarray of shape (m,), optional
         """
         m, n = X.shape
-        origin = np.zeros(n)
+        dense, far, origin = np.empty((m, 0)), np.empty(0, dtype=np.intp), np.zeros(n)
         if is_sparse(X):
             X = scipy.sparse.csr_array(X, dtype=np.float64)
             X.sum_duplicates()
-            X, origin = _centre_far_columns(X)
+            X, dense, far, origin = _split_far_columns(X)
         groups = Groups.one(m) if groups is None else groups
         codes, labels, count = groups.cells()
         weights = np.ones(m) if sample_weight is None else sample_weight
@@ -121,7 +121,8 @@ class GroupOperators:
         largest = np.ones(len(labels))
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
-            part = _RowsOf(X, picks) if isinstance(X, LinearOperator) else X[picks]
+            part = _some_rows(X, picks) if isinstance(X, LinearOperator) else X[picks]
+            aside = dense[picks]
             # Products of very small weights would vanish; what counts is their size in the cell.
             largest[cell] = float(weights[picks].max(initial=0.0)) or 1.0
             w = weights[picks] / largest[cell]
@@ -129,7 +130,11 @@ class GroupOperators:
             with np.errstate(over="ignore", invalid="ignore"):
                 mean[cell] = part.T @ w / total
                 traces[cell] = _variance(part, w, mean[cell]) / total
+                mean[cell, far] = aside.T @ w / total
+                traces[cell] += _variance(aside, w, mean[cell, far]) / total
             check_square(mean[cell], traces[cell])
+            if len(far):
+                part = _with_columns(part, aside, far)
             parts.append(part)
             row_weights.append(w)
         sums = np.array([w.sum() for w in row_weights]) * largest
@@ -182,25 +187,25 @@ def wants_operators(X: Any, n_groups: int) -> bool:
     return bool(m >= n and moments_bytes(n, n_groups) > default_limit())
 
 
-def _centre_far_columns(X: Any) -> tuple[Any, FloatArray]:
-    """Return sparse rows with columns far from zero stored dense and centred, and their means.
+def _split_far_columns(X: Any) -> tuple[Any, FloatArray, IntArray, FloatArray]:
+    """Return sparse rows without the columns far from zero, and those centred and dense.
 
     A column of timestamps has a mean 1e5 times its spread; squares of it leave no digit of the
-    spread.
+    spread. The last two results are the numbers of those columns, and what was subtracted from
+    every column.
     """
     n = X.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
         far, mean = _far_columns(X)
     origin = np.zeros(n)
-    if not len(far):
-        return X, origin
     origin[far] = mean[far]
     dense = X[:, far].toarray() - origin[far]
-    kept = np.ones(n)
-    kept[far] = 0.0
-    left = X @ scipy.sparse.diags_array(kept, format="csr")
-    left.eliminate_zeros()
-    return _PartlyDense(left, dense, far), origin
+    if len(far):
+        near = np.ones(n)
+        near[far] = 0.0
+        X = X @ scipy.sparse.diags_array(near, format="csr")
+        X.eliminate_zeros()
+    return X, dense, far, origin
 
 
 def _far_columns(X: Any) -> tuple[IntArray, FloatArray]:
@@ -213,61 +218,32 @@ def _far_columns(X: Any) -> tuple[IntArray, FloatArray]:
     return np.flatnonzero(np.abs(mean) > _FAR * np.sqrt(variance)), mean
 
 
-class _PartlyDense:
-    """Sparse rows some of whose columns are dense."""
+def _some_rows(operator: LinearOperator, picks: IntArray) -> LinearOperator:
+    """Return some rows of an operator, as one."""
+    entries = np.ones(len(picks)), (np.arange(len(picks)), picks)
+    shape = (len(picks), operator.shape[0])
+    return aslinearoperator(scipy.sparse.csr_array(entries, shape=shape)) @ operator
 
-    def __init__(self, left: Any, dense: FloatArray, columns: IntArray) -> None:
-        self.left, self.dense, self.columns = left, dense, columns
-        self.shape = left.shape
 
-    def __getitem__(self, picks: IntArray) -> _PartlyDense:
-        return _PartlyDense(self.left[picks], self.dense[picks], self.columns)
+def _with_columns(left: Any, dense: FloatArray, columns: IntArray) -> LinearOperator:
+    """Return sparse rows with some columns that are dense, as one operator."""
 
-    def __matmul__(self, columns: FloatArray) -> FloatArray:
-        return np.asarray(self.left @ columns + self.dense @ columns[self.columns])
+    def product(values: FloatArray) -> FloatArray:
+        return np.asarray(left @ values + dense @ values[columns])
 
-    @property
-    def T(self) -> _Transposed:
-        """What multiplies from the left."""
-        return _Transposed(self)
-
-    def transposed_product(self, values: FloatArray) -> FloatArray:
-        """Return ``self.T @ values``."""
-        out = np.asarray(self.left.T @ values)
-        out[self.columns] += self.dense.T @ values
+    def transposed(values: FloatArray) -> FloatArray:
+        out = np.asarray(left.T @ values)
+        out[columns] += dense.T @ values
         return out
 
-
-class _RowsOf:
-    """Some rows of a LinearOperator."""
-
-    def __init__(self, operator: LinearOperator, picks: IntArray) -> None:
-        self.operator, self.picks = operator, picks
-        self.shape = (len(picks), operator.shape[1])
-
-    def __matmul__(self, columns: FloatArray) -> FloatArray:
-        return np.asarray(self.operator @ columns)[self.picks]
-
-    @property
-    def T(self) -> _Transposed:
-        """What multiplies from the left."""
-        return _Transposed(self)
-
-    def transposed_product(self, values: FloatArray) -> FloatArray:
-        """Return ``self.T @ values``."""
-        full = np.zeros((self.operator.shape[0], *values.shape[1:]))
-        full[self.picks] = values
-        return np.asarray(self.operator.T @ full)
-
-
-class _Transposed:
-    """The transpose of rows that know how to multiply from the left."""
-
-    def __init__(self, rows: _RowsOf | _PartlyDense) -> None:
-        self.rows = rows
-
-    def __matmul__(self, values: FloatArray) -> FloatArray:
-        return self.rows.transposed_product(values)
+    return LinearOperator(
+        left.shape,
+        matvec=product,
+        rmatvec=transposed,
+        matmat=product,
+        rmatmat=transposed,
+        dtype=np.float64,
+    )
 
 
 def _variance(part: Any, weights: FloatArray, mean: FloatArray) -> float:
@@ -276,17 +252,20 @@ def _variance(part: Any, weights: FloatArray, mean: FloatArray) -> float:
     Entries are centred before they are squared, those that sparse rows do not store included.
     What is left of rows that are all equal is rounding of the mean, and is returned as zero.
     """
-    if isinstance(part, _PartlyDense):
-        rest = mean.copy()
-        rest[part.columns] = 0.0
-        dense = _variance(part.dense, weights, mean[part.columns])
-        return dense + _variance(part.left, weights, rest)
     total = 0.0
     if is_sparse(part):
-        own = np.repeat(weights, np.diff(part.indptr))
-        total = float(own @ (part.data - mean[part.indices]) ** 2)
+        stored = np.diff(part.indptr)
+        total = float(np.repeat(weights, stored) @ (part.data - mean[part.indices]) ** 2)
         rows = np.bincount(part.indices, minlength=len(mean))
-        left = weights.sum() - np.bincount(part.indices, own, minlength=len(mean))
+        # The weight of the rows without an entry, in two parts, the first of which adds up
+        # without rounding: that of the whole weight, times the squared mean, can be more than
+        # the variance.
+        grid = np.exp2(np.ceil(np.log2(max(float(weights.sum()), _TINY))) - 26)
+        coarse = np.round(weights / grid) * grid
+        left = np.zeros(len(mean))
+        for share in (coarse, weights - coarse):
+            own = np.repeat(share, stored)
+            left += share.sum() - np.bincount(part.indices, own, minlength=len(mean))
         total += float(np.where(rows < part.shape[0], np.maximum(left, 0.0), 0.0) @ mean**2)
     else:
         # A LinearOperator shows its entries only through products: take columns a few at a time.
@@ -297,7 +276,8 @@ def _variance(part: Any, weights: FloatArray, mean: FloatArray) -> float:
             block = part[:, columns] if isinstance(part, np.ndarray) else part @ unit
             total += float(weights @ np.sum((np.asarray(block) - mean[columns]) ** 2, axis=1))
     dust = float(weights.sum()) * float(np.sum((16 * np.finfo(float).eps * mean) ** 2))
-    return total if total > dust else 0.0
+    # What is no number stays none, and is refused.
+    return 0.0 if total <= dust else total
 
 
 @dataclass(frozen=True)

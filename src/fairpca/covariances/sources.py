@@ -18,7 +18,7 @@ import scipy.linalg
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import assert_all_finite
 
-from fairpca._checks import check_square
+from fairpca._checks import check_square, check_vanished
 from fairpca._linalg import FloatArray, IntArray, symmetric
 from fairpca._threads import blas_for
 from fairpca.covariances.block_krylov import SharedSpace
@@ -133,6 +133,13 @@ class CovarianceSource(ABC):
     def _mix(self, matrix: FloatArray) -> None:
         """Replace the groups' matrices, in a copy of the source, by weighted sums of them."""
 
+    def spectra(self, groups: IntArray) -> FloatArray | None:
+        """Return all eigenvalues of some groups' matrices, largest first.
+
+        None where the matrices are known by products only, which do not show all of them.
+        """
+        return None
+
     def to_features(self, basis: FloatArray) -> FloatArray:
         """Return the columns of `basis` in the original coordinates."""
         return basis
@@ -177,13 +184,25 @@ class MomentCovariances(CovarianceSource):
         self, moments: GroupMoments, group_by: str = "intersection", center: str = "global"
     ) -> None:
         self.moments, self.center = moments, center
-        with blas_for(moments.n_features, len(moments.labels)):
+        with (
+            blas_for(moments.n_features, len(moments.labels)),
+            np.errstate(over="ignore", invalid="ignore"),
+        ):
             chosen, total = moments.grouped(group_by), moments.pooled()
-        self.covariances = chosen.covariances
-        weight = float(total.weight[0])
-        self._total = total.scatter[0]
-        self._total /= weight or 1.0
-        shift = chosen.distances_from(total)
+            sums = np.r_[np.einsum("kii->k", chosen.scatter), np.trace(total.scatter[0])]
+            if not np.all(np.isfinite(sums)):
+                # Every group by itself may be in the range of numbers, and all together not.
+                raise ValueError(
+                    "sample_weight times the squares of X, added up over all groups, leaves the "
+                    "range of numbers; rescale all weights, or the columns of X, by one number."
+                )
+            self.covariances = chosen.covariances
+            weight = float(total.weight[0])
+            self._total = total.scatter[0]
+            self._total /= weight or 1.0
+            shift = chosen.distances_from(total)
+            # Small weights make numbers of squares that are none by themselves.
+            check_square(np.einsum("kii->k", self.covariances), shift**2, np.trace(self._total))
         if center == "global":
             self.covariances += shift[:, :, None] * shift[:, None, :]
             # Squares below the smallest normal number have lost their digits.
@@ -210,6 +229,10 @@ class MomentCovariances(CovarianceSource):
         if not np.all(scales == 1):
             scaled = scaled * scales[:, None, None]
         return DenseOracle(scaled, method, self._ranks)
+
+    def spectra(self, groups: IntArray) -> FloatArray | None:
+        """Return all eigenvalues of some groups' matrices, largest first."""
+        return np.asarray(np.linalg.eigvalsh(self.covariances[groups])[:, ::-1])
 
     def _mix(self, matrix: FloatArray) -> None:
         k, n = self.covariances.shape[:2]
@@ -247,6 +270,7 @@ class RowSpaceCovariances(MomentCovariances):
     ) -> None:
         groups = Groups.one(len(X)) if groups is None else groups
         centred, mean = _centred_cells(X, groups, weight)
+        distances = centred[:, len(X) :].T.copy()
         (reflectors, self._tau), triangle = scipy.linalg.qr(
             centred, mode="raw", overwrite_a=True, check_finite=False
         )
@@ -257,10 +281,11 @@ class RowSpaceCovariances(MomentCovariances):
         super().__init__(replace(moments, mean=np.asarray(shifts)), group_by, center)
         # Moments in these coordinates say nothing about further rows.
         self.moments = None
-        self.groups = replace(self.groups, mean=self.to_features(self.groups.mean.T).T + mean)
-        self.total = replace(
-            self.total, mean=self.to_features(self.total.mean[:, None])[:, 0] + mean
-        )
+        member = memberships(moments.labels, moments.names, group_by)[1]
+        own = _shares(member, moments.weight) @ distances
+        self.groups = replace(self.groups, mean=own + mean)
+        overall = moments.weight / max(float(moments.weight.sum()), _TINY)
+        self.total = replace(self.total, mean=overall @ distances + mean)
 
     @property
     def n_features(self) -> int:
@@ -294,10 +319,11 @@ def _centred_cells(
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
             # Beside a much larger weight of another cell nothing would be left of these.
-            w = np.ones(len(picks)) if weight is None else weight[picks]
-            w = w / max(float(w.max(initial=0.0)), _TINY)
+            given = np.ones(len(picks)) if weight is None else weight[picks]
+            w = given / max(float(given.max(initial=0.0)), _TINY)
             total = max(float(w.sum()), _TINY)
             block = np.asarray(X[picks], dtype=np.float64)
+            check_vanished(block, given, w)
             own = w @ block / total
             block = block - own
             # What rounding left of the mean, too.
@@ -338,12 +364,12 @@ class OperatorCovariances(CovarianceSource):
         shares = _shares(member, cells.weight)
         everything = _shares(np.ones((1, len(cells.labels))), cells.weight)
         mean, total_mean = shares @ cells.mean, (everything @ cells.mean)[0]
-        from_mean = Mixing(everything, cells.mean - total_mean, everything)
-        self._everything = self._oracle(from_mean)
+        apart = _apart(cells.mean, total_mean)
+        self._everything = self._oracle(Mixing(everything, apart, everything))
         if center == "group":
             self._mixing = _about_own_means(shares, cells.mean, mean)
         else:
-            self._mixing = Mixing(shares, cells.mean - total_mean, shares)
+            self._mixing = Mixing(shares, apart, shares)
         self.groups = GroupFacts(
             labels,
             cells.names,
@@ -351,7 +377,7 @@ class OperatorCovariances(CovarianceSource):
             member @ cells.weight,
             mean,
             self._mixing.traces(cells.traces),
-            mean - total_mean,
+            _apart(mean, total_mean),
         )
         self.total = TotalFacts(
             int(cells.count.sum()),
@@ -380,7 +406,9 @@ class OperatorCovariances(CovarianceSource):
 
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
-        return self._everything.leading(np.ones(1), r).vectors
+        # In units of the trace, as for moments.
+        mixing = self._everything.mixing.mixed(np.eye(1) / (self.total.trace or 1.0))
+        return self._oracle(mixing).leading(np.ones(1), r).vectors
 
 
 def _shares(member: FloatArray | IntArray, weight: FloatArray) -> FloatArray:
@@ -390,6 +418,13 @@ def _shares(member: FloatArray | IntArray, weight: FloatArray) -> FloatArray:
     return np.asarray(found / np.where(totals > 0, totals, 1.0))
 
 
+def _apart(mean: FloatArray, origin: FloatArray) -> FloatArray:
+    """Return the distance between means, zero where it is rounding of the means."""
+    found = mean - origin
+    found[np.abs(found) <= 16 * np.finfo(float).eps * np.abs(origin)] = 0.0
+    return found
+
+
 def _about_own_means(shares: FloatArray, cell_mean: FloatArray, mean: FloatArray) -> Mixing:
     """Return the mixing of groups about their own means.
 
@@ -397,7 +432,7 @@ def _about_own_means(shares: FloatArray, cell_mean: FloatArray, mean: FloatArray
     group's mean to the cell's.
     """
     pairs = [(g, c) for g, c in np.argwhere(shares > 0) if shares[g, c] < 1]
-    directions = np.array([cell_mean[c] - mean[g] for g, c in pairs])
+    directions = np.array([_apart(cell_mean[c], mean[g]) for g, c in pairs])
     outer = np.zeros((len(shares), len(pairs)))
     for j, (g, c) in enumerate(pairs):
         outer[g, j] = shares[g, c]

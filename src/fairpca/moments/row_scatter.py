@@ -1,10 +1,11 @@
 """Mean and centred scatter of every group from rows, in float64, for about one X.T @ X.
 
 The safe way is by blocks: a block is copied into a float64 buffer, centred on its own mean and
-squared, and blocks merge by the pairwise update of Chan, Golub and LeVeque. Squaring first and
-subtracting ``m mean mean.T`` afterwards takes two thirds of the time and loses every digit once
-the mean is large against the spread; it is tried where a sample of the rows promises that it costs
-at most a digit or two, and the result is kept only where it did.
+squared, and blocks merge by the pairwise update of Chan, Golub and LeVeque. Where rows are plain
+numbers a sample of every group gives an origin near its mean: the rows minus that origin are
+squared, and ``m mean mean.T`` of the small mean that is left is subtracted afterwards. That saves
+two passes over every block, and is kept only where the mean left is so small that it costs no
+digit.
 
 Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
 the number of threads, so neither does a single bit of the result.
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
+from fairpca._checks import check_vanished
 from fairpca._linalg import FloatArray, IntArray, is_sparse
 from fairpca._threads import available_threads, in_threads
 
@@ -33,10 +35,11 @@ _MOST_ROWS, _LEAST_ROWS = 4096, 256
 # A block times these is the sum of its columns. np.dot lets other threads run meanwhile, and is
 # faster for few columns than numpy's own sums, which do not.
 _ONES = np.ones(_MOST_ROWS)
-# Squared mean over variance up to which centring may follow the squaring: less than two digits
-# are lost. Past it they are lost in silence, so the limit is checked on the result.
-_SAFE_OFFSET = 50.0
-# Rows looked at before it is tried: failing afterwards means squaring everything twice.
+# Squared mean over variance up to which centring may follow the squaring. Sums of squares were
+# seen to be off by 12 roundings of the squared mean, and a certificate allows for 8 of the
+# variance; so the limit is checked on the result, and past it the group is counted again.
+_SAFE_OFFSET = 0.5
+# Rows of a group whose mean is its origin: that is off by an eighth of a standard deviation.
 _SAMPLE_ROWS = 64
 # Where weights lie outside this range, those of a cell are counted relative to its largest one.
 # Others lose nothing, and stay as they are so that whole numbers stay whole.
@@ -144,13 +147,16 @@ def group_scatter(
     found = Scatter.zeros(count, rows.shape[1])
     largest = np.ones(len(count))
     if sample_weight is not None:
-        largest, sample_weight = _relative_weights(sample_weight, codes, len(count))
+        given = sample_weight
+        largest, sample_weight = _relative_weights(given, codes, len(count))
+        check_vanished(rows, given, sample_weight)
     cells = np.flatnonzero(count).tolist()
     positions = _positions(codes, count)
-    if sample_weight is None and _looks_safe(rows):
-        _count_strands(found, _Worker(rows, None, centre=False), cells, positions)
-        cells = _centre_afterwards(found, cells)
-    _count_strands(found, _Worker(rows, sample_weight, centre=True), cells, positions)
+    if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+        origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
+        _count_strands(found, _Worker(rows, None), cells, positions, origins)
+        cells = _centre_afterwards(found, origins)
+    _count_strands(found, _Worker(rows, sample_weight), cells, positions)
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
@@ -185,18 +191,27 @@ def _relative_weights(
     return largest, weights / largest[codes]
 
 
-def _looks_safe(rows: Any) -> bool:
-    """Whether a sample of plain float64 rows promises that centring may follow the squaring."""
-    if not isinstance(rows, np.ndarray) or rows.dtype != np.float64 or not rows.flags.forc:
-        return False
-    if not rows.size:
-        return False
-    sample = rows[:: max(len(rows) // _SAMPLE_ROWS, 1)]
-    return bool(np.all(sample.mean(axis=0) ** 2 <= 0.7 * _SAFE_OFFSET * sample.var(axis=0)))
+def _near_mean(rows: FloatArray, picks: slice | IntArray) -> FloatArray:
+    """Return the mean of a sample of some rows; exactly the value of a constant column."""
+    if isinstance(picks, slice):
+        sample = rows[picks.start : picks.stop : _sample_step(picks.stop - picks.start)]
+    else:
+        sample = rows[picks[:: _sample_step(len(picks))]]
+    return np.asarray(sample[0] + (sample - sample[0]).mean(axis=0))
 
 
-def _centre_afterwards(found: Scatter, cells: list[int]) -> list[int]:
-    """Subtract the means from products of rows as they were; return the cells that lose digits."""
+def _sample_step(m: int) -> int:
+    """Return the distance between the rows of a sample of m rows."""
+    return max(m // _SAMPLE_ROWS, 1)
+
+
+def _centre_afterwards(found: Scatter, origins: dict[int, FloatArray]) -> list[int]:
+    """Turn sums and products of rows minus their origin into means and scatter.
+
+    Returns the cells that would lose digits; nothing of them is counted.
+    """
+    cells = list(origins)
+    found.mean[cells] /= found.weight[cells, None, None]
     mean = found.mean[:, 0]
     weighted = found.weight[:, None] * mean
     for cell in cells:
@@ -205,27 +220,42 @@ def _centre_afterwards(found: Scatter, cells: list[int]) -> list[int]:
     spread = np.einsum("kii->ki", found.scatter)
     safe = np.all(weighted * mean <= _SAFE_OFFSET * spread, axis=1)
     unsafe = [cell for cell in cells if not safe[cell]]
+    for cell, origin in origins.items():
+        found.mean[cell] = moved(np.stack([origin, found.mean[cell, 1]]), found.mean[cell, 0])
     for part in (found.weight, found.mean, found.scatter):
         part[unsafe] = 0.0
     return unsafe
 
 
-def _count_strands(found: Scatter, worker: _Worker, cells: list[int], positions: Any) -> None:
-    """Add the weight, mean and scatter of some cells to `found`, strand by strand."""
+def _count_strands(
+    found: Scatter,
+    worker: _Worker,
+    cells: list[int],
+    positions: Any,
+    origins: dict[int, FloatArray] | None = None,
+) -> None:
+    """Add the weight, mean and scatter of some cells to `found`, strand by strand.
+
+    With `origins` the sums of rows relative to them stand in place of the means, and the scatter
+    is not centred.
+    """
     m, n = worker.rows.shape
     strands = [(cell, part) for cell in cells for part in _strands(positions(cell), n)]
     alone = n > _OWN_THREADS_TO or m * n < _THREADS_FROM_ENTRIES
     results = in_threads(
-        [functools.partial(worker.strand, blocks) for _, blocks in strands],
+        [
+            functools.partial(worker.strand, blocks, None if origins is None else origins[cell])
+            for cell, blocks in strands
+        ],
         1 if alone else available_threads(),
     )
     for (cell, _), (weight, mean, scatter) in zip(strands, results, strict=True):
-        if worker.centre:
+        if origins is None:
             found.add(cell, weight, mean, scatter)
         else:
-            found.weight[cell], found.mean[cell], _ = merge_means(
-                found.weight[cell], found.mean[cell], weight, mean
-            )
+            # So far a sum; `_centre_afterwards` divides it by the weight.
+            found.weight[cell] += weight
+            found.mean[cell] += mean
             found.scatter[cell] += scatter
 
 
@@ -261,33 +291,40 @@ def _strands(rows: slice | IntArray, n_features: int) -> list[list[slice | IntAr
 class _Worker(threading.local):
     """Squares blocks of rows in one buffer a thread, because fresh memory is slow."""
 
-    def __init__(self, rows: Any, sample_weight: FloatArray | None, *, centre: bool) -> None:
-        self.rows, self.sample_weight, self.centre = rows, sample_weight, centre
+    def __init__(self, rows: Any, sample_weight: FloatArray | None) -> None:
+        self.rows, self.sample_weight = rows, sample_weight
         self.gathers = isinstance(rows, np.ndarray) and rows.dtype == np.float64
         self.buffer: FloatArray | None = None
 
     @np.errstate(invalid="ignore", over="ignore")
-    def strand(self, blocks: list[slice | IntArray]) -> tuple[float, FloatArray, FloatArray]:
-        """Return weight, mean and scatter of the rows of some blocks, centred if asked for."""
+    def strand(
+        self, blocks: list[slice | IntArray], origin: FloatArray | None
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return weight, mean and scatter of the rows of some blocks.
+
+        With an origin, the sum of the rows minus the origin stands in place of their mean, and the
+        scatter is not centred.
+        """
         n = self.rows.shape[1]
         weight: float = 0.0
         mean, between = np.zeros((2, n)), np.zeros((len(blocks), n))
         total: FloatArray | None = None
         for i, picks in enumerate(blocks):
-            if self.centre:
-                block = self.copied(picks)
+            block = self.copied(picks)
+            if origin is None:
                 weights = None if self.sample_weight is None else self.sample_weight[picks]
                 own_weight, own_mean = _centre(block, weights)
+                if own_weight > 0:
+                    weight, mean, between[i] = merge_means(weight, mean, own_weight, own_mean)
             else:
-                block = self.rows[picks] if isinstance(picks, slice) else self.copied(picks)
-                own_weight, own_mean = float(len(block)), _line(_sums(block) / len(block))
+                block -= origin
+                weight += len(block)
+                mean[0] += _sums(block)
             total = _add_product(total, block)
-            if own_weight > 0:
-                weight, mean, between[i] = merge_means(weight, mean, own_weight, own_mean)
         assert total is not None
         if n > _OWN_THREADS_TO:
             _mirror(total)
-        if self.centre:
+        if origin is None:
             total += np.dot(between.T, between)
         return weight, mean, total
 
@@ -313,11 +350,6 @@ def _sums(block: FloatArray) -> FloatArray:
         # Here BLAS uses its threads, and those of NumPy's would wait in a loop beside SciPy's.
         return np.asarray(np.einsum("ij->j", block))
     return np.asarray(np.dot(_ONES[: len(block)], block))
-
-
-def _line(mean: FloatArray) -> FloatArray:
-    """Return a mean with nothing left of it after rounding, shape (2, n)."""
-    return np.stack([mean, np.zeros_like(mean)])
 
 
 def _centre(block: FloatArray, weights: FloatArray | None) -> tuple[float, FloatArray]:
