@@ -8,6 +8,7 @@ alone, both through the mean of the sample.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.datasets import load_digits
 import fairpca
 from benchmarks.race import say
 from fairpca import FairPCA, GroupMoments
+from fairpca.cross_fitting import _dealt, _left_out
 
 # What is fitted to every sample; shrinkage 1 is PCA.
 FITS: dict[str, dict[str, Any]] = {
@@ -31,14 +33,20 @@ def _populations() -> dict[str, tuple[Any, Any, tuple[int, ...]]]:
     """Return name, rows, labels and ranks of every table."""
     credit = fairpca.datasets.fetch_credit_default(sensitive="education")
     bank = fairpca.datasets.fetch_bank_marketing(sensitive="job")
+    by_sex = fairpca.datasets.fetch_credit_default(sensitive="sex")
+    marital = fairpca.datasets.fetch_bank_marketing(sensitive="marital")
     faces = fairpca.datasets.fetch_lfw_faces()
+    black = fairpca.datasets.fetch_lfw_faces(sensitive="black")
     # Every pixel is the mean of nine.
     small = np.asarray(faces.images)[:, :48].reshape(-1, 16, 3, 12, 3).mean(axis=(2, 4))
     digits = load_digits()
     return {
         "credit, education": (_scaled(credit.data), _text(credit), (5, 8)),
+        "credit, sex": (_scaled(by_sex.data), _text(by_sex), (5,)),
         "bank, job": (_scaled(bank.data), _text(bank), (3,)),
+        "bank, marital": (_scaled(marital.data), _text(marital), (3,)),
         "faces/9, sex": (small.reshape(len(small), -1) / small.std(), _text(faces), (5, 20)),
+        "faces/9, black": (small.reshape(len(small), -1) / small.std(), _text(black), (5,)),
         "digits, below 5": (digits.data, (digits.target < 5).astype(str), (5, 20)),
     }
 
@@ -104,3 +112,67 @@ def _loss(model: Any, rows: Any) -> float:
     second = centred.T @ centred / len(rows)
     best = np.linalg.eigvalsh(second)[-model.n_components_ :].sum()
     return float(best - np.einsum("rn,nm,rm->", model.components_, second, model.components_))
+
+
+def intervals(draws: int = 200, seed: int = 0) -> Any:
+    """Return how often the intervals of `fairpca.cross_fit` hold the truth, and its bias.
+
+    The truth is the mean loss, in the whole population, of projections fitted to as many rows as
+    four folds of five have.
+    """
+    found = []
+    tables = _populations()
+    for name, sizes, r in (
+        ("credit, sex", (400, 50), 5),
+        ("bank, marital", (600, 200, 100), 3),
+        ("credit, education", (1000, 300, 60), 5),
+    ):
+        X, labels, _ = tables[name]
+        counts = dict(zip(*np.unique(labels, return_counts=True), strict=True))
+        largest = sorted(counts, key=lambda label: -counts[label])[: len(sizes)]
+        groups = [X[labels == label] for label in largest]
+        population = GroupMoments.from_array(
+            np.concatenate(groups), np.repeat(np.arange(len(sizes)), [len(g) for g in groups])
+        )
+        drawn = np.repeat(np.arange(len(sizes)), sizes)
+        fits = {fit: FairPCA(**options) for fit, options in FITS.items()}
+        seen, truth = [], []
+        say(f"{name}, r = {r}")
+        for draw in range(draws):
+            rng = np.random.default_rng(seed + draw)
+            rows = np.concatenate(
+                [
+                    g[rng.choice(len(g), m, replace=False)]
+                    for g, m in zip(groups, sizes, strict=True)
+                ]
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                seen.append(fairpca.cross_fit(rows, drawn, r, fits=fits, random_state=draw))
+                fold = _dealt(drawn, 5, draw)
+                training = GroupMoments.from_array(rows[fold > 0], drawn[fold > 0])
+                models = [model.set_params(n_components=r) for model in fits.values()]
+                measured = [_left_out(model, training, population) for model in models]
+            truth.append([[loss for loss, _ in by_group.values()] for by_group in measured])
+        true = np.mean(truth, axis=0)
+        low, high = (np.array([getattr(s, end)[:, 0] for s in seen]) for end in ("low", "high"))
+        mean = np.mean([s.losses[:, 0] for s in seen], axis=0)
+        error = np.std([s.losses[:, 0] for s in seen], axis=0) / np.sqrt(draws)
+        size = np.mean([s.errors[:, 0] for s in seen], axis=0)
+        for f, fit in enumerate(fits):
+            for g, rows_of_group in enumerate(sizes):
+                held = np.mean((low[:, f, g] <= true[f, g]) & (true[f, g] <= high[:, f, g]))
+                found.append(
+                    {
+                        "table": name,
+                        "r": r,
+                        "rows": rows_of_group,
+                        "fit": fit,
+                        "true loss": round(true[f, g], 3),
+                        "mean estimate": round(mean[f, g], 3),
+                        "its error": round(error[f, g], 3),
+                        "held by the interval": round(float(held), 3),
+                        "error of rows": round(size[f, g], 2),
+                    }
+                )
+    return found

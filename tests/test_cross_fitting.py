@@ -73,7 +73,10 @@ def test_pca_is_among_the_fits():
     np.testing.assert_allclose(found.errors[0, 0], error / np.bincount(labels), rtol=1e-9)
     assert np.all(found.low <= found.losses)
     assert np.all(found.losses <= found.high)
-    assert found.worst().shape == (3, 1)
+    worst = found.worst()
+    np.testing.assert_array_equal(worst.value, found.losses.max(axis=2))
+    assert np.all(worst.low <= worst.value)
+    assert np.all(worst.value <= worst.high)
     assert len(found.to_frame()) == 9
 
 

@@ -27,6 +27,7 @@ if _typing.TYPE_CHECKING:
     from fairpca.cross_fitting import CrossFit as CrossFit
     from fairpca.cross_fitting import cross_fit as cross_fit
     from fairpca.estimator import FairPCA as FairPCA
+    from fairpca.fitting import NoisyGroupWarning as NoisyGroupWarning
     from fairpca.fitting import solve as solve
     from fairpca.moments import GroupMoments as GroupMoments
     from fairpca.moments import Groups as Groups
@@ -46,6 +47,7 @@ _HOMES = {
     "FairPCA": "estimator",
     "GroupMoments": "moments",
     "Groups": "moments",
+    "NoisyGroupWarning": "fitting",
     "Solution": "solvers",
     "audit": "auditing",
     "compare": "comparison",

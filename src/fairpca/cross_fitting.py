@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -18,12 +18,12 @@ from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._checks import check_rank, check_table, check_weights, require
+from fairpca._checks import check_choice, check_rank, check_table, check_weights, require
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.estimator import FairPCA
-from fairpca.fitting import group_shrinkage
+from fairpca.fitting import NoisyGroupWarning, group_shrinkage
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
@@ -32,6 +32,20 @@ from fairpca.moments.label_codes import Label
 _FOLDS = 5
 # Share of the interval in its two tails.
 _TAILS = 0.05
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number, or an array of them, and the ends of its 95 % interval.
+
+    Attributes
+    ----------
+    value, low, high : float or ndarray
+    """
+
+    value: Any
+    low: Any
+    high: Any
 
 
 @dataclass(frozen=True)
@@ -56,10 +70,14 @@ class CrossFit:
     errors : ndarray of shape (f, q, k)
         Mean squared error on the rows left out.
     low, high : ndarray of shape (f, q, k)
-        Ends of an interval for the loss, from its spread between folds (Student's t, 95 %). Folds
-        share training rows, so it is somewhat too narrow.
+        Ends of a 95 % interval for the loss, by the jackknife over folds (what the mean would be
+        without each fold in turn), widened because folds share training rows.
     unchecked : tuple
         Groups with fewer rows than folds, for which all these numbers are NaN.
+    fold_losses : ndarray of shape (folds, f, q, k)
+        The losses on the rows of every fold; NaN where it has none of the group.
+    fold_weight : ndarray of shape (folds, k)
+        Weight of every group's rows in every fold.
     """
 
     fits: tuple[str, ...]
@@ -71,10 +89,51 @@ class CrossFit:
     low: FloatArray
     high: FloatArray
     unchecked: tuple[Label, ...]
+    fold_losses: FloatArray = field(repr=False)
+    fold_weight: FloatArray = field(repr=False)
 
-    def worst(self) -> FloatArray:
-        """Return the largest loss of any group that could be checked, shape (f, q)."""
-        return np.asarray(np.nanmax(self.losses, axis=2))
+    def worst(self) -> Estimate:
+        """Return the largest loss of any group that could be checked.
+
+        Returns
+        -------
+        Estimate
+            Value and both ends of its interval have shape (f, q).
+        """
+        return _jackknife(np.nanmax(self.losses, axis=2), np.nanmax(self._without(), axis=3))
+
+    def improvement(self, fit: str, than: str, n_components: int | None = None) -> Estimate:
+        """Return by how much the worst loss of one fit is smaller than that of another.
+
+        Both worst losses are measured on the same rows, so their difference is known better than
+        either. It is beyond noise where the lower end of its interval is above zero.
+
+        Parameters
+        ----------
+        fit, than : str
+            Two of `fits`.
+        n_components : int, optional
+            One of the ranks looked at; by default the first.
+
+        Returns
+        -------
+        Estimate
+            Three numbers.
+        """
+        for name in (fit, than):
+            check_choice("fit", name, self.fits)
+        r = int(self.n_components[0]) if n_components is None else n_components
+        check_choice("n_components", r, tuple(self.n_components.tolist()))
+        j, f, g = self.n_components.tolist().index(r), self.fits.index(fit), self.fits.index(than)
+        worst = np.nanmax(self.losses[:, j], axis=1)
+        without = np.nanmax(self._without()[:, :, j], axis=2)
+        return _jackknife(worst[g] - worst[f], without[:, g] - without[:, f])
+
+    def _without(self) -> FloatArray:
+        """Return the losses without each fold in turn, shape (folds, f, q, k)."""
+        left = _without_each_fold(self.fold_losses, self.fold_weight)
+        left[..., np.isnan(self.losses).all(axis=(0, 1))] = np.nan
+        return left
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one line a fit, rank and group."""
@@ -165,10 +224,9 @@ def cross_fit(
                 for label, (loss, error) in found.items():
                     losses[i, f, j, column[label]] = loss
                     errors[i, f, j, column[label]] = error
-    mean_loss, low, high = _over_folds(losses, weight)
-    mean_error = _over_folds(errors, weight)[0]
-    for part in (mean_loss, mean_error, low, high):
-        part[:, :, ~enough] = np.nan
+    losses[..., ~enough] = errors[..., ~enough] = np.nan
+    mean_loss = _over_folds(losses, weight)
+    known_to = _jackknife(mean_loss, _without_each_fold(losses, weight))
     unchecked = tuple(known.labels[g] for g in np.flatnonzero(~enough))
     return CrossFit(
         tuple(models),
@@ -176,10 +234,12 @@ def cross_fit(
         known.labels,
         known.count,
         mean_loss,
-        mean_error,
-        low,
-        high,
+        _over_folds(errors, weight),
+        known_to.low,
+        known_to.high,
         unchecked,
+        losses,
+        weight,
     )
 
 
@@ -199,7 +259,9 @@ def _folds(
             raise ValueError(f"n_folds={n_folds!r} must be an integer of at least 2.")
         rows = check_table(X)
         m = rows.shape[0]
-        groups = Groups.one(m) if labels is None else Groups.from_labels(labels, n_rows=m)
+        groups = Groups.one(m) if labels is None else labels
+        if not isinstance(groups, Groups):
+            groups = Groups.from_labels(labels, n_rows=m)
         weights = check_weights(sample_weight, m)
         fold = _dealt(groups.codes, n_folds, random_state)
         folds = []
@@ -252,7 +314,8 @@ def _left_out(
     """Return loss and error of every group's left-out rows, for a fit to the others."""
     with warnings.catch_warnings():
         # What counts here is the loss on the rows left out, whether or not the fit is proven best.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        for known in (ConvergenceWarning, NoisyGroupWarning):
+            warnings.simplefilter("ignore", known)
         model.fit_moments(training)
     source = MomentCovariances(training, model.group_by, model.center)
     fitted = source.shrunk(group_shrinkage("auto", source.groups.weight))
@@ -275,18 +338,30 @@ def _left_out(
     return found
 
 
-def _over_folds(
-    values: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the mean over folds by weight, and the ends of its interval."""
-    known = np.isfinite(values)
-    share = np.where(known, weight[:, None, None, :], 0.0)
+def _over_folds(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the mean over folds (the first axis) by weight; NaN where no fold has a number."""
+    share = np.where(np.isfinite(values), weight[:, None, None, :], 0.0)
     total = share.sum(axis=0)
-    share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
-    mean = np.where(total > 0, np.sum(share * np.where(known, values, 0.0), axis=0), np.nan)
-    folds = known.sum(axis=0)
-    apart = np.where(known, values - mean, 0.0)
-    variance = np.sum(share * apart**2, axis=0) / np.maximum(folds - 1, 1)
-    half = student.ppf(1 - _TAILS / 2, np.maximum(folds - 1, 1)) * np.sqrt(variance)
-    half = np.where(folds > 1, half, np.nan)
-    return mean, mean - half, mean + half
+    sums = np.sum(share * np.where(np.isfinite(values), values, 0.0), axis=0)
+    return np.divide(sums, total, out=np.full(total.shape, np.nan), where=total > 0)
+
+
+def _without_each_fold(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the means over all folds but one, for each in turn along the first axis."""
+    every = np.arange(len(values))
+    return np.array([_over_folds(values[every != i], weight[every != i]) for i in every])
+
+
+def _jackknife(value: Any, without: FloatArray) -> Estimate:
+    """Return an estimate with its interval, from its values without each fold in turn.
+
+    The variance between folds is raised as Nadeau and Bengio (2003) do. Without that, 95 %
+    intervals held the truth in 86 to 95 of 100 samples of credit by sex and of bank by marital
+    status.
+    """
+    folds = len(without)
+    variance = (folds - 1) / folds * np.sum((without - without.mean(axis=0)) ** 2, axis=0)
+    # Folds share training rows, so they vary less than fresh tables would.
+    variance = variance * (1 + folds / (folds - 1))
+    half = student.ppf(1 - _TAILS / 2, folds - 1) * np.sqrt(variance)
+    return Estimate(value, value - half, value + half)

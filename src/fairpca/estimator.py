@@ -38,7 +38,13 @@ from fairpca.covariances.sources import (
 )
 from fairpca.covariances.streamed import StreamedCells
 from fairpca.criteria import find_criterion
-from fairpca.fitting import SHARE_KEPT, Settings, fit_source, group_shrinkage
+from fairpca.fitting import (
+    SHARE_KEPT,
+    Settings,
+    fit_source,
+    group_shrinkage,
+    warn_of_noise,
+)
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.solvers import SOLVERS
 
@@ -471,6 +477,9 @@ class FairPCA(LinearReducer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        about_losses = find_criterion(self.criterion).against_own_pca
+        if self.shrinkage is None and about_losses and fit.basis.shape[1] < len(fit.basis):
+            warn_of_noise(source, fit.losses, solution.weights, fit.basis.shape[1])
         return {
             **projection_attributes(
                 source, fit.basis, fit.losses, fit.retained, keep_order=bool(nested)

@@ -6,6 +6,7 @@ The estimator asks here; nothing here knows about attributes, and nothing below 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,6 +76,90 @@ def group_shrinkage(shrinkage: float | str | None, weight: FloatArray) -> FloatA
     if shrinkage == "auto":
         return np.asarray(_PRIOR_ROWS / (weight + _PRIOR_ROWS))
     return np.full(len(weight), 0.0 if shrinkage is None else float(shrinkage))
+
+
+class NoisyGroupWarning(UserWarning):
+    """The optimum rests on groups with so few rows that it may serve their noise."""
+
+
+# Groups with at least this many rows are not suspected: what chance adds to their losses is small,
+# and looking would cost every fit a decomposition more.
+_MANY_ROWS = 1000
+# Dual weight on suspected groups from which on the answer is theirs. Of two groups each has about
+# half of the weight, whichever of them is noise.
+_TELLING_WEIGHT = 0.25
+
+
+def loss_of_chance(spectra: FloatArray, rows: FloatArray, r: int) -> FloatArray:
+    """Return the loss that groups show under the best shared projection by chance alone.
+
+    A group's own PCA fits the noise of its rows: it keeps more of them than it would of new ones.
+    Two directions of variances a > b that noise of size ``a b / rows`` couples gain
+    ``(sqrt((a - b)**2 + 4 a b / rows) - (a - b)) / 2`` in these rows (the eigenvalue of a matrix
+    of two rows), and lose as much in new ones.
+
+    Parameters
+    ----------
+    spectra : ndarray of shape (q, n)
+        All eigenvalues of every group's matrix, largest first.
+    rows : ndarray of shape (q,)
+        Rows of every group.
+    r : int
+        Number of components.
+
+    Returns
+    -------
+    ndarray of shape (q,)
+        The gain in these rows and the loss in new ones together.
+    """
+    # In units of the largest: squares of very large variances are no numbers.
+    unit = float(spectra.max(initial=0.0)) or 1.0
+    spectra = np.maximum(spectra, 0.0) / unit
+    inside, outside = spectra[:, :r, None], spectra[:, None, r:]
+    apart = inside - outside
+    coupled = 4 * inside * outside / np.reshape(rows, (-1, 1, 1))
+    return np.asarray(unit * np.sum(np.sqrt(apart**2 + coupled) - apart, axis=(1, 2)))
+
+
+def warn_of_noise(
+    source: CovarianceSource, losses: FloatArray, weights: FloatArray, r: int
+) -> None:
+    """Warn where the optimum rests on groups whose losses are no larger than chance makes them.
+
+    Nothing is said where matrices are known by products only.
+
+    Parameters
+    ----------
+    source : CovarianceSource
+    losses : ndarray of shape (k,)
+        Of the projection found.
+    weights : ndarray of shape (k,)
+        Its dual weights.
+    r : int
+        Number of components.
+    """
+    groups = source.groups
+    few = np.flatnonzero((groups.count < _MANY_ROWS) & (weights > 0) & (groups.weight > 0))
+    if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT:
+        return
+    # What so few rows say about their own spectrum is noise, too.
+    spectra = source.shrunk(group_shrinkage("auto", groups.weight)).spectra(few)
+    if spectra is None:
+        return
+    noisy = few[losses[few] <= loss_of_chance(spectra, groups.weight[few], r)]
+    if weights[noisy].sum() <= _TELLING_WEIGHT:
+        return
+    order = noisy[np.argsort(-weights[noisy], kind="stable")]
+    named = ", ".join(f"{groups.labels[g]!r} ({groups.count[g]} rows)" for g in order[:5])
+    more = f" and {len(order) - 5} more" if len(order) > 5 else ""
+    warnings.warn(
+        f"The projection rests on groups whose loss is no larger than chance makes it in so few "
+        f"rows: {named}{more}. They have {100 * weights[noisy].sum():.0f} % of the dual weight, "
+        "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
+        "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
+        NoisyGroupWarning,
+        stacklevel=5,
+    )
 
 
 @dataclass(frozen=True)
@@ -147,10 +232,14 @@ class Ranks:
         own = self.own_pairs(r) if self.criterion.against_own_pca else None
         return pose_on(self.oracle, self.traces * self.scales, r, self.criterion, own)
 
-    def solve(self, r: int, start: FloatArray | None = None) -> Fit:
-        """Solve one rank; `start` are weights of a neighbouring one."""
+    def solve(self, r: int, start: FloatArray | None = None, exact_search: bool = True) -> Fit:
+        """Solve one rank; `start` are weights of a neighbouring one.
+
+        Without `exact_search` a small problem with a gap is not searched exhaustively.
+        """
         with blas_for(self.n_features, r):
-            return self.described(self._with_spare_components(self._solution(r, start), r), r)
+            solution = self._solution(r, start, exact_search)
+            return self.described(self._with_spare_components(solution, r), r)
 
     def _with_spare_components(self, solution: Solution, r: int) -> Solution:
         """Return PCA's basis where it leaves no group a loss either.
@@ -163,19 +252,15 @@ class Ranks:
         nothing = abs(certificate.value) <= rounding
         if not nothing or solution.components.shape[0] != r or r == self.n_features:
             return solution
-        basis, problem = self.source.total_pca(r), self.problem(r)
-        losses = problem.losses(basis)
-        value = float(losses.max())
-        if basis.shape[1] != r or value > rounding:
+        basis = self.source.total_pca(r)
+        losses = self.problem(r).losses(basis)
+        found = certificate.with_value(float(losses.max()), scale=self.oracle.scale)
+        if basis.shape[1] != r or found.gap > certificate.gap:
             return solution
-        return replace(
-            solution,
-            components=np.ascontiguousarray(basis.T),
-            losses=losses,
-            certificate=certificate.with_value(value, scale=self.oracle.scale),
-        )
+        components = np.ascontiguousarray(basis.T)
+        return replace(solution, components=components, losses=losses, certificate=found)
 
-    def _solution(self, r: int, start: FloatArray | None) -> Solution:
+    def _solution(self, r: int, start: FloatArray | None, exact_search: bool) -> Solution:
         problem, settings = self.problem(r), self.settings
         max_iter = settings.max_iter + self.oracle.n_eigen
         path = self._shared()
@@ -189,6 +274,7 @@ class Ranks:
             random_state=settings.random_state,
             start=start,
             max_extra_components=settings.max_extra_components,
+            exact_search=exact_search,
         )
 
     def _shared(self) -> RankPath | None:
