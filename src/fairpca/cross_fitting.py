@@ -343,7 +343,7 @@ def _over_folds(values: FloatArray, weight: FloatArray) -> FloatArray:
     share = np.where(np.isfinite(values), weight[:, None, None, :], 0.0)
     total = share.sum(axis=0)
     sums = np.sum(share * np.where(np.isfinite(values), values, 0.0), axis=0)
-    return np.divide(sums, total, out=np.full(total.shape, np.nan), where=total > 0)
+    return np.asarray(np.divide(sums, total, out=np.full(total.shape, np.nan), where=total > 0))
 
 
 def _without_each_fold(values: FloatArray, weight: FloatArray) -> FloatArray:
