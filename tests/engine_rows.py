@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fairpca import FairPCA, GroupMoments
+from fairpca import FairPCA, GroupMoments, cross_fit
 
 
 def small_rows(m=600, n=7, seed=0):
@@ -50,3 +52,33 @@ def projector_difference(one, other):
     """Return the spectral norm of the difference of two models' projectors."""
     A, B = one.components_, other.components_
     return np.linalg.norm(A.T @ A - B.T @ B, 2)
+
+
+def counted_in_memory(X, labels, fold, n_folds, weight=None):
+    """Return the moments of every fold, for rows whose folds are known."""
+    return [
+        GroupMoments.from_array(
+            X[fold == i],
+            labels[fold == i],
+            sample_weight=None if weight is None else weight[fold == i],
+        )
+        for i in range(n_folds)
+    ]
+
+
+def assert_same_folds(got, want, plain):
+    """Compare folds with those of rows in memory, their sum with moments without folds."""
+    assert len(got) == len(want)
+    for one, other in zip(got, want, strict=True):
+        assert_same_moments(one, other, names=plain.names)
+    merged = reduce(GroupMoments.merge, got)
+    assert merged.labels == plain.labels
+    np.testing.assert_array_equal(merged.count, plain.count)
+    for name in ("weight", "mean", "scatter"):
+        ours, theirs = getattr(merged, name), getattr(plain, name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())
+    ours, theirs = (cross_fit(folds, n_components=[1, 3]) for folds in (got, want))
+    assert ours.unchecked == theirs.unchecked
+    for name in ("losses", "errors", "low", "high"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.nanmax(theirs.errors))

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -15,8 +16,16 @@ import pytest
 
 from fairpca import FairPCA, GroupMoments
 from fairpca.distributed import dask as engine
+from fairpca.moments.groups import row_folds
 
-from engine_rows import assert_same_moments, assert_same_subspace, small_rows, write_rows
+from engine_rows import (
+    assert_same_folds,
+    assert_same_moments,
+    assert_same_subspace,
+    counted_in_memory,
+    small_rows,
+    write_rows,
+)
 from tables import TABLES
 
 NAMES = [f"x{j}" for j in range(7)]
@@ -216,6 +225,8 @@ def test_real_tables_on_a_cluster(client, tmp_path):
     A = da.from_array(X, chunks=(len(X) // 5, X.shape[1] // 2))
     assert_same_subspace(engine.moments(A, labels), X, labels, 5)
     X, labels = TABLES["LFW"]()
+    # A quarter of the pixels: the time goes into writing and reading columns.
+    X = X[:, ::4]
     write_rows(tmp_path / "faces.parquet", X, labels, row_group_size=3000)
     found = engine.read_moments(
         [tmp_path / "faces.parquet"],
@@ -260,3 +271,44 @@ def test_a_worker_dies(client, tmp_path, frame):
         memory_limit=None,
     )
     assert_same_moments(found, want(weighted=False), names=("sex",))
+
+
+def test_folds_are_those_of_rows_in_memory(frame, client):
+    """By partition and position, for labels of a column, of another array and in memory."""
+    frame = frame.assign(sex=frame["sex"].astype(str))
+    D = dd.from_pandas(frame, npartitions=5)
+    lengths = D.map_partitions(len).compute()
+    fold = np.concatenate([row_folds(0, m, 3, part=i) for i, m in enumerate(lengths)])
+    X, labels, weight = small_rows()
+    expected = counted_in_memory(X, labels, fold, 3, weight)
+    got = engine.moments(D, "sex", sample_weight="weight", n_folds=3)
+    assert_same_folds(got, expected, engine.moments(D, "sex", sample_weight="weight"))
+    A = D[NAMES].to_dask_array(lengths=True)
+    for given in (labels, da.from_array(labels, chunks=(tuple(lengths),))):
+        plain = engine.moments(A, given, sample_weight=weight)
+        got = engine.moments(A, given, sample_weight=weight, n_folds=3)
+        assert_same_folds(got, expected, plain)
+
+
+def test_folds_cost_one_pass_and_their_memory_is_known_first():
+    counted = []
+
+    def count(block):
+        counted.append(len(block))
+        return block
+
+    X, labels, _ = small_rows()
+    A = da.from_array(X, chunks=(100, -1)).map_blocks(count, meta=np.empty((0, 0)))
+    lazy = da.from_array(labels, chunks=100)
+    one_group = 7 * 7 * 8
+    for limit in (2 * one_group - 1, 3 * 6 * one_group - 1):
+        with pytest.raises(MemoryError, match="fit_operators"):
+            engine.moments(A, lazy, memory_limit=limit, n_folds=2)
+    for n_folds in (1, 0):
+        with pytest.raises(ValueError, match=f"n_folds={n_folds} .*leave n_folds out"):
+            engine.moments(A, lazy, n_folds=n_folds)
+    assert not counted
+    # Six cells, two of such moments and their sum at once; in threads, which share the list.
+    with dask.config.set(scheduler="threads"):
+        engine.moments(A, lazy, memory_limit=3 * 6 * one_group, n_folds=2)
+    assert sum(counted) == len(X)

@@ -13,8 +13,16 @@ import pytest
 
 from fairpca import FairPCA, GroupMoments
 from fairpca.distributed import spark as engine
+from fairpca.moments.groups import row_folds
 
-from engine_rows import assert_same_moments, assert_same_subspace, small_rows, write_rows
+from engine_rows import (
+    assert_same_folds,
+    assert_same_moments,
+    assert_same_subspace,
+    counted_in_memory,
+    small_rows,
+    write_rows,
+)
 from tables import TABLES
 
 NAMES = ["x.0", "x`1", *(f"x{j}" for j in range(2, 7))]
@@ -120,6 +128,50 @@ def test_files_of_real_tables(session, tmp_path):
             sample_weight="weight",
             **options,
         )
+
+
+def test_folds_are_those_of_rows_in_memory(session, tmp_path):
+    """By partition and position, in one pass over the rows."""
+    X, labels, weight = small_rows()
+    read = tmp_path / "read"
+    read.mkdir()
+    table = pa.table({"id": np.arange(600), "sex": labels, "weight": weight})
+    # mapInArrow, which counts the reads below, finds no column with a dot in its name.
+    names = [f"y{j}" for j in range(7)]
+    for name, column in zip(names, X.T, strict=True):
+        table = table.append_column(name, pa.array(column))
+    pq.write_table(table, tmp_path / "x.parquet")
+    frame = session.read.parquet(str(tmp_path / "x.parquet")).repartition(3).cache()
+    # A column of the partition, and rows in the order in which a task meets them.
+    rows = frame.selectExpr("id", "spark_partition_id() as part").collect()
+    order, part = (np.array([row[name] for row in rows]) for name in ("id", "part"))
+    assert len(set(part.tolist())) == 3
+    fold = np.empty(600, dtype=int)
+    for i in range(3):
+        mine = order[part == i]
+        fold[mine] = row_folds(0, len(mine), 4, part=i)
+    options = dict(sensitive_features="sex", features=names, sample_weight="weight")
+
+    def spy(batches):
+        for batch in batches:
+            for row in batch.column("id").to_pylist():
+                with (read / str(row)).open("a") as file:
+                    file.write(".")
+            yield batch
+
+    got = engine.moments(frame.mapInArrow(spy, frame.schema), n_folds=4, **options)
+    assert {path.name: path.read_text() for path in read.iterdir()} == {
+        str(row): "." for row in range(600)
+    }
+    want = counted_in_memory(X, labels, fold, 4, weight)
+    assert_same_folds(got, want, engine.moments(frame, **options))
+    for n_folds in (1, 0):
+        with pytest.raises(ValueError, match=f"n_folds={n_folds} .*leave n_folds out"):
+            engine.moments(frame, n_folds=n_folds, **options)
+    files = dict(unlabelled="error", scheduler=None, memory_limit=None, **options)
+    files["sensitive_features"] = ["sex"]
+    from_files = engine.read_moments([tmp_path / "x.parquet"], n_folds=4, **files)
+    assert [one.count.sum() for one in from_files] == np.bincount(row_folds(0, 600, 4)).tolist()
 
 
 CONNECT = """

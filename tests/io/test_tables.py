@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairpca.io import read_moments
 from fairpca.io.delimited import Layout, detect
 from fairpca.io.tables import read_tables
 
@@ -94,6 +95,14 @@ class TestDelimited:
         path = tmp_path / "t.csv.gz"
         path.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
         assert read_tables([path]).frame["b"].tolist() == [2, 4]
+
+    def test_a_damaged_compressed_file_is_named(self, tmp_path):
+        path = tmp_path / "t.csv.gz"
+        path.write_bytes(gzip.compress(b"a,g\n1,x\n3,y\n")[:-9])
+        with pytest.raises(ValueError, match=r"t\.csv\.gz cannot be read .*with gzip"):
+            read_tables([path])
+        with pytest.raises(ValueError, match=r"t\.csv\.gz cannot be read .*with gzip"):
+            read_moments(path, sensitive_features="g")
 
     def test_row_numbers_are_recognised(self, tmp_path):
         text = "id,n,c\n" + "".join(f"{i},{i * 2},5\n" for i in range(7, 20))

@@ -12,21 +12,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairpca.cli.loading import layout_of, renamed, whole_numbers
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import note, progress
-from fairpca.io.columns import listed
-from fairpca.io.files import ARROW, PARQUET
-from fairpca.io.open_source import open_source
+from fairpca.io.columns import FEW_ROWS, counts_rows, listed
+from fairpca.io.files import FORMATS
 from fairpca.io.preparation import Feature, Preparation
+from fairpca.io.sources import Source, open_source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Threshold
 from fairpca.moments.memory import check_moments_size
-
-if TYPE_CHECKING:
-    from fairpca.io.sources import Source
 
 # Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
 # their columns take several times as much, which an ordinary laptop no longer has.
@@ -54,8 +51,9 @@ def choose_engine(options: FitOptions) -> str:
         # A pattern such as data/*.parquet names no file; the readers in pieces expand it.
         many = any(not path.is_file() and set("*?[") & set(str(path)) for path in options.tables)
         folders = any(path.is_dir() for path in options.tables)
-        columnar = [p for p in options.tables if p.suffix.lower() in (*PARQUET, *ARROW)]
-        size = sum(path.stat().st_size for path in columnar if path.is_file())
+        endings = (*FORMATS["parquet"][0], *FORMATS["arrow"][0])
+        columnar = [p for p in options.tables if p.suffix.lower() in endings and p.is_file()]
+        size = sum(path.stat().st_size for path in columnar)
         large = size > _LARGE and not needs_memory
         engine = "local" if asked or many or folders or large else "memory"
     # An option that would be ignored is refused: its owner expects it to work.
@@ -155,15 +153,35 @@ def _open(
     A row number has the largest variance of all columns without saying anything about a person.
     Who wants it as a feature names it with ``--feature``.
     """
-    from fairpca.io.open_source import row_number_columns
-
     features = options.features or None
     source = open_source(paths, features=features, drop=options.drop, **local)
-    found = row_number_columns(lambda names: open_source(paths, features=names, **local), source)
+    found = _row_number_columns(source)
     counters = [name for name in found if name not in options.features]
     if counters:
         source = open_source(paths, features=features, drop=[*options.drop, *counters], **local)
     return source, counters
+
+
+def _row_number_columns(source: Source) -> list[str]:
+    """Return the features that only number the rows, in every file.
+
+    The first batch shows which columns may do so; those alone, few if any, are read to the end.
+    """
+    first = next((batch for piece in source.pieces() for batch in source.batches(piece)), None)
+    left = [] if first is None else [n for n, column in first.by_name() if counts_rows(column)]
+    narrow = replace(source, wanted=replace(source.wanted, features=tuple(left)))
+    rows = [0] * len(source.files)
+    last: dict[tuple[int, str], int] = {}
+    for piece in narrow.pieces():
+        if not left:
+            break
+        for batch in narrow.batches(piece):
+            rows[piece.file] += len(batch.groups.codes)
+            for name, column in batch.by_name():
+                if not counts_rows(column, last.get((piece.file, name))):
+                    left = [other for other in left if other != name]
+                last[piece.file, name] = column[-1].item()
+    return [] if any(0 < count < FEW_ROWS for count in rows) else left
 
 
 def _count_here(
@@ -173,7 +191,7 @@ def _count_here(
     from fairpca.io import read_moments
 
     with progress("counting rows") as update:
-        return read_moments(
+        moments: GroupMoments = read_moments(
             paths,
             features=features,
             n_jobs=options.jobs,
@@ -181,6 +199,7 @@ def _count_here(
             progress=lambda state: update(state.text()),
             **local,
         )
+    return moments
 
 
 def _count_there(

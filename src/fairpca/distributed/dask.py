@@ -11,7 +11,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +19,19 @@ import numpy as np
 
 from fairpca._checks import require
 from fairpca._linalg import FloatArray, is_dask
+from fairpca.distributed import pieces
 from fairpca.distributed.parquet import open_parquet
-from fairpca.distributed.pieces import (
-    GroupingOptions,
-    cell_labels,
-    check_counted,
-    choose_from_frame,
-    groups_of,
-    merge_moments,
-    moments_of,
-    named,
-    project,
-)
-from fairpca.distributed.products import CellSums, PassOperators, piece_products, piece_sums
+from fairpca.distributed.pieces import CellSums, GroupingOptions, PassOperators
 from fairpca.io.columns import Wanted
-from fairpca.io.read_moments import Budget, count_batches
+from fairpca.io.read_moments import count_batches
 from fairpca.io.sources import Piece, Source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.memory import check_moments_size
 
-_PURPOSE = "computing on a Dask cluster"
 # Products of pieces added by one task. They are small beside moments, so no limit is asked.
 _FAN_IN_PRODUCTS = 8
+_require = partial(require, extra="dask", purpose="computing on a Dask cluster")
 
 
 @dataclass(frozen=True)
@@ -67,11 +57,9 @@ class Table:
     features: tuple[str, ...] | None
     n_groups: int | None
 
-    def pieces(self) -> Iterator[tuple[tuple[Any, Any, Any], str]]:
-        """Yield rows, labels and weights of every piece, and what errors call it."""
-        parts = zip(self.rows, self.labels, self.weights, strict=True)
-        for i, part in enumerate(parts):
-            yield part, f"partition {i}"
+    def pieces(self) -> Iterator[tuple[int, tuple[Any, Any, Any]]]:
+        """Yield the number of every piece, and its rows, labels and weights."""
+        return enumerate(zip(self.rows, self.labels, self.weights, strict=True))
 
 
 def open_table(
@@ -89,38 +77,34 @@ def open_table(
         How labels in memory become groups.
     """
     features: tuple[str, ...] | None = None
-    if _is_frame(X):
+    if hasattr(X, "columns"):
         names = _column_names(X, sensitive_features)
         weight = sample_weight if isinstance(sample_weight, str) else None
-        wanted = _choose(X, names, None, weight)
+        # Labels and weights in columns of X are no features; those given beside X are no columns.
+        wanted = _choose(X, names, weight=weight)
         features = tuple(map(str, wanted.features))
-        if names:
-            sensitive_features = X[names]
-        if weight is not None:
-            sample_weight = X[weight]
+        sensitive_features = X[names] if names else sensitive_features
+        sample_weight = sample_weight if weight is None else X[weight]
         rows = X[list(wanted.features)]
-        n = len(features)
     else:
         rows = _whole_rows(X)
-        n = int(rows.shape[1])
-    pieces = _pieces_of(rows)
-    cut = _Cutter(rows, len(pieces))
+    cut = _Cutter(rows)
     n_groups: int | None = 1 if sensitive_features is None else None
     labels = cut.like_rows("sensitive_features", sensitive_features)
     if labels is None:
         groups = Groups.from_labels(
             sensitive_features, group_by=options.group_by, unlabelled=options.unlabelled
         )
-        n_groups = len(cell_labels(groups))
-        labels = cut.groups(groups)
+        n_groups = len(pieces.cell_labels(groups))
+        # Codes travel with the graph: the fewer bytes the better.
+        small = groups.codes.astype(np.int16 if groups.n_groups < 2**15 else np.int32)
+        parts = cut.array("sensitive_features", small)
+        labels = tuple(groups.with_codes(part) for part in parts)
     weights = cut.like_rows("sample_weight", sample_weight)
     if weights is None:
         weights = cut.array("sample_weight", np.asarray(sample_weight, dtype=float))
-    return Table(pieces, labels, weights, n, features, n_groups)
-
-
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns")
+    n = int(rows.shape[1]) if features is None else len(features)
+    return Table(cut.pieces, labels, weights, n, features, n_groups)
 
 
 def _whole_rows(X: Any) -> Any:
@@ -132,29 +116,23 @@ def _whole_rows(X: Any) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def _choose(
-    X: Any, labels: Sequence[str], features: Sequence[str] | None, weight: str | None = None
-) -> Wanted:
-    """Return the columns of a Dask dataframe that are needed."""
-    types = require("pandas.api.types", extra="dask", purpose="a Dask dataframe")
-    found = {name: (types.is_numeric_dtype(kind), str(kind)) for name, kind in X.dtypes.items()}
-    return choose_from_frame(found, labels, features, weight)
+def _choose(X: Any, labels: Sequence[str], **options: Any) -> Wanted:
+    """Return the columns of a Dask dataframe that are needed; options as in `choose`."""
+    is_numeric = _require("pandas.api.types").is_numeric_dtype
+    found = {name: (is_numeric(kind), str(kind)) for name, kind in X.dtypes.items()}
+    return pieces.choose_from_frame(found, labels, **options)
 
 
 def _column_names(X: Any, sensitive_features: Any) -> list[str]:
     """Return the label columns if they were given by name, else nothing."""
     if isinstance(sensitive_features, str):
         return [sensitive_features]
-    if not isinstance(sensitive_features, list | tuple):
-        return []
     # A list may also be the labels of all rows, even of objects that cannot be looked up.
-    try:
-        named_columns = 0 < len(sensitive_features) <= len(X.columns) and all(
-            name in set(X.columns) for name in sensitive_features
-        )
-    except TypeError:
+    is_list = isinstance(sensitive_features, list | tuple)
+    if not is_list or not 0 < len(sensitive_features) <= len(X.columns):
         return []
-    return list(sensitive_features) if named_columns else []
+    known = all(isinstance(n, str | int) and n in X.columns for n in sensitive_features)
+    return list(sensitive_features) if known else []
 
 
 def _pieces_of(collection: Any) -> tuple[Any, ...]:
@@ -162,33 +140,26 @@ def _pieces_of(collection: Any) -> tuple[Any, ...]:
 
 
 class _Cutter:
-    """Cuts whatever belongs to rows the way the rows are cut.
+    """Cuts whatever belongs to rows (a Dask array or dataframe) the way the rows are cut."""
 
-    Parameters
-    ----------
-    rows : dask array or dataframe
-        The rows.
-    n_pieces : int
-        Number of its row chunks or partitions.
-    """
-
-    def __init__(self, rows: Any, n_pieces: int) -> None:
-        self.rows, self.n_pieces = rows, n_pieces
-        self._edges: list[int] | None = None
+    def __init__(self, rows: Any) -> None:
+        self.rows, self.pieces = rows, _pieces_of(rows)
+        # Sizes of the chunks; those of a dataframe and of some arrays are not known.
+        self.sizes: Any = getattr(rows, "chunks", ((np.nan,),))[0]
 
     def like_rows(self, argument: str, values: Any) -> tuple[Any, ...] | None:
         """Return pieces of None or of a collection; None for values in memory."""
         if values is None:
-            return (None,) * self.n_pieces
+            return (None,) * len(self.pieces)
         if not is_dask(values):
             return None
-        if not _is_frame(values) and hasattr(values, "chunks"):
+        if hasattr(values, "chunks") and not hasattr(values, "columns"):
             values = self._rechunked(values)
-        pieces = _pieces_of(values)
-        if len(pieces) != self.n_pieces:
+        found = _pieces_of(values)
+        if len(found) != len(self.pieces):
             raise ValueError(
-                f"{argument} has {len(pieces)} partition(s) and X has {self.n_pieces}; take both "
-                "from one dataframe, or repartition one like the other."
+                f"{argument} has {len(found)} partition(s) and X has {len(self.pieces)}; take "
+                "both from one dataframe, or repartition one like the other."
             )
         mine, theirs = (getattr(each, "divisions", (None,)) for each in (self.rows, values))
         # Unknown divisions are None; then the workers compare the index of every piece.
@@ -197,47 +168,31 @@ class _Cutter:
                 f"{argument} has other divisions than X, so that rows would get the values of "
                 "others; take both from one dataframe, or align them first."
             )
-        return pieces
+        return found
 
     def _rechunked(self, values: Any) -> Any:
         """Return a Dask array with one chunk per piece of the rows."""
         wanted: dict[int, Any] = {1: -1} if values.ndim == 2 else {}
-        mine = getattr(self.rows, "chunks", ((np.nan,),))[0]
-        if not (np.isnan(values.chunks[0]).any() or np.isnan(mine).any()):
-            if sum(mine) != sum(values.chunks[0]):
+        if not (np.isnan(values.chunks[0]).any() or np.isnan(self.sizes).any()):
+            if sum(self.sizes) != sum(values.chunks[0]):
                 raise ValueError(
                     f"sensitive_features or sample_weight has {sum(values.chunks[0])} rows but X "
-                    f"has {sum(mine)}; pass one per row."
+                    f"has {sum(self.sizes)}; pass one per row."
                 )
-            wanted[0] = mine
+            wanted[0] = self.sizes
         return values.rechunk(wanted) if wanted else values
 
-    def edges(self) -> list[int]:
-        """Return where pieces start and end; computes lengths that are unknown."""
-        if self._edges is None:
-            chunks = getattr(self.rows, "chunks", ((np.nan,),))[0]
-            if np.isnan(chunks).any():
-                dask = require("dask", extra="dask", purpose="a Dask collection")
-                chunks = dask.compute(*(dask.delayed(len)(p) for p in _pieces_of(self.rows)))
-            self._edges = [0, *np.cumsum(chunks).tolist()]
-        return self._edges
-
-    def groups(self, groups: Groups) -> tuple[Groups, ...]:
-        """Return the groups of every piece; all of them know all labels."""
-        # Codes travel with the graph: the fewer bytes the better.
-        small = np.int16 if groups.n_groups < 2**15 else np.int32
-        codes = self.array("sensitive_features", groups.codes.astype(small))
-        return tuple(groups.with_codes(part) for part in codes)
-
-    def array(self, argument: str, values: FloatArray) -> tuple[Any, ...]:
-        """Return the part of every piece."""
-        edges = self.edges()
-        if values.shape != (edges[-1],):
+    def array(self, argument: str, values: Any) -> tuple[Any, ...]:
+        """Return the part of every piece; computes the sizes of pieces that are unknown."""
+        if np.isnan(self.sizes).any():
+            dask = _require("dask")
+            self.sizes = dask.compute(*(dask.delayed(len)(piece) for piece in self.pieces))
+        m = sum(self.sizes)
+        if values.shape != (m,):
             raise ValueError(
-                f"{argument} has shape {values.shape} but X has {edges[-1]} rows; pass one value "
-                "per row."
+                f"{argument} has shape {values.shape} but X has {m} rows; pass one value per row."
             )
-        return tuple(values[a:b] for a, b in pairwise(edges))
+        return tuple(np.split(values, np.cumsum(self.sizes)[:-1]))
 
 
 def moments(
@@ -248,7 +203,8 @@ def moments(
     group_by: str = "intersection",
     unlabelled: str = "error",
     memory_limit: int | None = None,
-) -> GroupMoments:
+    n_folds: int | None = None,
+) -> Any:
     """Count the moments of distributed rows, partition by partition.
 
     Partial moments are merged in a tree on the cluster, always in the order of the partitions; a
@@ -266,10 +222,14 @@ def moments(
         As in `FairPCA`.
     memory_limit : int, optional
         Bytes that moments may take in one process; a quarter of this machine's memory by default.
+    n_folds : int, optional
+        Count the rows of every fold apart, in the same pass. The fold of a row depends on the
+        number of its partition and its position there, as in `fairpca.moments.groups.row_folds`;
+        other partitions give other folds.
 
     Returns
     -------
-    GroupMoments
+    GroupMoments, or a list of `n_folds` of them for `fairpca.cross_fit`
 
     Raises
     ------
@@ -277,21 +237,18 @@ def moments(
         Before any row is read where the moments of one group exceed the limit; before any row
         is counted where those of all groups do.
     """
-    options = GroupingOptions.of(group_by, unlabelled, memory_limit)
-    return count(open_table(X, sensitive_features, sample_weight, options), options)
+    options = GroupingOptions.of(group_by, unlabelled, memory_limit, n_folds)
+    return _count(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def count(table: Table, options: GroupingOptions) -> GroupMoments:
+def _count(table: Table, options: GroupingOptions) -> Any:
     """Count the moments of an opened table; see `moments`."""
-    dask = require("dask", extra="dask", purpose=_PURPOSE)
-    n, k = table.n_features, table.n_groups
-    check_moments_size(n, k or 1, options.limit)
-    if k is None and options.must_count_groups(n):
-        labels_of = dask.delayed(_piece_labels)
-        k = _n_cells(labels_of(piece[1], options, where) for piece, where in table.pieces())
-    count_piece = dask.delayed(moments_of, pure=False)
-    parts = [count_piece(*piece, options, where) for piece, where in table.pieces()]
-    return _merged(parts, n, k or 1, options)
+    dask = _require("dask")
+    # Not pure: Dask would hash all rows in memory to find a task that it has done before.
+    labels_of, count = dask.delayed(_piece_labels), dask.delayed(pieces.moments_of, pure=False)
+    labels = (labels_of(piece[1], options, part) for part, piece in table.pieces())
+    parts = (count(*piece, options, part) for part, piece in table.pieces())
+    return _merged(parts, labels, table.n_features, table.n_groups, options)
 
 
 def operators(
@@ -313,23 +270,23 @@ def operators(
         As in `moments`.
     """
     options = GroupingOptions.of(group_by, unlabelled, None)
-    return iterate(open_table(X, sensitive_features, sample_weight, options), options)
+    return _iterate(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def iterate(table: Table, options: GroupingOptions) -> PassOperators:
+def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
     """Return the products of an opened table; see `operators`."""
-    dask = require("dask", extra="dask", purpose=_PURPOSE)
-    sum_piece, multiply, add = (
-        dask.delayed(f, pure=False) for f in (piece_sums, piece_products, _add)
-    )
+    dask = _require("dask")
+    sum_piece = dask.delayed(pieces.piece_sums, pure=False)
+    multiply = dask.delayed(pieces.piece_products, pure=False)
+    add = dask.delayed(partial(reduce, np.add), pure=False)
 
     def sums() -> list[CellSums]:
-        parts = [sum_piece(*piece, options, where) for piece, where in table.pieces()]
+        parts = [sum_piece(*p, options, f"partition {i}") for i, p in table.pieces()]
         return list(dask.compute(*parts))
 
     def products(facts: CellSums, columns: FloatArray) -> FloatArray:
         shared, block = _sent(facts), _sent(columns)
-        parts = [multiply(*piece, shared, block, options) for piece, _ in table.pieces()]
+        parts = [multiply(*piece, shared, block, options) for _, piece in table.pieces()]
         return np.asarray(_tree(parts, add, _FAN_IN_PRODUCTS).compute())
 
     return PassOperators(sums, products)
@@ -337,10 +294,12 @@ def iterate(table: Table, options: GroupingOptions) -> PassOperators:
 
 def moments_or_products(table: Table, options: GroupingOptions) -> GroupMoments | PassOperators:
     """Return the moments of an opened table, or products with it where they do not fit."""
+    # Only the moments know how many groups there are, and with that whether they fit.
     try:
-        return count(table, options)
+        counted: GroupMoments = _count(table, options)
     except MemoryError:
-        return iterate(table, options)
+        return _iterate(table, options)
+    return counted
 
 
 def read_moments(
@@ -352,7 +311,8 @@ def read_moments(
     unlabelled: str,
     scheduler: str | None,
     memory_limit: int | None,
-) -> GroupMoments:
+    n_folds: int | None = None,
+) -> Any:
     """Count the moments of Parquet files on a Dask cluster.
 
     Parameters
@@ -367,27 +327,25 @@ def read_moments(
         current client, or in threads of this process.
     memory_limit : int, optional
         As in `moments`.
+    n_folds : int, optional
+        As in `fairpca.io.read_moments`, with the same folds: files know the number of every row.
     """
-    dask = require("dask", extra="dask", purpose=_PURPOSE)
-    options = GroupingOptions.of("intersection", unlabelled, memory_limit)
-    source = open_parquet(
-        paths,
-        sensitive_features=sensitive_features,
-        features=features,
-        sample_weight=sample_weight,
-        unlabelled=unlabelled,
-    )
-    n, k = source.n_features, 1
-    check_moments_size(n, k, options.limit)
-    budget, pieces = Budget(n, options.limit, 1), list(source.pieces())
-    with _connected(scheduler):
+    dask = _require("dask")
+    options = GroupingOptions.of("intersection", unlabelled, memory_limit, n_folds)
+    columns = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    rules = {"unlabelled": unlabelled, "n_folds": n_folds}
+    source = open_parquet(paths, features=features, **columns, **rules)
+    connected: Any = contextlib.nullcontext()
+    if scheduler is not None:
+        connected = _require("distributed").Client(scheduler)
+    with connected:
         # Sent whole: Dask would look for collections in every field of every file.
         shared = dask.delayed(source, traverse=False)
-        if sensitive_features and options.must_count_groups(n):
-            k = _n_cells(dask.delayed(_file_labels)(shared, piece) for piece in pieces)
-        count_piece = dask.delayed(_file_moments, pure=False)
-        parts = [count_piece(shared, piece, budget) for piece in pieces]
-        return _merged(parts, n, k, options)
+        labels_of, count = dask.delayed(_file_labels), dask.delayed(_file_moments, pure=False)
+        labels = (labels_of(shared, piece) for piece in source.pieces())
+        parts = (count(shared, piece, options.limit) for piece in source.pieces())
+        n_groups = None if sensitive_features else 1
+        return _merged(parts, labels, source.n_features, n_groups, options)
 
 
 def transform(model: Any, X: Any) -> Any:
@@ -406,66 +364,69 @@ def transform(model: Any, X: Any) -> Any:
         With the chunks or partitions of X.
     """
     mean, components = model.mean_, model.components_
-    if not _is_frame(X):
-        X = _whole_rows(X)
-        _check_width(X.shape[1], len(mean))
-        dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-        return X.map_blocks(
-            project,
-            mean,
-            components,
-            dtype=dtype,
-            chunks=(X.chunks[0], (len(components),)),
-            meta=np.empty((0, 0), dtype=dtype),
-        )
-    pandas = require("pandas", extra="dask", purpose=_PURPOSE)
-    names = [str(name) for name in model.get_feature_names_out()]
-    known = getattr(model, "feature_names_in_", None)
-    chosen = list(_choose(X, (), None if known is None else list(known)).features)
-    _check_width(len(chosen), len(mean))
-    meta = pandas.DataFrame({name: np.empty(0) for name in names}, index=X._meta.index[:0])
-    return X[chosen].map_partitions(_project_frame, mean, components, names, meta=meta)
-
-
-def _check_width(got: int, wanted: int) -> None:
-    if got != wanted:
+    is_frame = hasattr(X, "columns")
+    if is_frame:
+        rows = X[list(_choose(X, (), features=getattr(model, "feature_names_in_", None)).features)]
+    else:
+        rows = _whole_rows(X)
+    if rows.shape[1] != len(mean):
         raise ValueError(
-            f"X has {got} features and the model was fitted on {wanted}; pass the same columns."
+            f"X has {rows.shape[1]} features and the model was fitted on {len(mean)}; pass the "
+            "same columns."
         )
+    if is_frame:
+        names = [str(name) for name in model.get_feature_names_out()]
+        frame = _require("pandas").DataFrame
+        # An empty frame tells Dask the result without computing a partition.
+        meta = frame({name: np.empty(0) for name in names}, index=X._meta.index[:0])
+        return rows.map_partitions(_project_frame, mean, components, names, meta=meta)
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    chunks, meta = (rows.chunks[0], (len(components),)), np.empty((0, 0), dtype=dtype)
+    return rows.map_blocks(pieces.project, mean, components, dtype=dtype, chunks=chunks, meta=meta)
 
 
 def _project_frame(frame: Any, mean: FloatArray, components: FloatArray, names: list[str]) -> Any:
-    return type(frame)(project(frame, mean, components), columns=names, index=frame.index)
+    return type(frame)(pieces.project(frame, mean, components), columns=names, index=frame.index)
 
 
-def _file_moments(source: Source, piece: Piece, budget: Budget) -> GroupMoments | None:
-    return count_batches(source.batches(piece), budget)
+def _file_moments(source: Source, piece: Piece, limit: int) -> GroupMoments | None:
+    return count_batches(source.batches(piece), limit)
 
 
 def _file_labels(source: Source, piece: Piece) -> set[Any]:
     """Return the distinct labels of a piece of a file, reading its label columns only."""
     only = replace(source, wanted=replace(source.wanted, features=(), weight=None))
-    return set().union(*(cell_labels(batch.groups) for batch in only.batches(piece)))
+    return set().union(*(pieces.cell_labels(batch.groups) for batch in only.batches(piece)))
 
 
-def _piece_labels(labels: Any, options: GroupingOptions, where: str) -> set[Any]:
+def _piece_labels(labels: Any, options: GroupingOptions, part: int) -> set[Any]:
     """Return the distinct labels of a piece of a collection."""
-    with named(where):
-        return cell_labels(groups_of(labels, len(labels), options))
+    with pieces.named(f"partition {part}"):
+        return pieces.cell_labels(pieces.groups_of(labels, len(labels), options, part))
 
 
-def _n_cells(found: Iterable[Any]) -> int:
-    dask = require("dask", extra="dask", purpose=_PURPOSE)
-    return len(set().union(*dask.compute(*found)))
+def _merged(
+    parts: Iterable[Any],
+    labels: Iterable[Any],
+    n_features: int,
+    n_groups: int | None,
+    options: GroupingOptions,
+) -> Any:
+    """Return the moments of all pieces, merged on the cluster, fold by fold.
 
-
-def _merged(parts: list[Any], n: int, k: int, options: GroupingOptions) -> GroupMoments:
-    """Return the moments of all pieces, merged on the cluster."""
-    dask = require("dask", extra="dask", purpose=_PURPOSE)
-    merge = dask.delayed(merge_moments, pure=False)
-    width = options.fan_in(n, k)
-    tree = _tree(parts, lambda some: merge(some, options), width) if parts else None
-    return check_counted(None if tree is None else tree.compute())
+    `parts` and `labels` are the delayed moments and label sets of the pieces. The labels are
+    computed, before any row is counted, only where their number is not known and could matter.
+    """
+    dask = _require("dask")
+    cells = (n_groups or 1) * (options.n_folds or 1)
+    check_moments_size(n_features, cells, options.limit)
+    if n_groups is None and options.must_count_groups(n_features):
+        cells = len(set().union(*dask.compute(*labels)))
+    merge = dask.delayed(pieces.merge_moments, pure=False)
+    width = options.fan_in(n_features, cells)
+    # Files without rows have no pieces, and None stands for the moments of no rows.
+    tree = _tree([*parts] or [None], lambda some: merge(some, options), width)
+    return pieces.check_counted(dask.compute(tree)[0], options.n_folds)
 
 
 def _tree(parts: list[Any], merge: Callable[[list[Any]], Any], fan_in: int) -> Any:
@@ -475,28 +436,10 @@ def _tree(parts: list[Any], merge: Callable[[list[Any]], Any], fan_in: int) -> A
     return parts[0]
 
 
-def _add(parts: list[FloatArray]) -> FloatArray:
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
-
-
 def _sent(value: Any) -> Any:
     """Put a value where all workers reach it, once."""
-    dask = require("dask", extra="dask", purpose=_PURPOSE)
     if "distributed" in sys.modules:
         # A large block inside the graph would pass through the scheduler.
         with contextlib.suppress(ValueError):
             return sys.modules["distributed"].get_client().scatter(value, broadcast=True)
-    return dask.delayed(value, traverse=False)
-
-
-@contextlib.contextmanager
-def _connected(scheduler: str | None) -> Iterator[None]:
-    if scheduler is None:
-        yield
-        return
-    distributed = require("distributed", extra="dask", purpose=_PURPOSE)
-    with distributed.Client(scheduler):
-        yield
+    return _require("dask").delayed(value, traverse=False)

@@ -6,50 +6,27 @@ Files are found, checked and read by `fairpca.io`; a worker reads the pieces of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import FloatArray
-from fairpca.distributed.pieces import GroupingOptions
-from fairpca.distributed.products import CellSums, PassOperators, piece_products, piece_sums
+from fairpca.distributed import pieces
+from fairpca.distributed.pieces import CellSums, GroupingOptions, PassOperators
 from fairpca.io.files import find_files
-from fairpca.io.open_source import open_source
-from fairpca.io.sources import Batch, Source
+from fairpca.io.sources import Batch, Source, open_source
 
 # Batches carry groups already, so no option about labels applies to them any more.
 _AS_READ = GroupingOptions()
 
 
-def open_parquet(
-    paths: Sequence[str | Path],
-    *,
-    sensitive_features: Sequence[str] = (),
-    features: Sequence[str] | None = None,
-    sample_weight: str | None = None,
-    group_by: str = "intersection",
-    unlabelled: str = "error",
-) -> Source:
+def open_parquet(paths: Sequence[str | Path], **options: Any) -> Source:
     """Open Parquet files, reading only their footers.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Files, or directories of them.
-    sensitive_features, features, sample_weight, group_by, unlabelled
-        As in `operators`.
-
-    Returns
-    -------
-    Source
-        Its pieces can be read anywhere that reaches the files.
-
-    Raises
-    ------
-    ValueError
-        Naming the file that is no Parquet file, is damaged, or lacks a column.
+    Pieces of the source can be read anywhere that reaches the files. The options are those of
+    `fairpca.io.sources.open_source`. ValueError naming the file that is no Parquet file, is
+    damaged, or lacks a column.
     """
     files, kind = find_files(paths)
     if kind != "parquet":
@@ -57,14 +34,7 @@ def open_parquet(
             f"{files[0].path} is no Parquet file; a cluster reads Parquet only. Write the table "
             "as Parquet, or read it with fairpca.io.read_moments."
         )
-    return open_source(
-        paths,
-        sensitive_features=list(sensitive_features),
-        features=None if features is None else list(features),
-        sample_weight=sample_weight,
-        group_by=group_by,
-        unlabelled=unlabelled,
-    )
+    return open_source(paths, **options)
 
 
 def operators(
@@ -116,44 +86,35 @@ def operators(
     >>> model.groups_, cells.n_features
     (['a', 'b'], 4)
     """
-    source = open_parquet(
-        paths,
-        sensitive_features=sensitive_features,
-        features=features,
-        sample_weight=sample_weight,
-        group_by=group_by,
-        unlabelled=unlabelled,
-    )
+    columns = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    rules = {"group_by": group_by, "unlabelled": unlabelled}
+    source = open_parquet(paths, features=features, **columns, **rules)
+
+    def batches() -> Iterator[Batch]:
+        for piece in source.pieces():
+            # A pass over other rows than the first would answer another question.
+            source.files[piece.file].check_unchanged()
+            yield from source.batches(piece)
 
     def sums() -> list[CellSums]:
-        found = [_batch_sums(batch) for batch in _batches(source)]
+        found = []
+        for batch in batches():
+            rows = batch.matrix(), batch.groups, batch.weight
+            try:
+                found.append(pieces.piece_sums(*rows, _AS_READ, batch.where))
+            except ValueError:
+                # A NaN shows in the sums; the batch knows its row and column.
+                batch.check_finite()
+                raise
         if not found:
             raise ValueError("X has no rows; check the files it is read from.")
-        return [reduce(CellSums.merge, found)]
+        return found
 
     def products(facts: CellSums, matrix: FloatArray) -> FloatArray:
         total = np.zeros((len(facts.labels), *matrix.shape))
-        for batch in _batches(source):
-            piece_products(*_parts(batch), facts, matrix, _AS_READ, out=total)
+        for batch in batches():
+            rows = batch.matrix(), batch.groups, batch.weight
+            total += pieces.piece_products(*rows, facts, matrix, _AS_READ)
         return total
 
     return PassOperators(sums, products)
-
-
-def _batches(source: Source) -> Iterator[Batch]:
-    for piece in source.pieces():
-        source.files[piece.file].check_unchanged()
-        yield from source.batches(piece)
-
-
-def _parts(batch: Batch) -> tuple[Any, Any, Any]:
-    return batch.matrix(), batch.groups, batch.weight
-
-
-def _batch_sums(batch: Batch) -> CellSums:
-    """Return the sums of a batch; ValueError naming row and column of a NaN."""
-    try:
-        return piece_sums(*_parts(batch), _AS_READ, batch.where)
-    except ValueError:
-        batch.check_finite()
-        raise

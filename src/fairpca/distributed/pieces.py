@@ -1,9 +1,14 @@
-"""What a worker does with one piece of the rows, whatever engine brought it there."""
+"""What a worker does with one piece of the rows, whatever engine brought it there.
+
+A piece is counted (`moments_of`), or, where moments would not fit, multiplied: a pass over all
+pieces multiplies the covariances of all cells with a block of columns at once (`PassOperators`).
+The solver (`fairpca.covariances.block_krylov`) keeps every image, so that few passes are needed.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -11,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from fairpca._checks import check_weights
-from fairpca._linalg import AnyArray, FloatArray, is_sparse
-from fairpca.io.columns import Wanted, choose, not_numbers
-from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
+from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca.io.columns import Wanted, choose, listed, not_numbers
+from fairpca.io.read_moments import merged
+from fairpca.moments.group_moments import GroupMoments, all_labels, split_folds
+from fairpca.moments.groups import Groups, check_folds, row_folds
 from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import check_moments_size, default_limit, moments_bytes
+from fairpca.moments.row_scatter import block_rows
 
 # How many partial moments one task may merge, the widest that fits first. Wide tasks mean few
 # levels of the tree; all that a task merges is in one worker's memory at the same time.
@@ -38,30 +45,35 @@ class GroupingOptions:
         As in `FairPCA`.
     limit : int
         Bytes that the moments of all groups may take in one process.
+    n_folds : int or None
+        Folds into which the rows of a piece fall by their position in it; None for no folds.
     """
 
     group_by: str = "intersection"
     unlabelled: str = "error"
     limit: int = 0
+    n_folds: int | None = None
 
     @classmethod
-    def of(cls, group_by: str, unlabelled: str, memory_limit: int | None) -> GroupingOptions:
+    def of(
+        cls, group_by: str, unlabelled: str, memory_limit: int | None, n_folds: int | None = None
+    ) -> GroupingOptions:
         """Return the options; the default limit is that of the machine that asks."""
         limit = default_limit() if memory_limit is None else memory_limit
-        return cls(group_by, unlabelled, limit)
+        return cls(group_by, unlabelled, limit, check_folds(n_folds))
 
     def must_count_groups(self, n_features: int) -> bool:
         """Return whether an unlucky number of groups could exceed the limit."""
-        return _MANY_GROUPS * moments_bytes(n_features, 1) > self.limit
+        return _MANY_GROUPS * moments_bytes(n_features, self.n_folds or 1) > self.limit
 
     def fan_in(self, n_features: int, n_groups: int) -> int:
         """Return how many partial moments one task may merge; MemoryError if not even two."""
-        for width in _FAN_IN:
-            # Those that are merged, and their sum.
-            if moments_bytes(n_features, n_groups) * (width + 1) <= self.limit:
-                return width
-        check_moments_size(n_features, n_groups, self.limit, copies=_FAN_IN[-1] + 1)
-        raise AssertionError("refused above")  # pragma: no cover
+        # Those that are merged, and their sum.
+        size = moments_bytes(n_features, n_groups)
+        fitting = [width for width in _FAN_IN if size * (width + 1) <= self.limit]
+        if not fitting:
+            check_moments_size(n_features, n_groups, self.limit, copies=_FAN_IN[-1] + 1)
+        return fitting[0]
 
 
 @contextlib.contextmanager
@@ -69,14 +81,14 @@ def named(where: str) -> Iterator[None]:
     """Say in every error which piece of the rows it is about."""
     try:
         yield
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{where}: {error}") from None
-    except MemoryError as error:
-        raise MemoryError(f"{where}: {error}") from None
+    except (ValueError, TypeError, MemoryError) as error:
+        kind = MemoryError if isinstance(error, MemoryError) else ValueError
+        # The trace of a worker says nothing to who asked; the name of the piece does.
+        raise kind(f"{where}: {error}") from None
 
 
 def unpack(
-    rows: Any, labels: Any, sample_weight: Any, options: GroupingOptions
+    rows: Any, labels: Any, sample_weight: Any, options: GroupingOptions, part: int = 0
 ) -> tuple[AnyArray, Groups, FloatArray | None]:
     """Return rows, groups and weights of one piece, checked against each other.
 
@@ -90,6 +102,8 @@ def unpack(
         All may be zero, as long as those of some other piece are not.
     options : GroupingOptions
         How labels become groups.
+    part : int, default=0
+        Number of the piece, which decides about folds.
 
     Raises
     ------
@@ -100,35 +114,41 @@ def unpack(
     for name, values in (("sensitive_features", labels), ("sample_weight", sample_weight)):
         other = getattr(values, "index", None)
         # A list has a method of that name.
-        if index is None or other is None or callable(other):
+        if index is None or other is None or callable(other) or index.equals(other):
             continue
-        if not index.equals(other):
-            raise ValueError(
-                f"{name} has another index than X here, so that rows would get the values of "
-                "others; take both from one dataframe, or reset the index of both."
-            )
+        raise ValueError(
+            f"{name} has another index than X here, so that rows would get the values of others; "
+            "take both from one dataframe, or reset the index of both."
+        )
     X = _matrix(rows)
     weights = check_weights(sample_weight, X.shape[0], all_zero=True)
-    return X, groups_of(labels, X.shape[0], options), weights
+    return X, groups_of(labels, X.shape[0], options, part), weights
 
 
-def groups_of(labels: Any, n_rows: int, options: GroupingOptions) -> Groups:
-    """Return the groups of one piece; None is one group, `Groups` are taken as they are."""
+def groups_of(labels: Any, n_rows: int, options: GroupingOptions, part: int) -> Groups:
+    """Return the groups of one piece, those of every fold apart where there are folds.
+
+    None is one group, `Groups` are taken as they are.
+    """
     if labels is None:
-        return Groups.one(n_rows)
-    if isinstance(labels, Groups):
-        if len(labels.codes) != n_rows:
+        groups = Groups.one(n_rows)
+    elif isinstance(labels, Groups):
+        groups = labels
+        if len(groups.codes) != n_rows:
             raise ValueError(
-                f"sensitive_features has {len(labels.codes)} rows here but X has {n_rows}; pass "
+                f"sensitive_features has {len(groups.codes)} rows here but X has {n_rows}; pass "
                 "one label per row of X."
             )
-        return labels
-    return Groups.from_labels(
-        _without_declared_levels(labels),
-        n_rows=n_rows,
-        group_by=options.group_by,
-        unlabelled=options.unlabelled,
-    )
+    else:
+        kinds = np.atleast_1d(getattr(labels, "dtypes", ()))
+        if "category" in map(str, kinds):
+            # Categories are declared for the whole table; one piece need not have a row of each.
+            labels = labels.astype(object)
+        rules = {"group_by": options.group_by, "unlabelled": options.unlabelled}
+        groups = Groups.from_labels(labels, n_rows=n_rows, **rules)
+    if options.n_folds is None:
+        return groups
+    return groups.in_folds(row_folds(0, n_rows, options.n_folds, part), options.n_folds)
 
 
 def cell_labels(groups: Groups) -> set[Label]:
@@ -136,43 +156,22 @@ def cell_labels(groups: Groups) -> set[Label]:
     return {*groups.labels, *((None,) if (groups.codes < 0).any() else ())}
 
 
-def _without_declared_levels(labels: Any) -> Any:
-    """Return labels of a frame or series as objects where they are categories.
-
-    Categories are declared for the whole table, and one piece need not have a row of each.
-    """
-    dtypes = getattr(labels, "dtypes", None)
-    if dtypes is None:
-        return labels
-    if hasattr(labels, "columns"):
-        odd = [name for name, dtype in dtypes.items() if dtype.name == "category"]
-        return labels.astype(dict.fromkeys(odd, object)) if odd else labels
-    return labels.astype(object) if labels.dtype.name == "category" else labels
-
-
 def moments_of(
-    rows: Any, labels: Any, sample_weight: Any, options: GroupingOptions, where: str
+    rows: Any, labels: Any, sample_weight: Any, options: GroupingOptions, part: int
 ) -> GroupMoments:
-    """Return the moments of one piece.
-
-    Parameters
-    ----------
-    rows, labels, sample_weight, options
-        As in `unpack`.
-    where : str
-        Name of the piece, for errors.
-    """
-    with named(where):
-        X, groups, weights = unpack(rows, labels, sample_weight, options)
+    """Return the moments of one piece; arguments as in `unpack`."""
+    with named(f"partition {part}"):
+        X, groups, weights = unpack(rows, labels, sample_weight, options, part)
+        # A piece may have more groups than memory holds; it is refused before they are allocated.
         check_moments_size(X.shape[1], max(len(groups.labels), 1), options.limit)
         _check_finite(X, getattr(rows, "columns", None))
         if weights is None or weights.any():
             return GroupMoments.from_array(X, groups, sample_weight=weights)
+        # Weights that are all zero are refused of a table, but one piece may have no others.
         found = GroupMoments.from_array(X, groups)
-        none = {
-            name: np.zeros_like(getattr(found, name)) for name in ("weight", "mean", "scatter")
-        }
-        return replace(found, **none)
+        return replace(
+            found, weight=0 * found.weight, mean=0 * found.mean, scatter=0 * found.scatter
+        )
 
 
 def _check_finite(X: AnyArray, features: Any) -> None:
@@ -183,10 +182,10 @@ def _check_finite(X: AnyArray, features: Any) -> None:
     bad = np.flatnonzero(~np.isfinite(np.einsum("ij->j", X)))
     bad = bad[~np.isfinite(X[:, bad]).all(axis=0)]
     if len(bad):
-        names = [repr(features[j]) if features is not None else str(j) for j in bad[:5]]
+        names = bad.tolist() if features is None else [features[j] for j in bad]
         raise ValueError(
-            f"X contains NaN or infinity in column(s) {', '.join(names)}"
-            f"{' ...' if len(bad) > 5 else ''}; impute or drop them first."
+            f"X contains NaN or infinity in column(s) {listed(names, 5)}; impute or drop them "
+            "first."
         )
 
 
@@ -194,6 +193,7 @@ def _matrix(rows: Any) -> AnyArray:
     """Return rows as an array of numbers, NaN where a frame has nulls."""
     if hasattr(rows, "to_numpy") and hasattr(rows, "columns"):
         return np.asarray(rows.to_numpy(dtype=np.float64, na_value=np.nan))
+    # Objects and texts would fail much later, in a product, without the name of the piece.
     if hasattr(rows, "dtype") and rows.dtype.kind not in "biuf":
         raise ValueError(f"X has dtype {rows.dtype}; convert its columns to numbers first.")
     return rows  # type: ignore[no-any-return]
@@ -204,43 +204,22 @@ def merge_moments(
 ) -> GroupMoments | None:
     """Merge partial moments in the order given, so that the same pieces give the same bits.
 
-    Parameters
-    ----------
-    parts : iterable of GroupMoments or None
-        None stands for a piece without rows.
-    options : GroupingOptions
-        Its limit is checked before each merge.
-
-    Returns
-    -------
-    GroupMoments or None
-        None if no piece has rows.
+    None stands for a piece without rows, and is returned if no piece has any.
     """
-
-    def join(one: GroupMoments, other: GroupMoments) -> GroupMoments:
-        k = len(set(one.labels) | set(other.labels))
-        check_moments_size(one.n_features, max(k, 1), options.limit)
-        return one.merge(other)
-
-    counted = [part for part in parts if part is not None]
-    return reduce(join, counted) if counted else None
+    return reduce(lambda one, other: merged(one, other, options.limit), parts, None)
 
 
-def check_counted(moments: GroupMoments | None) -> GroupMoments:
-    """Return moments that have rows with weight, or raise ValueError."""
+def check_counted(moments: GroupMoments | None, n_folds: int | None) -> Any:
+    """Return moments that have rows with weight, fold by fold, or raise ValueError."""
     if moments is None or not moments.count.sum():
         raise ValueError("X has no rows; check the filter or the files it is read from.")
     if not moments.weight.any():
         raise ValueError("sample_weight is zero for every row; give some row a positive weight.")
-    return moments
+    return split_folds(moments, n_folds)
 
 
 def choose_from_frame(
-    types: Mapping[str, tuple[bool, str]],
-    labels: Sequence[str] = (),
-    features: Sequence[str] | None = None,
-    weight: str | None = None,
-    unlabelled: str = "error",
+    types: Mapping[str, tuple[bool, str]], labels: str | Sequence[str], **options: Any
 ) -> Wanted:
     """Choose the columns of a distributed dataframe, and check that features are numbers.
 
@@ -248,20 +227,14 @@ def choose_from_frame(
     ----------
     types : mapping of str to (bool, str)
         Of every column whether it holds numbers, and what its type is called.
-    labels, features, weight, unlabelled
+    labels, **options
         As in `fairpca.io.columns.choose`, but labels must be columns, not thresholds of them.
     """
+    labels = [labels] if isinstance(labels, str) else labels
     absent = [name for name in labels if name not in types]
     if absent:
         raise ValueError(f"sensitive_features: X has no column {absent[0]!r}; name columns of X.")
-    wanted = choose(
-        list(types),
-        where="X",
-        labels=labels,
-        features=features,
-        weight=weight,
-        unlabelled=unlabelled,
-    )
+    wanted = choose(list(types), where="X", labels=labels, **options)
     for name in wanted.features:
         is_number, kind = types[name]
         if not is_number:
@@ -278,3 +251,173 @@ def project(rows: Any, mean: FloatArray, components: FloatArray) -> AnyArray:
         raise ValueError("X contains NaN or infinity; impute or drop them before transform.")
     # Centred before the product: afterwards, a large mean would have eaten the digits.
     return np.asarray((dense - mean) @ components.T, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Rows, weight, mean and total scatter (its trace only) of every cell.
+
+    Attributes
+    ----------
+    count, weight : ndarray of shape (c,)
+        Rows of every cell, and the sum of their weights.
+    spread : ndarray of shape (c,)
+        Weighted sum of squared distances to the mean of the cell.
+    mean : ndarray of shape (c, n)
+        Weighted mean of every cell.
+    labels : tuple
+        Label of every cell; None is the cell of unlabelled rows.
+    names : tuple of str
+        Names of the label columns.
+    """
+
+    count: IntArray
+    weight: FloatArray
+    spread: FloatArray
+    mean: FloatArray
+    labels: tuple[Label, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def zeros(cls, labels: tuple[Label, ...], names: tuple[str, ...], n_features: int) -> CellSums:
+        """Return the sums of no rows."""
+        c = len(labels)
+        count = np.zeros(c, dtype=np.int64)
+        return cls(count, np.zeros(c), np.zeros(c), np.zeros((c, n_features)), labels, names)
+
+    def merge(self, other: CellSums) -> CellSums:
+        """Return the sums of the rows of both."""
+        labels = all_labels(self.labels, other.labels)
+        total = CellSums.zeros(labels, self.names, self.mean.shape[1])
+        for part in (self, other):
+            at = np.array([labels.index(label) for label in part.labels], dtype=np.intp)
+            total.add(at, part.count, part.weight, part.spread, part.mean)
+        return total
+
+    def add(self, at: Any, count: Any, weight: Any, spread: Any, mean: AnyArray) -> None:
+        """Add sums of further rows to the cells `at`, in place, by Chan's formula."""
+        together = self.weight[at] + weight
+        # A cell without any weight has no mean that could move.
+        share = np.divide(weight, together, out=np.zeros_like(together), where=together > 0)
+        shift = mean - self.mean[at]
+        between = self.weight[at] * share * np.sum(shift**2, axis=-1)
+        self.spread[at] += spread + between
+        self.mean[at] += shift * share[..., None]
+        self.weight[at] = together
+        self.count[at] += count
+
+
+def _blocks(
+    X: Any, groups: Groups, weights: FloatArray | None
+) -> Iterator[tuple[Label, FloatArray, FloatArray]]:
+    """Yield the rows of every cell as float64, a block at a time: label, weights and rows."""
+    codes, cells, _ = groups.cells()
+    step = block_rows(X.shape[1])
+    for cell, label in enumerate(cells):
+        picks = np.flatnonzero(codes == cell)
+        for start in range(0, len(picks), step):
+            part = picks[start : start + step]
+            # Sparse rows become dense a block at a time: all at once they may not fit.
+            rows = X[part].toarray() if is_sparse(X) else X[part]
+            w = np.ones(len(part)) if weights is None else weights[part]
+            yield label, w, np.asarray(rows, dtype=np.float64)
+
+
+def piece_sums(
+    rows: Any, labels: Any, sample_weight: Any, options: GroupingOptions, where: str
+) -> CellSums:
+    """Return the sums of one piece, which errors call `where`; arguments as in `unpack`."""
+    with named(where):
+        X, groups, weights = unpack(rows, labels, sample_weight, options)
+        _, cells, _ = groups.cells()
+        total = CellSums.zeros(cells, groups.names, X.shape[1])
+        for label, w, block in _blocks(X, groups, weights):
+            weight = w.sum()
+            mean = w @ block / weight if weight > 0 else np.zeros(X.shape[1])
+            # Centred before it is squared: a large mean would leave only rounding behind.
+            spread = w @ np.sum((block - mean) ** 2, axis=1)
+            total.add(np.array([cells.index(label)]), len(w), weight, spread, mean)
+        if not np.all(np.isfinite(total.mean)):
+            raise ValueError("X contains NaN or infinity; impute, drop or rescale them first.")
+        return total
+
+
+def piece_products(
+    rows: Any,
+    labels: Any,
+    sample_weight: Any,
+    facts: CellSums,
+    columns: FloatArray,
+    options: GroupingOptions,
+) -> FloatArray:
+    """Return what one piece adds to ``S_c @ columns`` of every cell c, shape (c, n, q).
+
+    Parameters
+    ----------
+    rows, labels, sample_weight, options
+        As in `unpack`.
+    facts : CellSums
+        Of all rows.
+    columns : ndarray of shape (n, q)
+        What the covariances are multiplied with.
+    """
+    total = np.zeros((len(facts.labels), *columns.shape))
+    for label, w, block in _blocks(*unpack(rows, labels, sample_weight, options)):
+        cell = facts.labels.index(label)
+        if facts.weight[cell] > 0:
+            # About the mean of the whole cell: products of rows far from zero are mostly rounding.
+            centred = block - facts.mean[cell]
+            share = (w / facts.weight[cell])[:, None]
+            total[cell] += centred.T @ (centred @ columns * share)
+    return total
+
+
+class PassOperators:
+    """The cells of a table known by passes over it; what `FairPCA.fit_operators` takes.
+
+    Parameters
+    ----------
+    sums : callable
+        One pass: returns the `CellSums` of every piece, in order.
+    products : callable
+        One pass: maps facts and columns (n, q) to ``S_c @ columns``, shape (c, n, q).
+
+    Attributes
+    ----------
+    count, weight, traces : ndarray of shape (c,)
+        Rows and weight of every cell, and the trace of its covariance.
+    mean : ndarray of shape (c, n)
+        Mean of every cell.
+    labels, names : tuple
+        Labels of the cells, and names of the label columns.
+    n_passes : int
+        Passes over the rows so far, the first one (counts and means) included.
+
+    Raises
+    ------
+    ValueError
+        If no row has weight.
+    """
+
+    def __init__(
+        self, sums: Callable[[], list[CellSums]], products: Callable[..., FloatArray]
+    ) -> None:
+        facts = reduce(CellSums.merge, sums())
+        self._facts, self._products = facts, products
+        self.n_passes = 1
+        self.count, self.weight, self.mean = facts.count, facts.weight, facts.mean
+        self.labels, self.names = facts.labels, facts.names
+        if not self.weight.any():
+            raise ValueError("X has no row with positive weight; check the filter or the files.")
+        # A cell whose rows all weigh nothing has no variance, and must not divide by zero.
+        self.traces = facts.spread / np.where(self.weight > 0, self.weight, 1.0)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.mean.shape[1])
+
+    def products(self, columns: FloatArray) -> FloatArray:
+        """Return the covariance of every cell times `columns`, shape (c, n, q): one pass."""
+        self.n_passes += 1
+        return self._products(self._facts, columns)

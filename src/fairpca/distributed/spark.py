@@ -15,23 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from fairpca._checks import require
+from fairpca.distributed import pieces
 from fairpca.distributed.parquet import open_parquet
-from fairpca.distributed.pieces import (
-    GroupingOptions,
-    check_counted,
-    choose_from_frame,
-    merge_moments,
-    named,
-    project,
-)
+from fairpca.distributed.pieces import GroupingOptions
 from fairpca.io.columnar import ArrowRows, joined
 from fairpca.io.columns import Wanted
-from fairpca.io.read_moments import Budget, count_batches
+from fairpca.io.read_moments import count_batches
 from fairpca.io.sources import Batch, make_batch
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.memory import check_moments_size, moments_bytes
 
-_PURPOSE = "computing on a Spark cluster"
+_require = partial(require, extra="spark", purpose="computing on a Spark cluster")
+# What a task yields: one row with the number of its partition, and an error or moments.
 _SCHEMA = "part long, error string, moments binary"
 # Entries of rows collected before they are squared: Spark hands over small batches.
 _ENTRIES = 3_000_000
@@ -50,7 +45,8 @@ def moments(
     sample_weight: str | None = None,
     unlabelled: str = "error",
     memory_limit: int | None = None,
-) -> GroupMoments:
+    n_folds: int | None = None,
+) -> Any:
     """Count the moments of a Spark DataFrame, partition by partition.
 
     Every task yields one row, its partial moments; a second stage merges them in the order of
@@ -70,20 +66,25 @@ def moments(
     memory_limit : int, optional
         Bytes that moments may take in one process; a quarter of this machine's memory by
         default, and at most 2 GB, the most a Spark value holds.
+    n_folds : int, optional
+        Count the rows of every fold apart, in the same pass. The fold of a row depends on the
+        number of its partition and its position there, as in `fairpca.moments.groups.row_folds`;
+        other partitions give other folds.
 
     Returns
     -------
-    GroupMoments
+    GroupMoments, or a list of `n_folds` of them for `fairpca.cross_fit`
     """
-    functions = require("pyspark.sql.functions", extra="spark", purpose=_PURPOSE)
-    options = GroupingOptions.of("intersection", unlabelled, memory_limit)
-    wanted = _choose(frame, sensitive_features, features, sample_weight, unlabelled)
+    functions = _require("pyspark.sql.functions")
+    options = GroupingOptions.of("intersection", unlabelled, memory_limit, n_folds)
+    rules = {"unlabelled": unlabelled, "n_folds": options.n_folds}
+    wanted = _choose(frame, sensitive_features, features=features, weight=sample_weight, **rules)
     limit = min(options.limit, _ROW_BYTES)
-    n, k = len(wanted.features), 1
+    n, k = len(wanted.features), options.n_folds or 1
     check_moments_size(n, k, limit)
     if options.must_count_groups(n):
         labels = frame.select(*_quoted(wanted.plain_labels))
-        k = max(labels.distinct().count(), 1)
+        k *= max(labels.distinct().count(), 1)
         check_moments_size(n, k, limit)
     slots = max(min(_SLOTS, _RESULT_BYTES // moments_bytes(n, k)), 1)
     # mapInArrow cannot find a column with a dot in its name; on the way they have numbers.
@@ -97,11 +98,11 @@ def moments(
         .mapInArrow(partial(_merge, options=options), _SCHEMA)
     )
     rows = sorted(merged.collect(), key=lambda row: row["part"])
-    errors = [row["error"] for row in rows if row["error"]]
-    if errors:
-        raise ValueError(errors[0])
+    for row in rows:
+        if row["error"]:
+            raise ValueError(row["error"])
     parts = (GroupMoments.from_bytes(bytes(row["moments"])) for row in rows)
-    return check_counted(merge_moments(parts, options))
+    return pieces.check_counted(pieces.merge_moments(parts, options), options.n_folds)
 
 
 def transform(
@@ -123,8 +124,9 @@ def transform(
     -------
     pyspark DataFrame
     """
-    pandas = require("pandas", extra="spark", purpose=_PURPOSE)
-    functions = require("pyspark.sql.functions", extra="spark", purpose=_PURPOSE)
+    pandas = _require("pandas")
+    functions = _require("pyspark.sql.functions")
+    # Spark knows columns by name only, and a model of an array has no names.
     if features is None:
         if not hasattr(model, "feature_names_in_"):
             raise ValueError(
@@ -136,11 +138,11 @@ def transform(
             f"features names {len(features)} column(s) and the model was fitted on "
             f"{model.n_features_in_}; pass the same columns."
         )
-    _choose(frame, (), features, None)
+    _choose(frame, (), features=features)
     mean, components = model.mean_, model.components_
 
     def score(rows: Any) -> Any:
-        return pandas.Series(list(project(rows, mean, components)))
+        return pandas.Series(list(pieces.project(rows, mean, components)))
 
     # Spark reads the kind of function off its annotations, and wants classes, not their names.
     score.__annotations__ = {"rows": pandas.DataFrame, "return": pandas.Series}
@@ -157,7 +159,8 @@ def read_moments(
     unlabelled: str,
     scheduler: str | None,
     memory_limit: int | None,
-) -> GroupMoments:
+    n_folds: int | None = None,
+) -> Any:
     """Count the moments of Parquet files with Spark.
 
     Parameters
@@ -170,48 +173,32 @@ def read_moments(
     scheduler : str, optional
         A master URL such as ``spark://host:7077`` or ``local[2]``, or ``sc://host:port`` for Spark
         Connect; None takes the active session, or all cores of this machine.
-    memory_limit : int, optional
+    memory_limit, n_folds : int, optional
         As in `moments`.
     """
     names = [str(path) for path in paths]
+    columns: dict[str, Any] = {"sensitive_features": sensitive_features}
+    columns["sample_weight"] = sample_weight
     if all(Path(path).exists() for path in paths):
         # Spark would read a column that a file lacks as nulls; the footers tell which file it is.
-        source = open_parquet(
-            paths,
-            sensitive_features=sensitive_features,
-            features=features,
-            sample_weight=sample_weight,
-        )
+        source = open_parquet(paths, features=features, **columns)
         # The files themselves: of a folder such as year=2020 Spark would make a column.
-        names = [file.path for file in source.files]
-        features = source.wanted.features
+        names, features = [file.path for file in source.files], source.wanted.features
+    rules: dict[str, Any] = {"unlabelled": unlabelled, "n_folds": n_folds}
     with _session(scheduler) as session:
-        return moments(
-            session.read.parquet(*names),
-            sensitive_features=sensitive_features,
-            features=features,
-            sample_weight=sample_weight,
-            unlabelled=unlabelled,
-            memory_limit=memory_limit,
-        )
+        frame = session.read.parquet(*names)
+        return moments(frame, features=features, memory_limit=memory_limit, **columns, **rules)
 
 
-def _choose(
-    frame: Any,
-    sensitive_features: str | Sequence[str],
-    features: Sequence[str] | None,
-    sample_weight: str | None,
-    unlabelled: str = "error",
-) -> Wanted:
-    """Return the columns of a Spark DataFrame that are needed; arguments as in `moments`."""
-    types = require("pyspark.sql.types", extra="spark", purpose=_PURPOSE)
-    labels = (sensitive_features,) if isinstance(sensitive_features, str) else sensitive_features
+def _choose(frame: Any, labels: str | Sequence[str], **options: Any) -> Wanted:
+    """Return the columns of a Spark DataFrame that are needed; options as in `choose`."""
+    types = _require("pyspark.sql.types")
     numeric = types.NumericType | types.BooleanType
     found = {
         field.name: (isinstance(field.dataType, numeric), field.dataType.simpleString())
         for field in frame.schema.fields
     }
-    return choose_from_frame(found, labels, features, sample_weight, unlabelled)
+    return pieces.choose_from_frame(found, labels, **options)
 
 
 def _quoted(names: Sequence[str]) -> list[str]:
@@ -224,32 +211,29 @@ def _quoted(names: Sequence[str]) -> list[str]:
 
 def _count(batches: Iterator[Any], wanted: Wanted, limit: int) -> Iterator[Any]:
     """Yield one row with the moments of a partition, or none where it has no rows."""
-    part = require("pyspark", extra="spark", purpose=_PURPOSE).TaskContext.get().partitionId()
-    where = f"partition {part}"
-    n = len(wanted.features)
+    part = _require("pyspark").TaskContext.get().partitionId()
     try:
-        total = count_batches(_read(batches, wanted, where), Budget(n, limit, 1))
+        total = count_batches(_read(batches, wanted, part), limit)
         if total is not None:
-            with named(where):
+            with pieces.named(f"partition {part}"):
                 yield _row(part, None, total.to_bytes())
     except (ValueError, MemoryError) as error:
         yield _row(part, str(error), None)
 
 
-def _read(batches: Iterator[Any], wanted: Wanted, where: str) -> Iterator[Batch]:
+def _read(batches: Iterator[Any], wanted: Wanted, part: int) -> Iterator[Batch]:
     """Yield the rows of a partition; Spark's small batches are joined before they are squared."""
-    arrow = require("pyarrow", extra="spark", purpose=_PURPOSE)
+    arrow = _require("pyarrow")
     first_row = 0
     for batch in joined(batches, max(_ENTRIES // len(wanted.features), 1)):
         rows = ArrowRows(arrow.RecordBatch.from_arrays(batch.columns, names=wanted.columns))
-        yield make_batch(rows, wanted, where, first_row)
+        yield make_batch(rows, wanted, f"partition {part}", first_row, part=part)
         first_row += len(rows)
 
 
 def _merge(batches: Iterator[Any], options: GroupingOptions) -> Iterator[Any]:
     """Yield one row with the merged moments of all rows, or the first error among them."""
-    first = -1
-    parts: list[GroupMoments | None] = []
+    first, total = -1, None
     try:
         for batch in batches:
             for part, error, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
@@ -257,8 +241,7 @@ def _merge(batches: Iterator[Any], options: GroupingOptions) -> Iterator[Any]:
                 if error is not None:
                     raise ValueError(error)
                 # Merged at once: a worker holds two of them, not all.
-                parts = [merge_moments([*parts, GroupMoments.from_bytes(data)], options)]
-        total = parts[0] if parts else None
+                total = pieces.merge_moments([total, GroupMoments.from_bytes(data)], options)
         if total is not None:
             yield _row(first, None, total.to_bytes())
     except (ValueError, MemoryError) as error:
@@ -266,34 +249,30 @@ def _merge(batches: Iterator[Any], options: GroupingOptions) -> Iterator[Any]:
 
 
 def _row(part: int, error: str | None, data: bytes | None) -> Any:
-    arrow = require("pyarrow", extra="spark", purpose=_PURPOSE)
-    schema = arrow.schema(
-        [("part", arrow.int64()), ("error", arrow.string()), ("moments", arrow.binary())]
-    )
-    return arrow.RecordBatch.from_pydict(
-        {"part": [part], "error": [error], "moments": [data]}, schema=schema
-    )
+    """Return one row of `_SCHEMA` as Arrow."""
+    pa = _require("pyarrow")
+    schema = pa.schema({"part": pa.int64(), "error": pa.string(), "moments": pa.binary()})
+    return pa.RecordBatch.from_pylist([{"part": part, "error": error, "moments": data}], schema)
 
 
 @contextlib.contextmanager
 def _session(scheduler: str | None) -> Iterator[Any]:
     """Return a session; one that was not running before is stopped again."""
-    sql = require("pyspark.sql", extra="spark", purpose=_PURPOSE)
+    sql = _require("pyspark.sql")
     running = sql.SparkSession.getActiveSession()
     if scheduler is None and running is not None:
         yield running
         return
-    builder = sql.SparkSession.builder
-    if scheduler is not None and scheduler.startswith("sc://"):
-        builder = builder.remote(scheduler)
+    builder, master = sql.SparkSession.builder, scheduler or "local[*]"
+    if master.startswith("local"):
+        # Local workers must be this Python, which has fairpca, not the first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("sc://"):
+        builder = builder.remote(master)
     else:
-        master = scheduler or "local[*]"
-        if master.startswith("local"):
-            # Local workers must be this Python, which has fairpca, not the first on the path.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = builder.master(master).config("spark.ui.enabled", "false")
-        builder = builder.config("spark.ui.showConsoleProgress", "false")
-        builder = builder.config("spark.log.level", "ERROR").appName("fairpca")
+        quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+        builder = builder.master(master).config(map={**quiet, "spark.log.level": "ERROR"})
+        builder = builder.appName("fairpca")
     session = builder.getOrCreate()
     try:
         yield session

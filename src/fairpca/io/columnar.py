@@ -1,27 +1,43 @@
 """Parquet and Arrow files: only the columns that are needed, a run of row groups at a time.
 
-`read_batches` is the one place where such files are read. Tables in memory read all of a file with
-it, `ColumnarSource` reads pieces, and the workers of a cluster read the pieces of a
-`ColumnarSource`.
+Tables in memory are read whole. `ColumnarSource` reads pieces, here or on the workers of a
+cluster.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
-from fairpca.io.columns import Wanted, not_numbers
-from fairpca.io.files import DataFile
-from fairpca.io.sources import Coded, Piece, Source
+from fairpca.io.columns import Choose, Wanted, not_numbers
+from fairpca.io.files import DataFile, file_kind
+from fairpca.io.sources import Coded, Piece, Rows, Source
 
 # What damaged files make pyarrow and zlib raise, beside pyarrow's own exceptions.
 _DAMAGE = (OSError, EOFError, ValueError, KeyError)
+# What columns hold, by the names of Arrow's types, which has several for texts and for numbers. A
+# type that is none of these can be neither a feature nor a label.
+_KINDS = {
+    "null": "null",
+    "text": r"(large_)?string(_view)?",
+    "integer": r"u?int\d+",
+    "fraction": r"halffloat|float|double",
+    "boolean": "bool",
+    "decimal": r"decimal\d+\(.*\)",
+}
+# Kinds of columns that can be features, and those that can be labels. Decimals are no labels,
+# because the same number written with other digits would be another label.
+_NUMBERS = ("integer", "fraction", "boolean", "decimal")
+_LABELS = ("text", "integer", "fraction", "boolean")
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -30,14 +46,8 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 @dataclass(frozen=True)
-class ArrowRows:
-    """Rows in an Arrow record batch or table of one chunk.
-
-    Attributes
-    ----------
-    batch : pyarrow.RecordBatch
-        Columns that are not wanted may be there as well.
-    """
+class ArrowRows(Rows):
+    """Rows in an Arrow record batch, in which columns that are not wanted may be as well."""
 
     batch: Any
 
@@ -60,14 +70,8 @@ class ArrowRows:
             return np.full(len(self), -1, dtype=np.int64), []
         if not types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        codes = column.indices
-        codes = codes.fill_null(-1) if codes.null_count else codes
-        kinds = column.dictionary.to_pylist()
-        return codes.to_numpy(zero_copy_only=False).astype(np.int64), kinds
-
-    def features(self, names: Sequence[str]) -> list[AnyArray]:
-        """Return the feature columns."""
-        return [self.numbers(name) for name in names]
+        codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return codes.astype(np.int64), column.dictionary.to_pylist()
 
 
 @dataclass(frozen=True)
@@ -76,18 +80,14 @@ class ColumnarSource(Source):
 
     Attributes
     ----------
-    kind : {"parquet", "arrow"}
-        Of all files.
     parts : tuple of tuple of int
         Rows of every row group (Parquet) or record batch (Arrow) of every file.
     """
 
-    kind: str
     parts: tuple[tuple[int, ...], ...]
 
-    def pieces(self, skip: int = 0) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Piece]:
         """Return runs of parts with about `batch_rows` rows; larger parts stand alone."""
-        number = 0
         for file, parts in enumerate(self.parts):
             start, first_row = 0, 0
             while start < len(parts):
@@ -95,24 +95,46 @@ class ColumnarSource(Source):
                 while stop < len(parts) and rows + parts[stop] <= self.batch_rows:
                     rows += parts[stop]
                     stop += 1
-                if number >= skip:
-                    yield Piece(file, start, stop, first_row)
-                number, start, first_row = number + 1, stop, first_row + rows
+                yield Piece(file, start, stop, first_row, self.before[file])
+                start, first_row = stop, first_row + rows
 
     def read(self, piece: Piece) -> Iterator[ArrowRows]:
         """Read one piece, small parts joined and large ones cut."""
-        batches = read_batches(
-            self.files[piece.file].path,
-            self.kind,
-            range(piece.start, piece.stop),
-            columns=self.wanted.columns,
-            # Text labels come as the codes that Parquet stores them with.
-            dictionaries=self.wanted.plain_labels,
-            batch_rows=self.batch_rows,
-        )
-        for batch in joined(batches, self.batch_rows):
+        path, parts = self.files[piece.file].path, range(piece.start, piece.stop)
+        read = self._parquet_batches if _is_parquet(path) else self._arrow_batches
+        for batch in joined(read(path, parts), self.batch_rows):
+            # A record batch of an Arrow file may have any number of rows.
             for start in range(0, batch.num_rows, self.batch_rows):
                 yield ArrowRows(batch.slice(start, self.batch_rows))
+
+    def _parquet_batches(self, path: str, groups: Iterable[int]) -> Iterator[Any]:
+        """Yield the record batches of row groups of a Parquet file."""
+        with (
+            readable(path),
+            arrow("pyarrow.parquet").ParquetFile(
+                path,
+                # Text labels come as the codes that Parquet stores them with.
+                read_dictionary=self.wanted.plain_labels,
+                # Mapped, so that nothing is copied before it is decoded, and only pages of need.
+                memory_map=True,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            ) as file,
+        ):
+            # The pieces run in parallel already, so threads inside would only compete.
+            yield from file.iter_batches(
+                self.batch_rows, list(groups), self.wanted.columns, use_threads=False
+            )
+
+    def _arrow_batches(self, path: str, numbers: Iterable[int]) -> Iterator[Any]:
+        """Yield record batches of an Arrow file, with the columns that are wanted."""
+        ipc = arrow("pyarrow.ipc")
+        with readable(path), arrow().memory_map(path) as file:
+            names = ipc.open_file(file).schema.names
+            fields = sorted(names.index(name) for name in self.wanted.columns)
+            options = ipc.IpcReadOptions(included_fields=fields)
+            reader = ipc.open_file(file, options=options)
+            yield from map(reader.get_batch, numbers)
 
     def sizes(self) -> Sequence[int]:
         """Return the rows of every file."""
@@ -123,110 +145,53 @@ class ColumnarSource(Source):
         return sum(self.parts[piece.file][: piece.stop])
 
 
-def read_batches(
-    path: str,
-    kind: str,
-    parts: Sequence[int] | None = None,
-    *,
-    columns: Sequence[str] | None = None,
-    dictionaries: Sequence[str] = (),
-    batch_rows: int = 65_536,
-) -> Iterator[Any]:
-    """Read a Parquet or Arrow file, or some parts of it, as record batches.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    kind : {"parquet", "arrow"}
-        Its format.
-    parts : sequence of int, optional
-        Row groups or record batches to read, by default all.
-    columns : sequence of str, optional
-        Columns to read, by default all.
-    dictionaries : sequence of str, default=()
-        Text columns of a Parquet file to read as codes and a dictionary.
-    batch_rows : int, default=65536
-        Most rows of a batch of a Parquet file. An Arrow file has the batches it has.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-
-    Raises
-    ------
-    ValueError
-        Naming the file, where it is damaged.
-    """
-    read = _parquet_batches if kind == "parquet" else _arrow_batches
-    yield from readable(path, read(path, parts, columns, dictionaries, batch_rows))
+def open_files(files: Sequence[DataFile], choose: Choose, **_: Any) -> ColumnarSource:
+    """Return the source of Parquet or Arrow files; see `open_source`."""
+    schemas, parts = zip(*(_open(file.path) for file in files), strict=True)
+    wanted = choose(schemas[0].names)
+    check_schemas(files, schemas, wanted)
+    return ColumnarSource(tuple(files), wanted, parts)
 
 
-def _parquet_batches(
-    path: str, parts: Any, columns: Any, dictionaries: Sequence[str], batch_rows: int
-) -> Iterator[Any]:
-    """Yield the record batches of row groups; arguments as in `read_batches`."""
-    with arrow("pyarrow.parquet").ParquetFile(
-        path,
-        read_dictionary=list(dictionaries),
-        # Mapped, so that nothing is copied before it is decoded, and only pages that are needed.
-        memory_map=True,
-        pre_buffer=False,
-        page_checksum_verification=True,
-    ) as file:
-        groups = range(file.metadata.num_row_groups) if parts is None else parts
-        # The pieces run in parallel already, so threads inside would only compete.
-        yield from file.iter_batches(
-            batch_rows, row_groups=list(groups), columns=columns, use_threads=False
-        )
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into a ValueError that names the file."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (arrow().ArrowException, *_DAMAGE) as error:
+        what = " ".join(str(error).split())[:300].rstrip(".")
+        hint = "Write the file again, or leave it out."
+        raise ValueError(f"{path} cannot be read: {what}. {hint}") from None
 
 
-def _arrow_batches(
-    path: str, parts: Any, columns: Any, dictionaries: Sequence[str], batch_rows: int
-) -> Iterator[Any]:
-    """Yield the record batches of an Arrow file; dictionaries are as the file has them."""
-    pa, ipc = arrow(), arrow("pyarrow.ipc")
-    with pa.memory_map(path) as file:
-        options = None
-        if columns is not None:
-            names = ipc.open_file(file).schema.names
-            fields = sorted(names.index(name) for name in columns)
-            options = ipc.IpcReadOptions(included_fields=fields)
-        reader = ipc.open_file(file, options=options)
-        for i in range(reader.num_record_batches) if parts is None else parts:
-            yield reader.get_batch(i)
-
-
-def open_columnar(file: DataFile, kind: str) -> tuple[Any, tuple[int, ...]]:
+def _open(path: str) -> tuple[Any, tuple[int, ...]]:
     """Return the schema of a file, and the rows of its row groups or record batches.
 
     Columns that hold the index of a pandas frame are left out of the schema: in memory pandas does
     not count them among the columns either.
     """
-    look: Callable[[str], tuple[Any, tuple[int, ...]]]
-    look = _open_parquet if kind == "parquet" else _open_arrow
-    schema, parts = next(readable(file.path, (look(path) for path in [file.path])))
+    with readable(path):
+        if _is_parquet(path):
+            with arrow("pyarrow.parquet").ParquetFile(path) as opened:
+                schema, meta = opened.schema_arrow, opened.metadata
+            groups = range(meta.num_row_groups)
+            parts = tuple(meta.row_group(i).num_rows for i in groups)
+        else:
+            schema, parts = _arrow_parts(path)
     metadata = schema.pandas_metadata or {}
     index = {entry for entry in metadata.get("index_columns", ()) if isinstance(entry, str)}
     return arrow().schema([entry for entry in schema if entry.name not in index]), parts
 
 
-def _open_parquet(path: str) -> tuple[Any, tuple[int, ...]]:
-    with arrow("pyarrow.parquet").ParquetFile(path) as opened:
-        meta = opened.metadata
-        rows = (meta.row_group(i).num_rows for i in range(meta.num_row_groups))
-        return opened.schema_arrow, tuple(rows)
-
-
-def _open_arrow(path: str) -> tuple[Any, tuple[int, ...]]:
+def _arrow_parts(path: str) -> tuple[Any, tuple[int, ...]]:
     """Return the schema of an Arrow file and the rows of its record batches."""
-    with open(path, "rb") as start:
-        magic = start.read(6)
+    magic = _magic(path)
     if magic != b"ARROW1":
         what = "a Feather version 1 file" if magic[:4] == b"FEA1" else "an Arrow stream or other"
         raise ValueError(
-            f"it is {what}, not an Arrow file that can be read in pieces; write it with "
-            "pyarrow.feather.write_feather"
+            f"it is {what}, not an Arrow file; write it with pyarrow.feather.write_feather"
         )
     pa, ipc = arrow(), arrow("pyarrow.ipc")
     with pa.memory_map(path) as opened:
@@ -240,34 +205,25 @@ def _open_arrow(path: str) -> tuple[Any, tuple[int, ...]]:
         return schema, tuple(rows)
 
 
-def readable(path: str, parts: Iterable[Any]) -> Iterator[Any]:
-    """Pass parts on; what goes wrong while reading them becomes a ValueError naming the file."""
-    pa = arrow()
-    iterator = iter(parts)
-    while True:
-        try:
-            part = next(iterator)
-        except StopIteration:
-            return
-        except (FileNotFoundError, PermissionError):
-            raise
-        except (pa.ArrowException, *_DAMAGE) as error:
-            what = " ".join(str(error).split())[:300].rstrip(".")
-            raise ValueError(
-                f"{path} cannot be read: {what}. Write the file again, or leave it out."
-            ) from None
-        yield part
+def _magic(path: str) -> bytes:
+    """Return the first bytes of a file, by which Arrow tells its own formats apart."""
+    with open(path, "rb") as file:
+        return file.read(6)
+
+
+def _is_parquet(path: str) -> bool:
+    return file_kind(Path(path)) == "parquet"
 
 
 def joined(parts: Iterable[Any], rows: int) -> Iterator[Any]:
     """Join small record batches until there are about `rows` rows; empty ones are left out."""
-    pa = arrow()
     waiting: list[Any] = []
 
     def join() -> Any:
         if len(waiting) == 1:
             return waiting[0]
-        table = pa.Table.from_batches(waiting).unify_dictionaries()
+        # Every batch has its own dictionary of labels; codes mean the same only in a common one.
+        table = arrow().Table.from_batches(waiting).unify_dictionaries()
         return table.combine_chunks().to_batches()[0]
 
     for part in parts:
@@ -286,16 +242,7 @@ def check_schemas(files: Sequence[DataFile], schemas: Sequence[Any], wanted: Wan
 
     Feature columns must be numbers in every file, of any width. Label columns must be of one kind
     in all files: text, whole numbers, fractions or truth values. Columns that are not read may
-    differ as they like.
-
-    Parameters
-    ----------
-    files : sequence of DataFile
-        The files, for the errors.
-    schemas : sequence of pyarrow.Schema
-        One a file.
-    wanted : Wanted
-        The columns that are read.
+    differ as they like. There is one `pyarrow.Schema` a file.
     """
     types = arrow("pyarrow.types")
     known: dict[str, tuple[str, Any, DataFile]] = {}
@@ -309,16 +256,15 @@ def check_schemas(files: Sequence[DataFile], schemas: Sequence[Any], wanted: Wan
                     "pass tables with the same columns, or leave it out."
                 )
             found = schema.field(name).type
-            kind = column_kind(found)
+            kind = _column_kind(found)
             if kind == "null":
                 # Only missing values: an error where rows are read, none where there are none.
                 continue
             # A category of numbers is a category: in memory it becomes indicators.
             category = types.is_dictionary(found)
-            number = kind in _NUMBERS and not category
             # Text has several types in Arrow, which say nothing to the reader of an error.
             found = "string" if kind == "text" and not category else found
-            if name in wanted.numbers and not number:
+            if name in wanted.numbers and (category or kind not in _NUMBERS):
                 raise not_numbers(file.path, name, found)
             if name not in wanted.plain_labels:
                 continue
@@ -340,54 +286,31 @@ def another_type(path: str, name: str, found: Any, expected: Any, first: str) ->
     )
 
 
-# Kinds of columns that can be features, and those that can be labels. Decimals are no labels,
-# because the same number written with other digits would be another label.
-_NUMBERS = ("integer", "fraction", "boolean", "decimal")
-_LABELS = ("text", "integer", "fraction", "boolean")
+def _column_kind(found: Any) -> str:
+    """Return what the values of an Arrow type are, the same for every way to store them."""
+    category = arrow("pyarrow.types").is_dictionary(found)
+    shown = str(found.value_type if category else found)
+    return next((kind for kind, form in _KINDS.items() if re.fullmatch(form, shown)), shown)
 
 
-def read_whole(path: str, kind: str) -> Any:
+def read_whole(path: str) -> Any:
     """Return a Parquet, Arrow or Feather file as one Arrow table, decimals as float64.
 
     Arrow streams and Feather files of version 1 cannot be read in pieces, but they can be read
     whole.
     """
     pa, types = arrow(), arrow("pyarrow.types")
-
-    def whole() -> Iterator[Any]:
-        with open(path, "rb") as file:
-            magic = file.read(6)
-        if kind == "arrow" and magic[:4] == b"FEA1":
-            yield arrow("pyarrow.feather").read_table(path)
-        elif kind == "arrow" and magic != b"ARROW1":
-            with open(path, "rb") as file:
-                yield arrow("pyarrow.ipc").open_stream(file).read_all()
+    with readable(path), open(path, "rb") as file:
+        if _is_parquet(path):
+            parquet = arrow("pyarrow.parquet")
+            table = parquet.ParquetFile(path, page_checksum_verification=True).read()
+        elif _magic(path)[:4] in (b"FEA1", b"ARRO"):
+            table = arrow("pyarrow.feather").read_table(path)
         else:
-            look = _open_parquet if kind == "parquet" else _open_arrow
-            yield pa.Table.from_batches(read_batches(path, kind), schema=look(path)[0])
-
-    table = next(readable(path, whole()))
+            table = arrow("pyarrow.ipc").open_stream(file).read_all()
+    # pandas would make Python objects of decimals.
     for i, entry in enumerate(table.schema):
         if types.is_decimal(entry.type):
             column = table.column(i).cast(pa.float64())
             table = table.set_column(i, pa.field(entry.name, pa.float64()), column)
     return table
-
-
-def column_kind(found: Any) -> str:
-    """Return what the values of an Arrow type are, the same for every way to store them."""
-    types = arrow("pyarrow.types")
-    if types.is_dictionary(found):
-        found = found.value_type
-    views = getattr(types, "is_string_view", lambda _: False)
-    for kind, test in {
-        "null": types.is_null,
-        "text": lambda t: types.is_string(t) or types.is_large_string(t) or views(t),
-        "integer": types.is_integer,
-        "fraction": types.is_floating,
-        "boolean": types.is_boolean,
-        "decimal": types.is_decimal,
-    }.items():
-        if test(found):
-            return kind
-    return str(found)

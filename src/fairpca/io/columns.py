@@ -8,16 +8,17 @@ label nor a weight is a feature.
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
+from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.moments.groups import Threshold
+from fairpca.moments.groups import Threshold, check_folds
 
 # A column is taken for numbers with typing errors, and refused, if at most this share of its cells
 # are no numbers (one cell always may be) and they are at most this many different texts. A larger
@@ -63,6 +64,8 @@ class Wanted:
         Column of sample weights.
     group_by, unlabelled : str
         As in `Groups.from_labels`.
+    n_folds : int or None
+        Folds into which rows fall by their position; None for no folds.
     """
 
     features: tuple[str, ...]
@@ -70,13 +73,13 @@ class Wanted:
     weight: str | None = None
     group_by: str = "intersection"
     unlabelled: str = "error"
+    n_folds: int | None = None
 
-    @property
-    def columns(self) -> list[str]:
-        """Every column that has to be read, once."""
-        weight = () if self.weight is None else (self.weight,)
-        labels = (label.column for label in self.labels)
-        return list(dict.fromkeys((*self.features, *labels, *weight)))
+    def __post_init__(self) -> None:
+        check_choice("group_by", self.group_by, ("intersection", "marginal"))
+        check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
+        # As Python's integer: a checkpoint writes it as JSON, which knows no others.
+        object.__setattr__(self, "n_folds", check_folds(self.n_folds))
 
     @property
     def plain_labels(self) -> list[str]:
@@ -90,9 +93,30 @@ class Wanted:
         cuts = (label.column for label in self.labels if label.cut is not None)
         return {*self.features, *weight, *cuts}
 
+    @property
+    def columns(self) -> list[str]:
+        """Every column that has to be read, once."""
+        weight = () if self.weight is None else (self.weight,)
+        labels = (label.column for label in self.labels)
+        return list(dict.fromkeys((*self.features, *labels, *weight)))
 
-def listed(names: Sequence[Any], most: int = 6) -> str:
-    """Return names in quotes for a message, the first `most` of them and how many more.
+
+#: `choose` with everything filled in but the names of the columns.
+Choose = Callable[..., Wanted]
+
+
+def _names(given: Any, argument: str) -> list[str]:
+    """Return a list of column names; numbers count the columns of .npy files from 0."""
+    single = isinstance(given, str | int | os.PathLike)
+    entries = [given] if single else [] if given is None else list(given)
+    names = [f"column{entry + 1}" if isinstance(entry, int) else entry for entry in entries]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{argument}={given!r}: name columns of the files.")
+    return names
+
+
+def listed(names: Sequence[Any], most: int = 6, show: Callable[[Any], str] = repr) -> str:
+    """Return names for a message, in quotes by default: the first `most`, and how many more.
 
     Examples
     --------
@@ -100,27 +124,14 @@ def listed(names: Sequence[Any], most: int = 6) -> str:
     >>> listed(["age", "hours", "income"], most=2)
     "'age', 'hours' and 1 more"
     """
-    shown = ", ".join(repr(name) for name in names[:most])
+    shown = ", ".join(show(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def matching(entry: str, names: Sequence[str], where: str = "the table") -> list[str]:
     """Return the column of that name, else those that match it as a pattern.
 
-    Parameters
-    ----------
-    entry : str
-        A name, or a pattern with ``*``, ``?`` or ``[...]``. An exact name wins over a pattern, so
-        that a column may be called ``x[0]``.
-    names : sequence of str
-        Columns of the table.
-    where : str, default="the table"
-        What the error calls the table.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column.
+    ValueError, which calls the table `where`, if there is no such column.
 
     Examples
     --------
@@ -128,6 +139,7 @@ def matching(entry: str, names: Sequence[str], where: str = "the table") -> list
     >>> matching("BILL_*", ["age", "BILL_1", "BILL_2"])
     ['BILL_1', 'BILL_2']
     """
+    # A column may be called x[0]: an exact name wins over a pattern.
     if entry in names:
         return [entry]
     found = [name for name in names if fnmatch.fnmatchcase(str(name), str(entry))]
@@ -173,12 +185,11 @@ def choose(
     names: Sequence[str],
     *,
     where: str,
-    labels: Sequence[str] = (),
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] | None = None,
-    weight: str | None = None,
-    group_by: str = "intersection",
-    unlabelled: str = "error",
+    labels: Any = (),
+    features: Any = (),
+    drop: Any = (),
+    weight: Any = None,
+    **grouping: Any,
 ) -> Wanted:
     """Choose features, labels and weights from the columns of a table.
 
@@ -188,18 +199,14 @@ def choose(
         Columns of the table.
     where : str
         What errors call the table: the path of a file, or "X".
-    labels : sequence of str, default=()
+    labels : str or sequence of str, default=()
         Label columns, or thresholds such as ``age>=65``. A column of exactly that name wins.
-    features, drop : sequence of str, optional
+    features, drop : str or sequence of str, optional
         As `wanted` and `dropped` of `choose_columns`.
     weight : str, optional
         Column of sample weights.
-    group_by, unlabelled : str
-        Passed on.
-
-    Returns
-    -------
-    Wanted
+    **grouping
+        What else `Wanted` takes: `group_by`, `unlabelled`, `n_folds`.
 
     Raises
     ------
@@ -216,18 +223,21 @@ def choose(
     repeated = sorted(str(name) for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{where} has several columns called {listed(repeated)}; rename them.")
-    chosen_labels = _label_columns(labels, names, where)
+    chosen_labels = _label_columns(_names(labels, "sensitive_features"), names, where)
+    if weight is not None and not isinstance(weight, str):
+        raise ValueError(f"sample_weight={type(weight).__name__}: name the column of weights.")
     if weight is not None and weight not in names:
         raise ValueError(
             f"sample_weight: {where} has no column {weight!r}; it has {listed(names, 12)}."
         )
     outside = {label.column for label in chosen_labels} | ({weight} if weight else set())
-    chosen = choose_columns(names, features or (), drop or (), outside, where)
+    entries = _names(features, "features"), _names(drop, "drop")
+    chosen = choose_columns(names, *entries, outside, where)
     if not chosen:
         raise ValueError(
             f"{where}: no column is left as a feature; name some with features, or drop fewer."
         )
-    return Wanted(tuple(chosen), tuple(chosen_labels), weight, group_by, unlabelled)
+    return Wanted(tuple(chosen), tuple(chosen_labels), weight, **grouping)
 
 
 def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> list[LabelColumn]:
@@ -253,17 +263,7 @@ def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> l
 
 
 def not_numbers(where: str, name: str, found: Any) -> ValueError:
-    """Return the error about a feature column that holds no numbers.
-
-    Parameters
-    ----------
-    where : str
-        What to call the table: the path of a file, or "X".
-    name : str
-        Name of the column.
-    found : object
-        Type of its values, as the library of the table calls it.
-    """
+    """Return the error about a feature column of the type `found` that holds no numbers."""
     return ValueError(
         f"{where}: column {name!r} has the type {found}, not numbers; reading in pieces takes "
         "numeric features only: drop the column (--drop), or read it in memory, where text "
@@ -294,13 +294,10 @@ def column_numbers(column: Any, decimal: str = ".") -> tuple[FloatArray, AnyArra
     pandas = require("pandas", extra="data", purpose="reading columns of tables")
     cells = column.astype(object)
     if decimal == ",":
-        cells = cells.map(_with_points, na_action="ignore")
+        # Only texts have commas; a column of objects may hold numbers as well.
+        cells = cells.map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
     numbers = pandas.to_numeric(cells, errors="coerce").astype(float).to_numpy()
     return numbers, np.isnan(numbers) & column.notna().to_numpy()
-
-
-def _with_points(cell: Any) -> Any:
-    return cell.replace(",", ".") if isinstance(cell, str) else cell
 
 
 def odd_cells(column: Any, decimal: str = ".") -> tuple[int, int, str] | None:
@@ -334,14 +331,9 @@ def odd_cells(column: Any, decimal: str = ".") -> tuple[int, int, str] | None:
 
 
 def counts_rows(values: AnyArray, before: int | None = None) -> bool:
-    """Return whether a column, or a part of one, only numbers the rows.
+    """Return whether a column only numbers the rows: whole numbers, each one more than the last.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m,)
-        Its values; only whole numbers, each one more than the last, number rows.
-    before : int, optional
-        The value above the first one, where these are the rows of a later part.
+    With `before`, the value above the first one, these are the rows of a later part.
 
     Examples
     --------

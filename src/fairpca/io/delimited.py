@@ -9,9 +9,11 @@ the same cells missing, the same numbers and the same errors.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import gzip
 import io
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,9 +25,10 @@ import numpy as np
 
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
-from fairpca.io.columns import Wanted, column_numbers, odd_cells
+from fairpca.io.columnar import arrow, check_schemas
+from fairpca.io.columns import Choose, Wanted, column_numbers, odd_cells
 from fairpca.io.files import DataFile
-from fairpca.io.sources import Coded, Piece, Source
+from fairpca.io.sources import Coded, Piece, Rows, Source
 
 # How much of a file is looked at to guess its layout. A quarter of a megabyte holds 60 rows of
 # several hundred columns; a file with longer rows is guessed from fewer of them.
@@ -38,18 +41,18 @@ _TYPE_ROWS = 50_000
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 # Tried in this order: a file whose lines all have as many ";" is not separated by the decimal
 # commas that stand between them.
-_SEPARATORS = ("\t", ";", "|", ",")
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_SEPARATOR_NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
+_SEPARATORS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
+# A file that starts with one of these marks says its encoding itself, as those of Excel do.
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read a delimited file; None and "auto" are to be guessed.
+    """How to read a delimited file; None is to be guessed.
 
     Attributes
     ----------
@@ -69,49 +72,40 @@ class Layout:
 
     def describe(self) -> str:
         """Say it in a few words."""
-        separator = str(self.separator)
-        parts = [f"{_SEPARATOR_NAMES.get(separator, repr(separator))}-separated"]
+        separator, rows = str(self.separator), self.header_rows
+        parts = [f"{_SEPARATORS.get(separator, repr(separator))}-separated"]
         if self.decimal == ",":
             parts.append("decimal commas")
-        rows = self.header_rows
         parts.append("no header row" if rows == 0 else f"{rows} header row{'s' * (rows != 1)}")
-        if self.encoding not in ("utf-8", None):
-            parts.append(
-                "UTF-8 with byte-order mark"
-                if self.encoding == "utf-8-sig"
-                else str(self.encoding)
-            )
+        if self.encoding == "utf-8-sig":
+            parts.append("UTF-8 with byte-order mark")
+        elif self.encoding not in ("utf-8", None):
+            parts.append(str(self.encoding))
         return ", ".join(parts)
 
 
-def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """Open a text file, through gzip where its name ends in .gz."""
-    # An unknown encoding is noticed before there is a file to close.
-    codecs.lookup(encoding)
-    raw: Any = (gzip.open if path.suffix == ".gz" else open)(path, "rb")
-    return io.TextIOWrapper(raw, encoding=encoding, newline="")
-
-
-def detect(path: Path, wanted: Layout) -> tuple[Layout, list[list[str]]]:
+def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     """Complete a layout by looking at the file's first rows.
 
     Returns
     -------
     layout : Layout
         Without None.
-    head : list of list of str
-        The first rows, header included.
+    head : dict of int to list of str
+        The first rows that are not blank, header included, by their number in the file.
     """
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        start = file.read(_HEAD_BYTES)
-    encoding = wanted.encoding or _encoding(start)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            start = file.read(_HEAD_BYTES)
+    except _DAMAGE as error:
+        raise ValueError(f"{path} cannot be read ({error}); compress it with gzip.") from None
+    marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
+    encoding = wanted.encoding or next(marked, "utf-8")
     if b"\0" in start and not encoding.startswith("utf-16"):
         raise ValueError(
-            f"{path} is not text (it holds zero bytes); pass a CSV, TSV, Parquet, Feather or "
-            "NumPy file."
+            f"{path} is not text (it holds zero bytes); pass a table as text, Parquet or NumPy."
         )
-    text = _decode(path, start, encoding)
-    lines = text.splitlines(keepends=True)
+    lines = _decode(path, start, encoding).splitlines(keepends=True)
     if len(start) == _HEAD_BYTES and len(lines) > 1:
         # The last line may be cut in the middle.
         lines = lines[:-1]
@@ -119,33 +113,18 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, list[list[str]]]:
     head = _rows(lines, separator)
     if not head:
         raise ValueError(f"{path} has no rows.")
-    decimal = wanted.decimal or _decimal(head, separator)
-    rows = _header_rows(head, decimal) if wanted.header_rows is None else wanted.header_rows
-    if rows >= len(head):
-        raise ValueError(
-            f"{path} has {rows} header row(s) and no row of data; if the first row is data, say "
-            "so with a header of 0 rows."
-        )
-    return replace(
-        wanted, separator=separator, decimal=decimal, header_rows=rows, encoding=encoding
-    ), head
-
-
-def _encoding(start: bytes) -> str:
-    for mark, name in _BOMS:
-        if start.startswith(mark):
-            return name
-    return "utf-8"
+    decimal = wanted.decimal or _decimal(head.values(), separator)
+    rows = wanted.header_rows
+    rows = _header_rows(list(head.values()), decimal) if rows is None else rows
+    return Layout(separator, decimal, rows, encoding), head
 
 
 def _decode(path: Path, start: bytes, encoding: str) -> str:
+    """Return the text of the first bytes, of which the last letter may be cut."""
     try:
-        decoder = codecs.getincrementaldecoder(encoding)()
-        return decoder.decode(start)
+        return codecs.getincrementaldecoder(encoding)().decode(start)
     except LookupError:
-        raise ValueError(
-            f"encoding={encoding!r} is not known; try utf-8, latin-1 or utf-16."
-        ) from None
+        raise ValueError(f"encoding={encoding!r} is not known; try utf-8 or latin-1.") from None
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not {encoding}: {error.reason} at byte {error.start}. Name its encoding, "
@@ -153,12 +132,14 @@ def _decode(path: Path, start: bytes, encoding: str) -> str:
         ) from None
 
 
-def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
-    rows: list[list[str]] = []
+def _rows(lines: Sequence[str], separator: str) -> dict[int, list[str]]:
+    """Return the first rows that are not blank, each by its number among all rows."""
+    rows: dict[int, list[str]] = {}
     try:
-        for row in csv.reader(lines, delimiter=separator, skipinitialspace=True):
+        reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+        for number, row in enumerate(reader):
             if any(cell.strip() for cell in row):
-                rows.append(row)
+                rows[number] = row
             if len(rows) == _HEAD_ROWS:
                 break
     except csv.Error as error:
@@ -167,36 +148,33 @@ def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
 
 
 def _separator(lines: Sequence[str]) -> str:
+    """Return the first separator by which nearly all rows have the same number of cells."""
     for separator in _SEPARATORS:
         try:
-            counts = Counter(len(row) for row in _rows(lines, separator))
+            counts = Counter(len(row) for row in _rows(lines, separator).values())
         except ValueError:
             continue
-        if not counts:
-            continue
-        width, often = counts.most_common(1)[0]
-        if width > 1 and often >= 0.9 * sum(counts.values()):
-            return separator
+        for width, often in counts.most_common(1):
+            if width > 1 and often >= 0.9 * sum(counts.values()):
+                return separator
     return ","
 
 
 def _is_number(cell: str, decimal: str = ".") -> bool:
-    cell = cell.strip()
-    if decimal == ",":
-        cell = cell.replace(",", ".")
+    cell = cell.replace(",", ".") if decimal == "," else cell
     try:
         float(cell)
     except ValueError:
         return False
+    # Python reads 1_000 as a number, pandas does not.
     return "_" not in cell
 
 
-def _decimal(head: list[list[str]], separator: str) -> str:
+def _decimal(head: Iterable[list[str]], separator: str) -> str:
     """Return "," where cells become numbers by reading commas as points."""
-    if separator == ",":
-        return "."
     cells = [cell for row in head for cell in row if "," in cell]
-    return "," if cells and sum(_is_number(c, ",") for c in cells) > 0.5 * len(cells) else "."
+    numbers = sum(_is_number(cell, ",") for cell in cells)
+    return "," if separator != "," and numbers > 0.5 * len(cells) else "."
 
 
 def _header_rows(head: list[list[str]], decimal: str) -> int:
@@ -204,21 +182,20 @@ def _header_rows(head: list[list[str]], decimal: str) -> int:
 
     The second row is names where it is text above columns of numbers.
     """
-    first = [cell for cell in head[0] if cell.strip()]
-    if first and all(_is_number(cell, decimal) for cell in first):
+    first = [cell.strip() for cell in head[0] if cell.strip()]
+    if all(_is_number(cell, decimal) for cell in first):
         # Column numbers are names too; fewer than four of them may as well be data.
         counted = [[str(i + offset) for i in range(len(first))] for offset in (0, 1)]
-        return 1 if len(first) > 3 and [cell.strip() for cell in first] in counted else 0
+        return 1 if len(first) > 3 and first in counted else 0
     if len(head) < 3:
         return 1
-    width = len(head[1])
     text_above_numbers = 0
-    for j in range(width):
+    for j, cell in enumerate(head[1]):
         below = [row[j] for row in head[2:] if j < len(row) and row[j].strip()]
-        named = head[1][j].strip() and not _is_number(head[1][j], decimal)
+        named = cell.strip() and not _is_number(cell, decimal)
         if named and below and all(_is_number(cell, decimal) for cell in below):
             text_above_numbers += 1
-    return 2 if 2 * text_above_numbers > width else 1
+    return 2 if 2 * text_above_numbers > len(head[1]) else 1
 
 
 @dataclass(frozen=True)
@@ -233,14 +210,11 @@ class TextFile:
         Names of the columns.
     skip : int
         Records above the data.
-    rows : bool
-        Whether there is any data below the header.
     """
 
     layout: Layout
     names: tuple[str, ...]
     skip: int
-    rows: bool = True
 
 
 def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
@@ -265,74 +239,47 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
     """
     texts: list[TextFile | None] = []
     for file in files:
-        path = Path(file.path)
-        asked = layout
+        path, asked = Path(file.path), layout
         if ".tsv" in path.suffixes[-2:] and layout.separator is None:
             asked = replace(layout, separator="\t")
-        if _only_header(path, asked):
-            texts.append(None)
-            continue
         full, head = detect(path, asked)
-        skip = _records_above(path, full)
-        texts.append(TextFile(full, tuple(_header_names(path, full, head)), skip))
+        # One row alone is a header, unless the caller says that there is none.
+        alone = len(head) == 1 and layout.header_rows != 0
+        texts.append(None if alone else _text_file(path, full, head))
     known = next((text for text in texts if text is not None), None)
     if known is None:
         raise ValueError(
-            f"{files[0].path} has a header and no row of data, so the table has no rows; pass a "
-            "table with rows."
+            f"{files[0].path} has no row of data, so the table has no rows; pass one with rows."
         )
-    return [text or _without_rows(file, known) for file, text in zip(files, texts, strict=True)]
+    found = []
+    for file, text in zip(files, texts, strict=True):
+        if text is None:
+            # What separates the names of one row cannot be guessed.
+            ((number, names),) = detect(Path(file.path), known.layout)[1].items()
+            text = TextFile(known.layout, tuple(map(str.strip, names)), number + 1)
+        found.append(text)
+    return found
 
 
-def _only_header(path: Path, layout: Layout) -> bool:
-    """Return whether a file has one line that is not blank."""
-    if layout.header_rows == 0:
-        return False
-    lines = 0
-    try:
-        with open_text(path, layout.encoding or "utf-8") as file:
-            for line in file:
-                lines += bool(line.strip())
-                if lines > 1:
-                    return False
-    except (UnicodeError, LookupError, *_DAMAGE):
-        # `detect` says what to do about it.
-        return False
-    return lines == 1
-
-
-def _without_rows(file: DataFile, known: TextFile) -> TextFile:
-    """Return how a file that is only a header would be read."""
-    with open_text(Path(file.path), str(known.layout.encoding)) as opened:
-        rows = csv.reader(opened, delimiter=str(known.layout.separator), skipinitialspace=True)
-        names = next(row for row in rows if any(cell.strip() for cell in row))
-    return TextFile(known.layout, tuple(name.strip() for name in names), 0, rows=False)
-
-
-def _header_names(path: Path, layout: Layout, head: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names of the columns from the first rows; columns without one are numbered."""
-    rows = layout.header_rows or 0
-    width = max(len(row) for row in head[rows:])
-    names = [cell.strip() for cell in head[rows - 1]] if rows else []
+def _text_file(path: Path, layout: Layout, head: dict[int, list[str]]) -> TextFile:
+    """Return how a file with these first rows is read; columns without a name are numbered."""
+    rows, cells = layout.header_rows or 0, list(head.values())
+    if rows >= len(head):
+        raise ValueError(
+            f"{path} has {rows} header row(s) and no row of data; if the first row is data, say "
+            "so with a header of 0 rows."
+        )
+    width = max(len(row) for row in cells[rows:])
+    names = [cell.strip() for cell in cells[rows - 1]] if rows else []
     if len(names) > width:
         raise ValueError(
             f"{path} names {len(names)} columns and its rows have {width}; check the separator "
             f"({layout.describe()})."
         )
     names += [""] * (width - len(names))
-    return [name or f"column{j + 1}" for j, name in enumerate(names)]
-
-
-def _records_above(path: Path, layout: Layout) -> int:
-    """Return how many records the header takes, blank ones included (a cell may hold a line)."""
-    rows, seen = layout.header_rows or 0, 0
-    with open_text(path, str(layout.encoding)) as file:
-        reader = csv.reader(file, delimiter=str(layout.separator), skipinitialspace=True)
-        for count, row in enumerate(reader):
-            if seen == rows:
-                return count
-            seen += any(cell.strip() for cell in row)
-    return rows
+    named = tuple(name or f"column{j + 1}" for j, name in enumerate(names))
+    # Blank rows and rows of several lines stand above the data as well.
+    return TextFile(layout, named, list(head)[rows])
 
 
 def read_text(
@@ -368,9 +315,8 @@ def read_text(
     try:
         with Path(path).open("rb") as binary:
             raw: Any = gzip.GzipFile(fileobj=binary) if path.endswith(".gz") else binary
-            file = io.TextIOWrapper(raw, encoding=layout.encoding, newline="")
             reader = pandas.read_csv(
-                file,
+                io.TextIOWrapper(raw, encoding=layout.encoding, newline=""),
                 sep=layout.separator,
                 decimal=layout.decimal,
                 header=None,
@@ -382,12 +328,11 @@ def read_text(
                 skiprows=text.skip,
                 skipinitialspace=True,
                 low_memory=False,
-                on_bad_lines="error",
-                iterator=True,
-                chunksize=batch_rows,
+                # Without a number, all rows are one batch, larger than any table.
+                chunksize=batch_rows or sys.maxsize,
             )
             with reader:
-                for frame in reader if batch_rows else [reader.read()]:
+                for frame in reader:
                     frame.columns = list(text.names)
                     yield frame, binary.tell()
     except UnicodeDecodeError as error:
@@ -402,31 +347,30 @@ def read_text(
 
 
 @dataclass(frozen=True)
-class TextRows:
+class TextRows(Rows):
     """Rows of a delimited file.
 
     Attributes
     ----------
     frame : pandas.DataFrame
         Label columns as text, other columns as pandas reads them.
-    kinds : dict of str to str
-        Of every label column what its texts stand for, a key of `_READ_LABEL`.
-    decimal : str
-        Decimal sign of the file.
-    where : str
-        Path of the file.
-    first_row : int
-        Row of the file that these rows start with.
+    source : TextSource
+        Knows what the texts of labels stand for, and the decimal sign.
+    piece : Piece
+        Where the rows stand.
     """
 
     frame: Any
-    kinds: dict[str, str]
-    decimal: str
-    where: str
-    first_row: int
+    source: TextSource
+    piece: Piece
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    @property
+    def decimal(self) -> str:
+        """Decimal sign of the file."""
+        return str(self.source.texts[self.piece.file].layout.decimal)
 
     def numbers(self, name: str) -> AnyArray:
         """Return a column of numbers; ValueError naming the first cell that is none."""
@@ -441,8 +385,7 @@ class TextRows:
     def labels(self, name: str) -> Coded:
         """Return a column of labels; only the distinct texts are converted."""
         codes, texts = self.frame[name].factorize()
-        kind = self.kinds[name]
-        labels: list[Any] = []
+        kind, labels = self.source.kinds[name], []
         for place, text in enumerate(texts):
             try:
                 labels.append(_read_label(kind, text, self.decimal))
@@ -451,47 +394,29 @@ class TextRows:
                 raise self._not_a(name, row, f"{kind} as the labels above it") from None
         return codes.astype(np.int64), labels
 
-    def features(self, names: Sequence[str]) -> list[AnyArray]:
-        """Return the feature columns."""
-        return [self.numbers(name) for name in names]
-
     def _not_a(self, name: str, row: int, what: str) -> ValueError:
         """Return the error about a cell that holds something else than its column."""
+        where, number = self.source.files[self.piece.file].path, self.piece.first_row + row
         return ValueError(
-            f"{self.where}, row {self.first_row + row:,}: column {name!r} holds "
-            f"{self.frame[name].iloc[row]!r}, which is not {what}; correct the cell, or leave "
-            "the column out."
+            f"{where}, row {number:,}: column {name!r} holds {self.frame[name].iloc[row]!r}, "
+            f"which is not {what}; correct the cell, or leave the column out."
         )
-
-
-def _whole_number(text: str) -> int:
-    if "_" in text:
-        raise ValueError(text)
-    return int(text)
-
-
-def _fraction(text: str) -> float:
-    if "_" in text:
-        raise ValueError(text)
-    return float(text)
-
-
-def _truth(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
 
 
 # How the text of a label becomes a label. The first of these that takes all texts in the first
 # rows of a file is the kind of its column. Whole numbers stay exact, however large they are.
 _READ_LABEL: dict[str, Callable[[str], Any]] = {
-    "a whole number": _whole_number,
-    "a fraction": _fraction,
-    "a truth value": _truth,
+    "a whole number": int,
+    "a fraction": float,
+    "a truth value": lambda text: {"true": True, "false": False}[text.lower()],
     "a text": str,
 }
 
 
 def _read_label(kind: str, text: str, decimal: str) -> Any:
     """Return the label that a text stands for; ValueError or KeyError if it is of another kind."""
+    if "_" in text and kind in ("a whole number", "a fraction"):
+        raise ValueError(text)
     points = decimal == "," and kind == "a fraction"
     return _READ_LABEL[kind](text.replace(",", ".") if points else text)
 
@@ -499,13 +424,12 @@ def _read_label(kind: str, text: str, decimal: str) -> Any:
 def _label_kind(texts: Sequence[str], decimal: str) -> str:
     """Return the first kind of label that all texts are."""
     for kind in _READ_LABEL:
-        try:
+        with contextlib.suppress(ValueError, KeyError):
             for text in texts:
                 _read_label(kind, text, decimal)
-        except (ValueError, KeyError):
-            continue
-        return kind
-    raise AssertionError("any text is a text")  # pragma: no cover
+            break
+    # Any text is a text, the last kind.
+    return kind
 
 
 def _kept_as_text(text: TextFile, wanted: Wanted) -> set[str]:
@@ -533,45 +457,59 @@ class TextSource(Source):
         layout = str(self.texts[0].layout)
         return {**super().identity(), "layout": layout, "kinds": self.kinds}
 
-    def pieces(self, skip: int = 0) -> Iterator[Piece]:
-        """Parse the files; the first `skip` pieces are parsed and forgotten."""
-        number = 0
+    def pieces(self) -> Iterator[Piece]:
+        """Parse the files from the top."""
+        before = 0
         for i, (file, text) in enumerate(zip(self.files, self.texts, strict=True)):
-            if not text.rows:
-                continue
             file.check_unchanged()
             row, start = 0, 0
             texts = _kept_as_text(text, self.wanted)
             frames = read_text(file.path, text, as_text=texts, batch_rows=self.batch_rows)
             for frame, stop in frames:
-                if number >= skip:
-                    yield Piece(i, start, stop, row, frame[self.wanted.columns])
-                row, start, number = row + len(frame), stop, number + 1
+                # A file that is only a header has one frame, without rows.
+                if len(frame):
+                    yield Piece(i, start, stop, row, before, frame[self.wanted.columns])
+                row, start = row + len(frame), stop
+            before += row
 
     def read(self, piece: Piece) -> Iterator[TextRows]:
         """Return the rows that the piece carries."""
-        decimal, path = str(self.texts[piece.file].layout.decimal), self.files[piece.file].path
-        yield TextRows(piece.content, self.kinds, decimal, path, piece.first_row)
+        yield TextRows(piece.content, self, piece)
 
     def sizes(self) -> Sequence[int]:
         """Return the bytes of every file."""
         return [file.size for file in self.files]
 
 
-def column_types(file: DataFile, text: TextFile, wanted: Wanted) -> dict[str, str]:
+def open_files(
+    files: Sequence[DataFile], choose: Choose, *, layout: Layout | None, **_: Any
+) -> TextSource:
+    """Return the source of delimited files; see `open_source`."""
+    pa = arrow()
+    texts = open_texts(files, layout or Layout())
+    wanted = choose(texts[0].names)
+    # Text has no types. Those that its first rows show are compared as if the files had them.
+    stored = {"a whole number": pa.int64(), "a truth value": pa.bool_(), "a text": pa.string()}
+    kinds: dict[str, str] = {}
+    schemas = []
+    for file, text in zip(files, texts, strict=True):
+        types = _column_types(file, text, wanted)
+        kinds = types | kinds
+        found = {name: stored.get(kind, pa.float64()) for name, kind in types.items()}
+        schemas.append(pa.schema([(name, found.get(name, pa.null())) for name in text.names]))
+    check_schemas(files, schemas, wanted)
+    # A label column without any value in the first rows is text, should there be values later.
+    kinds = {name: kinds.get(name, "a text") for name in wanted.plain_labels}
+    return TextSource(tuple(files), wanted, tuple(texts), kinds)
+
+
+def _column_types(file: DataFile, text: TextFile, wanted: Wanted) -> dict[str, str]:
     """Return what the first rows of a file show of its columns.
 
-    A column of numbers with a few odd cells counts as numbers, so that the error that follows
-    names the cell and not the column.
-
-    Returns
-    -------
-    dict of str to str
-        "a number" or "a text" for columns of numbers, a key of `_READ_LABEL` for labels; columns
-        without a value are left out.
+    "a number" or "a text" for columns of numbers, a key of `_READ_LABEL` for labels; columns
+    without a value are left out. A column of numbers with a few odd cells counts as numbers, so
+    that the error that follows names the cell and not the column.
     """
-    if not text.rows:
-        return {}
     decimal = str(text.layout.decimal)
     texts = _kept_as_text(text, wanted)
     frame, _ = next(read_text(file.path, text, as_text=texts, batch_rows=_TYPE_ROWS))

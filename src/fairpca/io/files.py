@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-# Endings of the files that can be read, by the kind of reader they need. An ending in none of
-# these is refused, because guessing the format of a file from its bytes goes wrong silently.
-DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".data")
-PARQUET = (".parquet", ".pq")
-ARROW = (".feather", ".arrow", ".ipc")
-NUMPY = (".npy", ".npz")
-# A file without any ending is taken for text, as the tables of the UCI archive are named.
-_KINDS = {"parquet": PARQUET, "arrow": ARROW, "numpy": NUMPY, "delimited": (*DELIMITED, "")}
+# An ending in none of these is refused, because guessing the format of a file from its bytes goes
+# wrong silently. A file without any ending is taken for text, as the UCI archive names its tables.
+# Of every kind of file how its names end, and the module whose `open_files` reads it: a name, not
+# an import, because such a module imports this one.
+FORMATS = {
+    "delimited": ((".csv", ".tsv", ".txt", ".dat", ".data", ""), "fairpca.io.delimited"),
+    "parquet": ((".parquet", ".pq"), "fairpca.io.columnar"),
+    "arrow": ((".feather", ".arrow", ".ipc"), "fairpca.io.columnar"),
+    "numpy": ((".npy", ".npz"), "fairpca.io.npy"),
+}
 # Spark, Hadoop and Dask give these first letters to files and folders that are not data, such as
 # _SUCCESS, _temporary/ and .part.crc. Reading them would count rows twice.
 _NOT_DATA = (".", "_")
@@ -46,19 +49,9 @@ class DataFile:
 
     @classmethod
     def at(cls, path: Path) -> DataFile:
-        """Return what is known about the file at a path.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is nothing.
-        ValueError
-            If it is no ordinary file, or has no bytes.
-        """
+        """Return what is known about a file; an error if it is missing, no file, or empty."""
         if not path.exists():
-            raise FileNotFoundError(
-                f"{path} does not exist; check the name and the current directory."
-            )
+            raise FileNotFoundError(f"{path} does not exist; check the name and the folder.")
         if not path.is_file():
             raise ValueError(f"{path} is not an ordinary file; pass files or one directory.")
         found = path.stat()
@@ -68,36 +61,15 @@ class DataFile:
 
     def check_unchanged(self) -> None:
         """Raise ValueError if the file was replaced since the reading was planned."""
-        try:
-            now = os.stat(self.path)
-        except OSError as error:
-            raise ValueError(
-                f"{self.path} cannot be read any more: {error.strerror}; put it back and start "
-                "again."
-            ) from None
-        if (now.st_size, now.st_mtime_ns) != (self.size, self.mtime_ns):
-            raise ValueError(
-                f"{self.path} changed while the tables were read; start again when nothing "
-                "writes to it."
-            )
+        # Half of the rows of one version and half of another would be moments of no table.
+        if DataFile.at(Path(self.path)) != self:
+            raise ValueError(f"{self.path} changed while the tables were read; start again.")
 
 
 def file_kind(path: Path) -> str:
-    """Return which reader a file needs, by the ending of its name.
+    """Return which format a file has, a key of `FORMATS`, by the ending of its name.
 
-    Parameters
-    ----------
-    path : Path
-        The name; ``.gz`` at the end is looked through.
-
-    Returns
-    -------
-    {"parquet", "arrow", "numpy", "delimited"}
-
-    Raises
-    ------
-    ValueError
-        If the ending is not known.
+    A ``.gz`` at the end is looked through. ValueError if the ending is not known.
 
     Examples
     --------
@@ -107,10 +79,10 @@ def file_kind(path: Path) -> str:
     ('delimited', 'parquet')
     """
     ending = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
-    for kind, endings in _KINDS.items():
+    for kind, (endings, _) in FORMATS.items():
         if ending in endings:
             return kind
-    known = " ".join((*DELIMITED, *PARQUET, *ARROW, *NUMPY))
+    known = " ".join(filter(None, chain.from_iterable(endings for endings, _ in FORMATS.values())))
     raise ValueError(
         f"{path}: the ending {ending!r} is not known; pass a file that ends in one of {known}."
     )
@@ -125,11 +97,6 @@ def find_files(source: Any) -> tuple[list[DataFile], str]:
         A directory stands for the files in it and in its folders, a pattern such as
         ``data/**/*.parquet`` for the files that match; both in the order of their names. Files
         and folders whose names start with "." or "_" are left out, at every level.
-
-    Returns
-    -------
-    files : list of DataFile
-    kind : {"parquet", "arrow", "delimited", "numpy"}
 
     Raises
     ------
@@ -147,7 +114,11 @@ def find_files(source: Any) -> tuple[list[DataFile], str]:
         shown = ", ".join(f"{path.name} ({kind})" for kind, path in kinds.items())
         raise ValueError(f"source mixes kinds of files: {shown}; read one kind at a time.")
     files = [DataFile.at(path) for path in paths]
-    _refuse_repeats([file.path for file in files])
+    # Two names may lead to one file by a link.
+    counts = Counter(os.path.realpath(file.path) for file in files)
+    path, count = counts.most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{path} is given twice, and its rows would count twice; name it once.")
     return files, next(iter(kinds))
 
 
@@ -159,11 +130,12 @@ def _expand(entry: Any) -> list[Path]:
         if not inside:
             raise ValueError(f"{path} holds no files; pass a directory of tables.")
         return inside
+    # A file may have a star in its name; only what is no file is a pattern.
     if path.exists() or not glob.has_magic(str(entry)):
         return [path]
     # The part of a pattern before its first wildcard was written by hand and may be anything.
-    plain = [part for part in path.parts if not glob.has_magic(part)]
-    above = Path(*plain[: next(i for i, part in enumerate(path.parts) if glob.has_magic(part))])
+    first = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
+    above = Path(*path.parts[:first])
     found = [Path(name) for name in sorted(glob.glob(str(entry), recursive=True))]
     kept = [p for p in found if p.is_file() and _is_data(p, above)]
     if not kept:
@@ -174,15 +146,3 @@ def _expand(entry: Any) -> list[Path]:
 def _is_data(path: Path, above: Path) -> bool:
     """Return whether no name between a folder and a file marks what is not data."""
     return not any(part.startswith(_NOT_DATA) for part in path.relative_to(above).parts)
-
-
-def _refuse_repeats(paths: Sequence[str]) -> None:
-    """Raise ValueError if two paths lead to one file, links followed."""
-    seen: set[str] = set()
-    for path in paths:
-        real = os.path.realpath(path)
-        if real in seen:
-            raise ValueError(
-                f"{path} is given twice, and its rows would count twice; name every file once."
-            )
-        seen.add(real)

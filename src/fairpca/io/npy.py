@@ -17,27 +17,21 @@ from typing import Any
 import numpy as np
 
 from fairpca._linalg import AnyArray
-from fairpca.io.columns import LabelColumn, Wanted
+from fairpca.io.columns import Choose, LabelColumn
 from fairpca.io.files import DataFile
-from fairpca.io.sources import Coded, Piece, Source
+from fairpca.io.sources import Coded, Piece, Rows, Source
 from fairpca.moments.label_codes import factorize
 
-#: Names of the columns that stand beside the file.
-LABELS, WEIGHT = "sensitive_feature", "sample_weight"
+# Names of the columns that stand beside the file; a column of the file is called column1, so that
+# none can have such a name.
+_LABELS, _WEIGHT = "sensitive_feature", "sample_weight"
 
 
 @dataclass(frozen=True)
-class ArrayRows:
-    """Rows of an array.
+class ArrayRows(Rows):
+    """Rows of an array of shape (m, n), columns beside it by name, and whether rows have weights.
 
-    Attributes
-    ----------
-    array : ndarray of shape (m, n)
-        The rows.
-    beside : mapping of str to ndarray of shape (m,)
-        Columns that are not in the array.
-    weighted : bool
-        Whether the rows have weights.
+    Positions of columns follow from their names.
     """
 
     array: AnyArray
@@ -62,6 +56,7 @@ class ArrayRows:
         # Moments of whole rows take no weights of which all may be zero.
         if not self.array.flags.c_contiguous or self.weighted:
             return [self.array[:, j] for j in picks]
+        # All columns in their order are the array itself, which need not be copied.
         return self.array if picks == list(range(self.array.shape[1])) else self.array[:, picks]
 
 
@@ -71,13 +66,13 @@ class MappedSource(Source):
 
     Attributes
     ----------
-    shapes : tuple of (int, int)
-        Rows and columns of every file.
+    rows : tuple of int
+        Rows of every file.
     beside : dict of str to ndarray
         Labels and weights that are not columns of the file.
     """
 
-    shapes: tuple[tuple[int, int], ...]
+    rows: tuple[int, ...]
     beside: dict[str, AnyArray] = field(default_factory=dict)
 
     def identity(self) -> dict[str, Any]:
@@ -85,14 +80,12 @@ class MappedSource(Source):
         digests = {name: _digest(values) for name, values in self.beside.items()}
         return {**super().identity(), "outside": digests}
 
-    def pieces(self, skip: int = 0) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Piece]:
         """Return runs of `batch_rows` rows."""
-        number = 0
-        for file, (m, _) in enumerate(self.shapes):
+        for file, m in enumerate(self.rows):
             for start in range(0, m, self.batch_rows):
-                if number >= skip:
-                    yield Piece(file, start, min(start + self.batch_rows, m), start)
-                number += 1
+                stop = min(start + self.batch_rows, m)
+                yield Piece(file, start, stop, start, self.before[file])
 
     def read(self, piece: Piece) -> Iterator[ArrayRows]:
         """Map one piece."""
@@ -103,7 +96,34 @@ class MappedSource(Source):
 
     def sizes(self) -> Sequence[int]:
         """Return the rows of every file."""
-        return [m for m, _ in self.shapes]
+        return self.rows
+
+
+def open_files(
+    files: Sequence[DataFile], choose: Choose, *, labels: Any, weight: Any, **_: Any
+) -> MappedSource:
+    """Return the source of .npy files, with arrays of labels and weights beside them."""
+    shapes = [open_array(file.path).shape for file in files]
+    m, n = shapes[0]
+    for file, shape in zip(files, shapes, strict=True):
+        if shape[1] != n:
+            raise ValueError(
+                f"{file.path} has {shape[1]} columns and {files[0].path} has {n}; pass as many."
+            )
+    labels = _columns_or_values(labels, "sensitive_features", files, m, n)
+    weight = _columns_or_values(weight, "sample_weight", files, m, n)
+    given = {_LABELS: labels, _WEIGHT: weight}
+    beside = {name: found for name, found in given.items() if isinstance(found, np.ndarray)}
+    wanted = choose(
+        [f"column{j + 1}" for j in range(n)],
+        labels=() if _LABELS in beside else labels,
+        weight=None if _WEIGHT in beside else next(iter(weight), None),
+    )
+    if _LABELS in beside:
+        wanted = replace(wanted, labels=(LabelColumn(_LABELS, _LABELS),))
+    if _WEIGHT in beside:
+        wanted = replace(wanted, weight=_WEIGHT)
+    return MappedSource(tuple(files), wanted, tuple(int(rows) for rows, _ in shapes), beside)
 
 
 def _position(name: str) -> int:
@@ -111,30 +131,18 @@ def _position(name: str) -> int:
 
 
 def open_array(path: str, dimensions: int = 2) -> AnyArray:
-    """Return a .npy file as a memory map.
+    """Return a .npy file as a memory map; ValueError naming it where it is damaged or another.
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    dimensions : int, default=2
-        How many the array must have; with two, it must hold numbers.
-
-    Raises
-    ------
-    ValueError
-        Naming the file, where it is damaged or another kind of array.
+    With two dimensions, it must hold numbers.
     """
     if path.endswith(".npz"):
         raise ValueError(f"{path} cannot be read in pieces; save its arrays as .npy files.")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (FileNotFoundError, PermissionError):
+        raise
     except (ValueError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        raise ValueError(
-            f"{path} cannot be read ({error}); save a plain numeric array with np.save."
-        ) from None
+        raise ValueError(f"{path} cannot be read ({error}); save it again with np.save.") from None
     if array.ndim != dimensions:
         raise ValueError(f"{path} has shape {array.shape}; pass {dimensions} dimension(s).")
     if dimensions == 2 and array.dtype.kind not in "biuf":
@@ -142,43 +150,21 @@ def open_array(path: str, dimensions: int = 2) -> AnyArray:
     return np.asarray(array)
 
 
-def open_shapes(files: Sequence[DataFile]) -> tuple[tuple[int, int], ...]:
-    """Return rows and columns of every file; ValueError unless all have the same columns."""
-    shapes = [open_array(file.path).shape for file in files]
-    for file, shape in zip(files, shapes, strict=True):
-        if shape[1] != shapes[0][1]:
-            raise ValueError(
-                f"{file.path} has {shape[1]} columns and {files[0].path} has {shapes[0][1]}; pass "
-                "arrays with the same columns."
-            )
-    return tuple((int(m), int(n)) for m, n in shapes)
-
-
-def columns_or_values(
-    given: Any, argument: str, files: Sequence[DataFile], shapes: Sequence[tuple[int, int]]
+def _columns_or_values(
+    given: Any, argument: str, files: Sequence[DataFile], m: int, n: int
 ) -> list[str] | AnyArray:
     """Return which columns of the files an argument names, or the array that it is.
 
-    Parameters
-    ----------
-    given : int, str, path, sequence or array
-        Columns by name or by number from 0, a .npy file, or one entry per row.
-    argument : str
-        Name of the argument, for the errors.
-    files : sequence of DataFile
-        The files; an array can stand beside one file only.
-    shapes : sequence of (int, int)
-        Their rows and columns.
-
-    Returns
-    -------
-    list of str, or ndarray of shape (m,)
+    Columns are given by name or by number from 0; an array, which can stand beside one file only,
+    as a .npy file or one entry per row. m and n are the rows of the first file and its columns.
     """
+    if given is None:
+        return []
     if isinstance(given, int | np.integer):
         given = [int(given)]
     if isinstance(given, str | os.PathLike):
         given = open_array(str(given), 1) if Path(given).suffix == ".npy" else [str(given)]
-    m, n = shapes[0]
+    # A list as long as the table holds the labels themselves.
     if isinstance(given, Sequence) and len(given) != m:
         if all(isinstance(entry, int) and not isinstance(entry, bool) for entry in given):
             if not all(0 <= entry < n for entry in given):
@@ -188,27 +174,18 @@ def columns_or_values(
             return list(given)
     values = np.asarray(given)
     if len(files) > 1:
-        raise ValueError(
-            f"{argument} can stand beside one .npy file only; for several, make it a column."
-        )
+        raise ValueError(f"{argument} can stand beside one .npy file only; make it a column.")
     if values.shape != (m,):
         raise ValueError(
-            f"{argument} has shape {values.shape} but {files[0].path} has {m:,} rows; "
-            "pass one entry per row."
+            f"{argument} has shape {values.shape}, the file {m:,} rows; pass one entry per row."
         )
     return values
-
-
-def beside(wanted: Wanted, columns: Mapping[str, AnyArray]) -> Wanted:
-    """Return what is wanted, with labels and weights that stand beside the file."""
-    labels = (LabelColumn(LABELS, LABELS),) if LABELS in columns else wanted.labels
-    weight = WEIGHT if WEIGHT in columns else wanted.weight
-    return replace(wanted, labels=labels, weight=weight)
 
 
 def _digest(values: AnyArray) -> str:
     """Return a digest by which a checkpoint knows the labels or weights it was written with."""
     digest = hashlib.sha256(str((values.dtype, values.shape)).encode())
+    # The bytes of an array of objects are addresses, which differ from run to run.
     data = np.asarray(values.tolist(), dtype=str) if values.dtype == object else values
     digest.update(np.ascontiguousarray(data).tobytes())
     return digest.hexdigest()

@@ -122,9 +122,7 @@ class Preparation:
         """
         lacking = [f.name for f in self.features if f.name not in frame.columns]
         if lacking:
-            raise ValueError(
-                f"the table lacks the column(s) {listed(lacking)}, which the model was fitted on."
-            )
+            raise ValueError(f"the table lacks the column(s) {listed(lacking)} of the fit.")
         blocks, notes = [], []
         for feature in self.features:
             raw, unknown = _encode(frame[feature.name], feature)
@@ -139,32 +137,33 @@ class Preparation:
         if not hole.any():
             return Prepared(X, ~hole, tuple(notes))
         if self.missing != "drop":
-            raise ValueError(_missing_message(frame, [f.name for f in self.features]))
-        notes.append(f"{int(hole.sum())} row(s) with missing values dropped")
+            counts = {f.name: int(frame[f.name].isna().sum()) for f in self.features}
+            holes = [f"{name!r} ({count})" for name, count in counts.items() if count]
+            raise ValueError(
+                f"missing values in {listed(holes, show=str)}: choose what to do with --missing "
+                "drop, --missing mean or --missing median."
+            )
         if hole.all():
             raise ValueError("every row has a missing value; fill them in (mean, median) instead.")
+        notes.append(f"{int(hole.sum())} row(s) with missing values dropped")
         return Prepared(X[~hole], ~hole, tuple(notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; `from_dict` reads it back."""
-        return {
-            "features": [asdict(feature) for feature in self.features],
-            "standardized": self.standardized,
-            "missing": self.missing,
-        }
+        return {**vars(self), "features": [asdict(feature) for feature in self.features]}
 
     @classmethod
     def from_dict(cls, data: Any) -> Preparation:
         """Read what `to_dict` returned, with every field of the type it must have."""
         features = tuple(
             Feature(
-                name=str(row["name"]),
-                levels=tuple(str(level) for level in row["levels"]),
-                mean=tuple(float(value) for value in row["mean"]),
-                scale=tuple(float(value) for value in row["scale"]),
-                fill=None if row["fill"] is None else float(row["fill"]),
+                str(row["name"]),
+                tuple(map(str, row["levels"])),
+                tuple(map(float, row["mean"])),
+                tuple(map(float, row["scale"])),
+                None if row["fill"] is None else float(row["fill"]),
                 # Models of version 0.1 know no dates.
-                date=bool(row.get("date", False)),
+                bool(row.get("date", False)),
             )
             for row in data["features"]
         )
@@ -222,23 +221,22 @@ def prepare(
     coded = set(categorical)
     usable, left_out = _usable(frame, columns, coded)
     if not usable:
-        raise ValueError(
-            f"no column is left as a feature ({'; '.join(left_out) or 'none given'})."
-        )
+        why = "; ".join(left_out) or "none given"
+        raise ValueError(f"no column is left as a feature ({why}).")
     features = [_feature(frame[name], name, name in coded, missing) for name in usable]
-    blocks = [_encode(frame[f.name], f)[0] for f in features]
-    holes = np.isnan(np.hstack(blocks)).any(axis=1)
-    if holes.any() and missing != "drop":
-        raise ValueError(_missing_message(frame, usable))
-    if holes.all():
-        raise ValueError("every row has a missing value; fill them in (mean, median) instead.")
-    final, constant = [], []
-    for feature, block in zip(features, blocks, strict=True):
-        scaled, flat = _scaled(feature, block[~holes], standardize)
-        final.append(scaled)
-        constant += flat
-    preparation = Preparation(tuple(final), standardize, missing)
+    # Means and scales are 0 and 1 still, so these are the numbers before scaling.
+    preparation = Preparation(tuple(features), standardize, missing)
     found = preparation.apply(frame)
+    mean, scale = found.X.mean(axis=0), found.X.std(axis=0)
+    same = scale <= _CONSTANT * np.maximum(np.abs(mean), 1e-300)
+    constant = [name for name, flat in zip(preparation.feature_names, same, strict=True) if flat]
+    if standardize:
+        scale = np.where(same, 1.0, scale)
+        ends = np.cumsum([len(feature.outputs) for feature in features])[:-1]
+        parts = zip(features, np.split(mean, ends), np.split(scale, ends), strict=True)
+        scaled = [replace(f, mean=tuple(m.tolist()), scale=tuple(s.tolist())) for f, m, s in parts]
+        preparation = replace(preparation, features=tuple(scaled))
+        found = replace(found, X=(found.X - mean) / scale)
     notes = [*_account(frame, preparation, left_out, constant), *found.notes]
     return preparation, replace(found, notes=tuple(notes))
 
@@ -247,22 +245,20 @@ def _usable(frame: Any, columns: Sequence[str], coded: set[str]) -> tuple[list[s
     """Return the columns that can be features, and the reasons why the others cannot."""
     usable, reasons = [], []
     for name in columns:
-        column = frame[name]
+        column, reason = frame[name], ""
         if column.isna().all():
-            reasons.append(f"{name!r} (no values)")
-        elif name in coded or _is_date(column):
-            usable.append(name)
-        elif _is_text(column):
-            n_levels = column.nunique()
-            _refuse_odd_cells(column, name)
-            if n_levels > MAX_LEVELS:
-                reasons.append(f"{name!r} (text, {n_levels:,} distinct values)")
-            else:
-                usable.append(name)
-        elif column.dtype.kind in "biuf":
-            usable.append(name)
+            reason = "no values"
+        elif name not in coded and not _is_date(column):
+            if _is_text(column):
+                _refuse_odd_cells(column, name)
+                if column.nunique() > MAX_LEVELS:
+                    reason = f"text, {column.nunique():,} distinct values"
+            elif column.dtype.kind not in "biuf":
+                reason = str(column.dtype)
+        if reason:
+            reasons.append(f"{name!r} ({reason})")
         else:
-            reasons.append(f"{name!r} ({column.dtype})")
+            usable.append(name)
     return usable, reasons
 
 
@@ -333,64 +329,34 @@ def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
             values = np.where(np.isnan(values), feature.fill, values)
         return values[:, None], []
     texts = np.array([str(value) for value in column.to_numpy(dtype=object)], dtype=object)
-    block = np.zeros((len(texts), len(feature.levels)))
-    for j, level in enumerate(feature.levels):
-        block[:, j] = (texts == level) & present
-    return block, sorted(set(texts[present]) - set(feature.levels))
-
-
-def _scaled(feature: Feature, block: FloatArray, standardize: bool) -> tuple[Feature, list[str]]:
-    """Return a feature with mean and scale, and which of its resulting columns are constant."""
-    mean, scale = block.mean(axis=0), block.std(axis=0)
-    constant = scale <= _CONSTANT * np.maximum(np.abs(mean), 1e-300)
-    flat = [name for name, same in zip(feature.outputs, constant, strict=True) if same]
-    if not standardize:
-        return feature, flat
-    scale = np.where(constant, 1.0, scale)
-    return replace(feature, mean=tuple(mean.tolist()), scale=tuple(scale.tolist())), flat
-
-
-def _missing_message(frame: Any, names: Sequence[str]) -> str:
-    counts = {name: int(frame[name].isna().sum()) for name in names}
-    holes = [f"{name!r} ({count})" for name, count in counts.items() if count]
-    return (
-        f"missing values in {_first(holes)}: choose what to do with --missing drop, "
-        "--missing mean or --missing median."
-    )
-
-
-def _first(entries: Sequence[str], most: int = 6) -> str:
-    """Return the first entries of a list, and how many more there are."""
-    more = f" and {len(entries) - most} more" if len(entries) > most else ""
-    return ", ".join(entries[:most]) + more
+    block = (texts[:, None] == np.array(feature.levels, dtype=object)) & present[:, None]
+    return block.astype(float), sorted(set(texts[present]) - set(feature.levels))
 
 
 def _account(
     frame: Any, preparation: Preparation, left_out: list[str], constant: list[str]
 ) -> list[str]:
     """Return what was done to the data, a sentence each."""
-    features, missing = preparation.features, preparation.missing
-    n_outputs = len(preparation.feature_names)
-    text = f"{n_outputs} feature{'s' * (n_outputs != 1)}"
+    features, outputs = preparation.features, preparation.feature_names
+    text = f"{len(outputs)} feature{'s' * (len(outputs) != 1)}"
     categories = [feature for feature in features if feature.levels]
     if categories:
         levels = sum(len(feature.levels) for feature in categories)
         text += f" ({len(categories)} text column(s) became {levels} indicators)"
     notes = [text + (", standardised" if preparation.standardized else ", not standardised")]
     if left_out:
-        notes.append(f"left out: {_first(left_out)}")
+        notes.append(f"left out: {listed(left_out, show=str)}")
     dates = [feature.name for feature in features if feature.date]
     if dates:
         notes.append(f"{listed(dates)} became days since 1970-01-01")
     if constant:
         notes.append(f"constant column(s) {listed(constant)} kept; they contribute nothing")
-    filled = int(sum(frame[f.name].isna().sum() for f in features if f.fill is not None))
+    gaps = {f.name: int(frame[f.name].isna().sum()) for f in features}
+    filled = sum(gaps[f.name] for f in features if f.fill is not None)
     if filled:
-        notes.append(f"{filled:,} missing number(s) replaced by the {missing}")
-    gaps = {f.name: int(frame[f.name].isna().sum()) for f in categories}
-    gaps = {name: count for name, count in gaps.items() if count}
-    if gaps:
-        notes.append(
-            f"{sum(gaps.values()):,} missing text(s) in {listed(list(gaps))} count as no category"
-        )
+        notes.append(f"{filled:,} missing number(s) replaced by the {preparation.missing}")
+    texts = [f.name for f in categories if gaps[f.name]]
+    if texts:
+        missing = sum(gaps[name] for name in texts)
+        notes.append(f"{missing:,} missing text(s) in {listed(texts)} count as no category")
     return notes

@@ -1,12 +1,16 @@
 """`read_moments`: any number of files -> GroupMoments, in bounded memory, resumable.
 
 Workers read pieces and square them. The caller's thread merges the results in the order of the
-pieces, so neither the number of workers nor their timing changes a digit of the result.
+pieces, so neither the number of workers nor their timing changes a digit of the result. What is
+counted is always the first so many pieces, and that is what a checkpoint keeps. Going on needs the
+same options and the same versions of the files already begun; later files may have been repaired
+or added since.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import signal
 import time
@@ -14,20 +18,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairpca._checks import check_choice
 from fairpca._threads import available_cores
-from fairpca.io.checkpoint import Counted, check_place, read_checkpoint, write_checkpoint
-from fairpca.io.delimited import Layout
-from fairpca.io.open_source import open_source
-from fairpca.io.sources import Batch, Piece, Source
-from fairpca.moments.group_moments import GroupMoments
+from fairpca.io.sources import Batch, Piece, Source, open_source
+from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.memory import check_moments_size
 from fairpca.moments.row_scatter import clear_dust
+from fairpca.moments.storage import ARRAYS, atomic_write, damage_named, read_archive, unpack
 
 # Pieces read ahead beyond those being worked on, so that no worker waits for the merge. Each one
 # more is one more set of moments in memory.
@@ -35,6 +39,8 @@ _AHEAD = 2
 # Seconds between two checkpoints: an interruption costs a minute of work at most, and writing the
 # moments of 1,000 features (8 MB a group) takes far less than that.
 _CHECKPOINT_SECONDS = 60.0
+# Version of the checkpoint file. A file of another version is refused, never guessed at.
+_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -45,48 +51,29 @@ class Progress:
     ----------
     rows : int
         Counted so far, those of an earlier run included.
-    share : float or None
-        Part of the data that is counted, where the files tell.
+    share : float
+        Part of the data that is counted.
     rows_per_second : float
         Of this run.
     seconds_left : float or None
+        None as long as nothing is known about it.
     """
 
     rows: int
-    share: float | None
+    share: float
     rows_per_second: float
     seconds_left: float | None
 
-    @classmethod
-    def after(
-        cls, rows: int, rows_before: int, share: float | None, share_before: float, seconds: float
-    ) -> Progress:
-        """Return the state `seconds` after this run started at `rows_before`."""
-        rate = (rows - rows_before) / seconds if seconds > 0 else 0.0
-        left = None
-        if share is not None and share > share_before:
-            left = seconds * (1 - share) / (share - share_before)
-        return cls(rows, share, rate, left)
-
     def text(self) -> str:
         """Say it in one short line."""
-        parts = [f"{self.rows:,} rows"]
-        if self.share is not None:
-            parts[0] += f" ({self.share:.0%})"
-        parts.append(f"{self.rows_per_second:,.0f} rows/s")
-        if self.seconds_left is not None:
-            parts.append(f"{_duration(self.seconds_left)} left")
-        return ", ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
+        text = f"{self.rows:,} rows ({self.share:.0%}), {self.rows_per_second:,.0f} rows/s"
+        if self.seconds_left is None:
+            return text
+        minutes, seconds = divmod(round(self.seconds_left), 60)
+        left = f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+        if minutes >= 60:
+            left = f"{minutes // 60} h {minutes % 60:02d} min"
+        return f"{text}, {left} left"
 
 
 def read_moments(
@@ -98,6 +85,7 @@ def read_moments(
     sample_weight: Any = None,
     group_by: str = "intersection",
     unlabelled: str = "error",
+    n_folds: int | None = None,
     batch_rows: int | None = None,
     n_jobs: int | None = None,
     backend: str = "thread",
@@ -105,8 +93,8 @@ def read_moments(
     checkpoint_seconds: float = _CHECKPOINT_SECONDS,
     memory_limit: int | None = None,
     progress: Callable[[Progress], None] | None = None,
-    layout: Layout | None = None,
-) -> GroupMoments:
+    layout: Any = None,
+) -> Any:
     """Count the rows of files that need not fit into memory.
 
     Parameters
@@ -125,6 +113,10 @@ def read_moments(
         Column of weights.
     group_by, unlabelled : str
         As in `GroupMoments.from_array`.
+    n_folds : int, optional
+        Count the rows of every fold apart, in the same pass. The fold of a row depends on its
+        number over all files in their order, as `fairpca.moments.groups.row_folds` says, and on
+        nothing else.
     batch_rows : int, optional
         Most rows of a piece in memory at a time; by default as many as 64 MB of float64 hold.
     n_jobs : int, optional
@@ -140,14 +132,15 @@ def read_moments(
         Most bytes of moments; by default a quarter of the machine's memory.
     progress : callable, optional
         Receives a `Progress` after every piece.
-    layout : Layout, optional
+    layout : fairpca.io.delimited.Layout, optional
         Of delimited text; what is None is guessed.
 
     Returns
     -------
-    moments : GroupMoments
+    moments : GroupMoments, or list of GroupMoments
         The same, to rounding, as `GroupMoments.from_array` of all rows at once, and the same to
-        the last digit for any `n_jobs`, `backend` and number of interruptions.
+        the last digit for any `n_jobs`, `backend` and number of interruptions. With `n_folds` a
+        list of as many, for `fairpca.cross_fit`; a fold lacks the groups it has no row of.
 
     Raises
     ------
@@ -160,163 +153,198 @@ def read_moments(
     jobs = available_cores() if n_jobs is None else n_jobs
     if jobs < 1:
         raise ValueError(f"n_jobs={n_jobs!r} must be at least 1.")
-    # An array of labels beside a .npy file has no truth value, so only lists are asked.
-    if sensitive_features is None or (
-        isinstance(sensitive_features, str | list | tuple) and not sensitive_features
-    ):
+    # An array of labels beside a .npy file has no truth value, so only others are asked.
+    if isinstance(sensitive_features, str | list | tuple | None) and not sensitive_features:
         raise ValueError("sensitive_features names no column; pass at least one.")
-    opened = open_source(
-        source,
-        sensitive_features=sensitive_features,
-        features=features,
-        drop=drop,
-        sample_weight=sample_weight,
-        group_by=group_by,
-        unlabelled=unlabelled,
-        batch_rows=batch_rows,
-        layout=layout,
-    )
-    budget = Budget(opened.n_features, memory_limit, jobs + _AHEAD)
-    budget.check(1)
+    columns = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    columns |= {"features": features, "drop": drop}
+    rules = {"group_by": group_by, "unlabelled": unlabelled, "n_folds": n_folds}
+    opened = open_source(source, batch_rows=batch_rows, layout=layout, **columns, **rules)
+    # All that workers have counted and the caller has not merged yet is in memory at once.
+    limits: dict[str, Any] = {"limit": memory_limit, "copies": jobs + _AHEAD}
+    check_moments_size(opened.n_features, n_folds or 1, **limits)
     place = None if checkpoint is None else Path(checkpoint)
-    counted = Counted()
-    if place is not None:
-        check_place(place)
-        counted = read_checkpoint(place, opened)
-    counted = _run(opened, counted, budget, jobs, backend, place, checkpoint_seconds, progress)
+    before = counted = Counted() if place is None else Counted.read(place, opened)
+    saved = started = time.monotonic()
+    try:
+        with _workers(jobs, backend) as pool:
+            for piece, moments in _in_order(opened, counted.pieces, limits, pool, jobs):
+                total = merged(counted.moments, moments, **limits)
+                counted = Counted(counted.pieces + 1, piece.file, total, opened.share(piece))
+                now = time.monotonic()
+                if place is not None and now - saved >= checkpoint_seconds:
+                    counted.write(place, opened)
+                    saved = now
+                if progress is not None:
+                    progress(counted.progress(before, now - started))
+    except BaseException:
+        # An interruption as well as a damaged file: what is counted need not be counted again.
+        if place is not None and counted.pieces > before.pieces:
+            counted.write(place, opened)
+        raise
     if counted.moments is None:
         raise ValueError(f"{opened.files[0].path}: the table has no rows; pass one with rows.")
     if place is not None:
         place.unlink(missing_ok=True)
-    return _settled(counted.moments)
+    # A column that is constant in a group has no variance at all, not even rounding.
+    scatter = counted.moments.scatter.copy()
+    clear_dust(counted.moments.weight, counted.moments.mean, scatter)
+    return split_folds(replace(counted.moments, scatter=scatter), n_folds)
 
 
 @dataclass(frozen=True)
-class Budget:
-    """The memory that moments may take; what is too much is refused before it is allocated.
+class Counted:
+    """What has been counted of a source.
 
     Attributes
     ----------
-    n_features : int
-    limit : int or None
-        Bytes; None for a share of the machine's memory.
-    copies : int
-        Moments held at the same time.
+    pieces : int
+        The first so many pieces.
+    file : int
+        Position of the last file begun; -1 before the first.
+    moments : GroupMoments or None
+        None before the first row.
+    share : float
+        Part of the data.
     """
 
-    n_features: int
-    limit: int | None
-    copies: int
+    pieces: int = 0
+    file: int = -1
+    moments: GroupMoments | None = None
+    share: float = 0.0
 
-    def check(self, n_groups: int) -> None:
-        """Raise MemoryError if this many groups are too many."""
-        check_moments_size(self.n_features, n_groups, self.limit, copies=self.copies)
+    def progress(self, before: Counted, seconds: float) -> Progress:
+        """Return the state of a run that started `seconds` ago, with what was counted before."""
+        rows, earlier = (
+            0 if state.moments is None else int(state.moments.count.sum())
+            for state in (self, before)
+        )
+        rate = (rows - earlier) / seconds if seconds > 0 else 0.0
+        done = self.share - before.share
+        return Progress(
+            rows, self.share, rate, seconds * (1 - self.share) / done if done else None
+        )
+
+    def write(self, path: Path, source: Source) -> None:
+        """Write a checkpoint, whole or not at all."""
+        if self.moments is None:
+            return
+        state = {
+            "format": _FORMAT,
+            "options": source.identity(),
+            "files": [[f.path, f.size, f.mtime_ns] for f in source.files[: self.file + 1]],
+            "pieces": self.pieces,
+            "share": self.share,
+        }
+        with atomic_write(path) as file:
+            np.savez(file, state=np.array(json.dumps(state)), **self.moments.packed())
+
+    @classmethod
+    def read(cls, path: Path, source: Source) -> Counted:
+        """Return what an earlier run has counted; ValueError if it is not of this source."""
+        # Refused now, not after an hour when it is to be written.
+        if path.is_dir():
+            raise ValueError(f"checkpoint={path} is a directory; name a file.")
+        if not path.parent.is_dir():
+            raise ValueError(f"checkpoint={path}: there is no directory {path.parent}.")
+        if not path.exists():
+            return cls()
+        what = f"checkpoint={path} is not a checkpoint of this version"
+        with damage_named(what, "name another file, or delete it."), path.open("rb") as file:
+            parts = read_archive(file, ("state", "header", *ARRAYS))
+            state = json.loads(str(parts["state"]))
+            if state["format"] != _FORMAT:
+                raise ValueError(f"format {state['format']} is not known")
+            # Every field gets the type it must have: the file may come from anybody.
+            options, share = dict(state["options"]), float(state["share"])
+            begun = [[str(p), int(size), int(changed)] for p, size, changed in state["files"]]
+            counted = cls(
+                int(state["pieces"]), len(begun) - 1, GroupMoments(**unpack(parts)), share
+            )
+        _check_same(path, source, options, begun)
+        return counted
 
 
-def _run(
-    source: Source,
-    counted: Counted,
-    budget: Budget,
-    jobs: int,
-    backend: str,
-    checkpoint: Path | None,
-    checkpoint_seconds: float,
-    progress: Callable[[Progress], None] | None,
-) -> Counted:
-    before, started = counted, time.monotonic()
-    saved = started
-    try:
-        with _workers(jobs, backend) as pool:
-            for piece, moments in _in_order(source, counted.pieces, budget, pool, jobs):
-                counted = _add(source, counted, piece, moments, budget)
-                now = time.monotonic()
-                if checkpoint is not None and now - saved >= checkpoint_seconds:
-                    write_checkpoint(checkpoint, source, counted)
-                    saved = now
-                if progress is not None:
-                    share = source.share(piece)
-                    progress(
-                        Progress.after(
-                            counted.rows, before.rows, share, before.share, now - started
-                        )
-                    )
-    except BaseException:
-        # An interruption as well as a damaged file: what is counted need not be counted again.
-        if checkpoint is not None and counted.pieces > before.pieces:
-            write_checkpoint(checkpoint, source, counted)
-        raise
-    return counted
-
-
-def _add(
-    source: Source, counted: Counted, piece: Piece, moments: GroupMoments | None, budget: Budget
-) -> Counted:
-    share = source.share(piece)
-    step = replace(
-        counted,
-        pieces=counted.pieces + 1,
-        file=piece.file,
-        share=counted.share if share is None else share,
-    )
-    if moments is None:
-        return step
-    if counted.moments is None:
-        return replace(step, moments=moments)
-    budget.check(len({*counted.moments.labels, *moments.labels}))
-    return replace(step, moments=counted.moments.merge(moments))
+def _check_same(path: Path, source: Source, options: dict[str, Any], begun: list[Any]) -> None:
+    """Raise ValueError unless a checkpoint was written with these options, of these files."""
+    remedy = f"Start over by deleting {path}, or name another checkpoint."
+    differing = [key for key, now in source.identity().items() if options.get(key) != now]
+    if differing:
+        raise ValueError(
+            f"checkpoint={path} was written with other {', '.join(differing)} than asked for now, "
+            f"and cannot be continued. {remedy}"
+        )
+    files: list[Any] = [[f.path, f.size, f.mtime_ns] for f in source.files]
+    for position, before in enumerate(begun):
+        now = files[position] if position < len(files) else [None]
+        if now != before:
+            moved = f"which is not file number {position + 1} of this source"
+            why = "and the file has changed since" if now[0] == before[0] else moved
+            raise ValueError(f"checkpoint={path} has counted {before[0]}, {why}. {remedy}")
 
 
 def _in_order(
-    source: Source, skip: int, budget: Budget, pool: Executor, jobs: int
+    source: Source, skip: int, limits: dict[str, Any], pool: Executor, jobs: int
 ) -> Iterator[tuple[Piece, GroupMoments | None]]:
     """Count pieces in parallel and return them in order, at most a few of them ahead."""
     waiting: deque[tuple[Piece, Future[GroupMoments | None]]] = deque()
     try:
-        for piece in source.pieces(skip):
-            waiting.append((piece, pool.submit(count_piece, source, piece, budget)))
+        # What an earlier run has counted is passed over; text is parsed to get there.
+        for piece in islice(source.pieces(), skip, None):
+            # Only the worker needs the rows of a piece; the queue would keep them in memory.
+            queued = pool.submit(_count_piece, source, piece, limits)
+            waiting.append((replace(piece, content=None), queued))
             if len(waiting) >= jobs + _AHEAD:
                 first, future = waiting.popleft()
-                yield replace(first, content=None), future.result()
+                yield first, future.result()
         while waiting:
             first, future = waiting.popleft()
-            yield replace(first, content=None), future.result()
+            yield first, future.result()
     finally:
         for _, future in waiting:
             future.cancel()
 
 
-def count_piece(source: Source, piece: Piece, budget: Budget) -> GroupMoments | None:
-    """Return the moments of one piece; None if it has no rows."""
+def _count_piece(source: Source, piece: Piece, limits: dict[str, Any]) -> GroupMoments | None:
     source.files[piece.file].check_unchanged()
-    return count_batches(source.batches(piece), budget)
+    return count_batches(source.batches(piece), **limits)
 
 
-def count_batches(batches: Iterable[Batch], budget: Budget) -> GroupMoments | None:
-    """Return the moments of some batches; None if there is none.
+def count_batches(
+    batches: Iterable[Batch], limit: int | None, copies: int = 1
+) -> GroupMoments | None:
+    """Return the moments of some batches, counted in their order; None if there is none.
 
-    Parameters
-    ----------
-    batches : iterable of Batch
-        Counted in this order.
-    budget : Budget
-        Asked before the moments of a batch, and those of all batches so far, are allocated.
+    `limit` and `copies` are those of `check_moments_size`, which is asked before the moments of a
+    batch, and those of all so far, are allocated.
     """
     found: GroupMoments | None = None
     for batch in batches:
-        budget.check(len(batch.groups.labels) + (0 if found is None else len(found.labels)))
-        moments = batch.count()
-        found = moments if found is None else found.merge(moments)
+        k = len(batch.groups.labels) + (0 if found is None else len(found.labels))
+        check_moments_size(len(batch.names), k, limit, copies=copies)
+        found = merged(found, batch.count(), limit, copies)
     return found
+
+
+def merged(
+    one: GroupMoments | None, other: GroupMoments | None, limit: int | None, copies: int = 1
+) -> GroupMoments | None:
+    """Return the moments of both, None where neither has rows; MemoryError past the limit."""
+    if one is None or other is None:
+        return other if one is None else one
+    k = len({*one.labels, *other.labels})
+    check_moments_size(one.n_features, max(k, 1), limit, copies=copies)
+    return one.merge(other)
 
 
 @contextlib.contextmanager
 def _workers(jobs: int, backend: str) -> Iterator[Executor]:
-    pool: Executor
+    """Yield threads or processes that each compute with one BLAS thread."""
+    pool: Executor = ThreadPoolExecutor(jobs)
     if backend == "process":
+        # A forked child would inherit locks that threads of this process may hold.
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_process)
-    else:
-        pool = ThreadPoolExecutor(jobs)
     # One BLAS thread a worker: more of them would only wait for each other, and the order in
     # which BLAS adds depends on their number.
     with threadpool_limits(1, user_api="blas"):
@@ -330,10 +358,3 @@ def _start_process() -> None:
     # An interrupt is the parent's to handle; it cancels what has not begun.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1, user_api="blas")
-
-
-def _settled(moments: GroupMoments) -> GroupMoments:
-    """Return moments in which a column that is constant in a group has no variance at all."""
-    scatter = moments.scatter.copy()
-    clear_dust(moments.weight, moments.mean, scatter)
-    return replace(moments, scatter=scatter)

@@ -1,27 +1,28 @@
 """Sources: files cut into pieces, each read as batches of numbers, groups and weights.
 
-A source is planned first (which files, which columns, do they agree) and read afterwards, so that
-a wrong column is found before an hour of work and not after it. The subclasses of `Source` know
-how to cut and read one kind of file; how rows become a `Batch` is written here, once, for all of
-them and for the partitions of a cluster.
+A source is planned first (`open_source`: which files, which columns, do they agree) and read
+afterwards, so that a wrong column is found before an hour of work and not after it. The subclasses
+of `Source` know how to cut and read one kind of file; how rows become a `Batch` is written here,
+once, for all of them and for the partitions of a cluster.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fairpca._checks import check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray
-from fairpca.io.columns import Wanted
-from fairpca.io.files import DataFile
+from fairpca.io.columns import Wanted, choose
+from fairpca.io.files import FORMATS, DataFile, find_files
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, Threshold
+from fairpca.moments.groups import Groups, row_folds
 from fairpca.moments.label_codes import Label
 
 # Numbers in a batch: 64 MB as float64. BLAS reaches its full speed from about a tenth of that,
@@ -48,6 +49,8 @@ class Piece:
         batches, rows, or bytes of text.
     first_row : int
         Row of the file that it starts with.
+    rows_before : int
+        Rows of all files before that one.
     content : object
         The rows themselves, where a file can only be read from its beginning.
     """
@@ -56,6 +59,7 @@ class Piece:
     start: int
     stop: int
     first_row: int
+    rows_before: int
     content: Any = field(default=None, compare=False, repr=False)
 
 
@@ -87,14 +91,13 @@ class Batch:
     first_row: int
 
     def matrix(self) -> AnyArray:
-        """Return the features as one array of shape (m, n); float64 where stored by columns."""
-        if not isinstance(self.columns, list):
-            return self.columns
-        # Filled column by column, which is how Fortran stores rows.
-        rows = np.empty((len(self.groups.codes), len(self.columns)), order="F")
-        for j, column in enumerate(self.columns):
-            rows[:, j] = column
-        return rows
+        """Return the features as one array of shape (m, n)."""
+        return np.column_stack(self.columns) if isinstance(self.columns, list) else self.columns
+
+    def by_name(self) -> Iterator[tuple[str, AnyArray]]:
+        """Yield the name and the values of every feature."""
+        columns = self.columns if isinstance(self.columns, list) else self.columns.T
+        return zip(self.names, columns, strict=True)
 
     def count(self) -> GroupMoments:
         """Return the moments of the rows; ValueError naming the first value that is no number."""
@@ -102,22 +105,19 @@ class Batch:
         with np.errstate(invalid="ignore", over="ignore"):
             try:
                 if isinstance(self.columns, list):
-                    found = GroupMoments.from_columns(
+                    return GroupMoments.from_columns(
                         self.columns, self.groups, sample_weight=self.weight
                     )
-                else:
-                    found = GroupMoments.from_array(self.columns, self.groups)
+                return GroupMoments.from_array(self.columns, self.groups)
             except ValueError:
                 self.check_finite()
                 raise ValueError(
                     f"{self.where}: values are too large to square; rescale the columns first."
                 ) from None
-        return found
 
     def check_finite(self) -> None:
         """Raise ValueError naming row and column of the first NaN or infinity, if there is one."""
-        columns = self.columns if isinstance(self.columns, list) else self.columns.T
-        for name, column in zip(self.names, columns, strict=True):
+        for name, column in self.by_name():
             bad = ~np.isfinite(np.asarray(column, dtype=float))
             if bad.any():
                 row = int(bad.argmax())
@@ -129,24 +129,27 @@ class Batch:
                 )
 
 
-class Rows(Protocol):
+class Rows:
     """Some rows of a table, in whatever form the reader of a format has them."""
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
+        raise NotImplementedError
 
     def numbers(self, name: str) -> AnyArray:
         """Return a column of numbers, NaN where a value is missing."""
+        raise NotImplementedError
 
     def labels(self, name: str) -> Coded:
         """Return a column of labels as codes."""
+        raise NotImplementedError
 
     def features(self, names: Sequence[str]) -> list[AnyArray] | AnyArray:
         """Return the feature columns, in the form of `Batch.columns`."""
+        return [self.numbers(name) for name in names]
 
 
 def make_batch(
-    rows: Rows, wanted: Wanted, where: str, first_row: int, weight: AnyArray | None = None
+    rows: Rows, wanted: Wanted, where: str, first_row: int, rows_before: int = 0, part: int = 0
 ) -> Batch:
     """Return rows of a table as a batch.
 
@@ -160,24 +163,29 @@ def make_batch(
         What errors call the table.
     first_row : int
         Number of the first row in that table.
-    weight : ndarray of shape (m,), optional
-        Weights that are no column of the table.
+    rows_before, part : int, default=0
+        Rows before that table, and the part they are counted in: what decides about folds, as in
+        `row_folds`.
 
     Raises
     ------
     ValueError
         Naming the table, and the row where a label is missing.
     """
-    coded = {
-        label.name: rows.labels(label.column)
-        if label.cut is None
-        else cut_labels(rows.numbers(label.column), label.cut)
-        for label in wanted.labels
-    }
-    groups = group_rows(coded, len(rows), wanted, where, first_row)
+    coded: dict[str, Coded] = {}
+    for label in wanted.labels:
+        if label.cut is None:
+            coded[label.name] = rows.labels(label.column)
+        else:
+            numbers = np.asarray(rows.numbers(label.column), dtype=float)
+            coded[label.name] = label.cut.codes(numbers), label.cut.labels
+    groups = _group_rows(coded, len(rows), wanted, where, first_row)
+    if wanted.n_folds is not None:
+        folds = row_folds(rows_before + first_row, len(rows), wanted.n_folds, part)
+        groups = groups.in_folds(folds, wanted.n_folds)
     try:
-        if wanted.weight is not None:
-            weight = rows.numbers(wanted.weight)
+        weight = None if wanted.weight is None else rows.numbers(wanted.weight)
+        # The weights of one batch may all be zero, as long as those of another are not.
         weights = check_weights(weight, len(rows), all_zero=True)
     except ValueError as error:
         last = first_row + len(rows) - 1
@@ -186,12 +194,7 @@ def make_batch(
     return Batch(columns, groups, weights, wanted.features, where, first_row)
 
 
-def cut_labels(numbers: AnyArray, cut: Threshold) -> Coded:
-    """Return the two sides of a threshold as codes."""
-    return cut.codes(np.asarray(numbers, dtype=float)), cut.labels
-
-
-def group_rows(
+def _group_rows(
     coded: dict[str, Coded], n_rows: int, wanted: Wanted, where: str, first_row: int
 ) -> Groups:
     """Return the groups of rows; a missing label is an error that names its row in the table."""
@@ -232,7 +235,7 @@ class Source:
 
     files: tuple[DataFile, ...]
     wanted: Wanted
-    batch_rows: int
+    batch_rows: int = field(default=_LEAST_BATCH_ROWS, kw_only=True)
 
     @property
     def n_features(self) -> int:
@@ -241,17 +244,12 @@ class Source:
 
     def identity(self) -> dict[str, Any]:
         """Return what must be the same for one reading to continue another."""
-        return {
-            "features": list(self.wanted.features),
-            "labels": [str(label) for label in self.wanted.labels],
-            "weight": self.wanted.weight,
-            "group_by": self.wanted.group_by,
-            "unlabelled": self.wanted.unlabelled,
-            "batch_rows": self.batch_rows,
-        }
+        labels = [str(label) for label in self.wanted.labels]
+        plain = {"features": list(self.wanted.features), "labels": labels}
+        return vars(self.wanted) | plain | {"batch_rows": self.batch_rows}
 
-    def pieces(self, skip: int = 0) -> Iterator[Piece]:
-        """Return the pieces in order, without the first `skip` of them."""
+    def pieces(self) -> Iterator[Piece]:
+        """Return the pieces in order, the same ones every time."""
         raise NotImplementedError
 
     def read(self, piece: Piece) -> Iterable[Rows]:
@@ -268,23 +266,57 @@ class Source:
 
     def batches(self, piece: Piece) -> Iterator[Batch]:
         """Read one piece as batches."""
-        row = piece.first_row
+        row, where = piece.first_row, self.files[piece.file].path
         for rows in self.read(piece):
-            yield self.batch(rows, piece, row)
+            yield make_batch(rows, self.wanted, where, row, piece.rows_before)
             row += len(rows)
-
-    def batch(self, rows: Rows, piece: Piece, first_row: int) -> Batch:
-        """Return rows of a piece as a batch."""
-        return make_batch(rows, self.wanted, self.files[piece.file].path, first_row)
 
     def share(self, piece: Piece) -> float:
         """Return the part of all data up to the end of a piece, between 0 and 1."""
-        return (self._before[piece.file] + self.end(piece)) / max(self._before[-1], 1)
+        return (self.before[piece.file] + self.end(piece)) / max(self.before[-1], 1)
 
     @cached_property
-    def _before(self) -> list[int]:
+    def before(self) -> list[int]:
         """Sizes of the files before each file, and of all."""
         return [0, *accumulate(self.sizes())]
+
+
+def open_source(
+    source: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    batch_rows: int | None = None,
+    layout: Any = None,
+    **options: Any,
+) -> Source:
+    """Look at every file, choose the columns and check that all files have them.
+
+    Parameters
+    ----------
+    source, sensitive_features, sample_weight, batch_rows, layout
+        As in `read_moments`. Without any label, all rows are one group.
+    **options
+        `features`, `drop`, `group_by`, `unlabelled` and `n_folds`, as in `read_moments`.
+
+    Returns
+    -------
+    Source
+        Nothing of it is read yet.
+
+    Raises
+    ------
+    ValueError
+        Naming the file and the column that does not fit, or the argument.
+    """
+    if batch_rows is not None and batch_rows < 1:
+        raise ValueError(f"batch_rows={batch_rows!r} must be at least 1.")
+    files, kind = find_files(source)
+    given = {"labels": sensitive_features, "weight": sample_weight}
+    choose_from = partial(choose, where=files[0].path, **given, **options)
+    reader = importlib.import_module(FORMATS[kind][1])
+    opened: Source = reader.open_files(files, choose_from, layout=layout, **given)
+    return replace(opened, batch_rows=batch_rows or default_batch_rows(opened.n_features))
 
 
 def default_batch_rows(n_features: int) -> int:

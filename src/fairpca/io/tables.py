@@ -55,10 +55,6 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
     layout : Layout, optional
         Of delimited text; what is None is guessed, which is the default for all of it.
 
-    Returns
-    -------
-    TableFile
-
     Raises
     ------
     FileNotFoundError
@@ -81,33 +77,31 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
     files = [Path(path) for path in paths]
     if not files:
         raise ValueError("no table was given; pass at least one file.")
-    texts = _text_files(files, layout or Layout())
-    tables = [_read_one(path, texts.get(path)) for path in files]
-    columns = list(tables[0].frame.columns)
-    for path, table in zip(files, tables, strict=True):
-        odd = sorted(set(table.frame.columns) ^ set(columns))
-        if odd:
-            raise ValueError(
-                f"{path} has other columns than the first file: {listed(odd, 5)}. Pass tables "
-                "with the same columns."
-            )
-    # A file without rows has columns, but no types that could agree or disagree.
-    full = [(path, table) for path, table in zip(files, tables, strict=True) if len(table.frame)]
-    if not full:
-        raise ValueError(f"{files[0]} has no rows of data.")
-    full, mixed = _of_one_kind(full, texts)
-    return _stacked([table for _, table in full], columns, mixed)
-
-
-def _text_files(files: Sequence[Path], layout: Layout) -> dict[Path, TextFile]:
-    """Return how the delimited files among some files are read."""
     for path in files:
         if path.is_dir():
             raise ValueError(f"{path} is a directory; pass the files in it.")
-        DataFile.at(path)
+    found = {path: DataFile.at(path) for path in files}
     delimited = [path for path in files if file_kind(path) == "delimited"]
-    found = open_texts([DataFile.at(path) for path in delimited], layout) if delimited else []
-    return dict(zip(delimited, found, strict=True))
+    texts: dict[Path, TextFile] = {}
+    if delimited:
+        opened = open_texts([found[path] for path in delimited], layout or Layout())
+        texts = dict(zip(delimited, opened, strict=True))
+    tables = [(path, _read_one(path, texts.get(path))) for path in files]
+    columns = list(tables[0][1].frame.columns)
+    for path, table in tables:
+        odd = sorted(set(table.frame.columns) ^ set(columns))
+        if odd:
+            raise ValueError(
+                f"{path} has other columns than the first file: {listed(odd, 5)}; pass equal ones."
+            )
+    # A file without rows has columns, but no types that could agree or disagree.
+    full = [(path, table) for path, table in tables if len(table.frame)]
+    if not full:
+        raise ValueError(f"{files[0]} has no rows of data.")
+    mixed = _mixed_columns(full, texts)
+    if mixed:
+        full = [(path, _read_one(path, texts.get(path), mixed)) for path, _ in full]
+    return _stacked([table for _, table in full], columns, mixed)
 
 
 def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) -> TableFile:
@@ -120,58 +114,42 @@ def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) ->
         frame, note, headed = _read_numpy(path), "NumPy", False
     else:
         # What pandas wrote as the index of a frame is no column of the table.
-        frame = read_whole(str(path), kind).to_pandas().reset_index(drop=True)
+        frame = read_whole(str(path)).to_pandas().reset_index(drop=True)
         note, headed = kind.capitalize(), True
     frame, repeated, renamed = _distinct_names(frame)
-    counters = tuple(
-        name
-        for name in frame.columns
-        if len(frame) >= FEW_ROWS and counts_rows(frame[name].to_numpy())
-    )
-    return TableFile(frame, (f"{path.name}: {note}", *renamed), counters, headed, repeated)
+    few = len(frame) < FEW_ROWS
+    numbers = [name for name in frame if not few and counts_rows(frame[name].to_numpy())]
+    return TableFile(frame, (f"{path.name}: {note}", *renamed), tuple(numbers), headed, repeated)
 
 
-def _of_one_kind(
+def _mixed_columns(
     tables: Sequence[tuple[Path, TableFile]], texts: dict[Path, TextFile]
-) -> tuple[list[tuple[Path, TableFile]], list[str]]:
-    """Return tables in which no column is text in one and numbers in another.
+) -> list[str]:
+    """Return the columns that are text in one file and numbers in another.
 
     Delimited files have no types, so the numbers of such a column are read again as the texts they
     are, which is what one file with all rows would give. Files with types are refused.
-
-    Returns
-    -------
-    tables : list of (Path, TableFile)
-    mixed : list of str
-        Columns that were read again as text.
     """
     mixed: list[str] = []
     for name in tables[0][1].frame.columns:
-        kinds = {path: _is_number(table.frame[name]) for path, table in tables}
-        known = {path: kind for path, kind in kinds.items() if kind is not None}
+        columns = {path: table.frame[name] for path, table in tables}
+        # A column without any value is of no kind.
+        known = {p: c.dtype.kind in "biuf" for p, c in columns.items() if c.notna().any()}
         if len(set(known.values())) < 2:
             continue
-        first, other = (next(p for p in known if known[p] == kind) for kind in (True, False))
-        if other not in texts:
-            first, other = sorted((first, other), key=list(known).index)
-            found, expected = (dict(tables)[path].frame[name].dtype for path in (other, first))
-            raise another_type(str(other), name, found, expected, str(first))
         mixed.append(name)
-    if mixed:
-        tables = [(path, _read_one(path, texts[path], mixed)) for path, _ in tables]
-    return list(tables), mixed
-
-
-def _is_number(column: Any) -> bool | None:
-    """Return whether a column holds numbers; None where it holds no value at all."""
-    if not column.notna().any():
-        return None
-    return bool(column.dtype.kind in "biuf")
+        text = next(path for path, number in known.items() if not number)
+        if text not in texts:
+            first = next(iter(known))
+            other = next(path for path in known if known[path] != known[first])
+            types = columns[other].dtype, columns[first].dtype
+            raise another_type(str(other), name, *types, str(first))
+    return mixed
 
 
 def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[str]) -> TableFile:
     """Return the rows of tables with the same columns as one table."""
-    pandas = require("pandas", extra="app", purpose="reading tables")
+    pandas = require("pandas", extra="data", purpose="reading tables")
     notes = list(dict.fromkeys(note for table in tables for note in table.notes))
     if mixed:
         are = "is" if len(mixed) == 1 else "are"
@@ -192,19 +170,18 @@ def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[st
 
 def _read_delimited(path: Path, text: TextFile, as_text: Sequence[str]) -> Any:
     """Return a delimited file as a frame."""
-    if not text.rows:
-        pandas = require("pandas", extra="app", purpose="reading tables")
-        return pandas.DataFrame(columns=list(text.names))
     frame, _ = next(read_text(str(path), text, as_text=as_text))
     for j, name in enumerate(text.names):
         column = frame.iloc[:, j]
-        if name not in as_text and column.dtype.kind not in "biuf":
-            # Whole numbers past the largest integer come as text, and are numbers all the same.
-            start, odd = column_numbers(column.dropna().iloc[:1], str(text.layout.decimal))
-            if len(start) and not odd.any():
-                values, odd = column_numbers(column, str(text.layout.decimal))
-                if not odd.any():
-                    frame.isetitem(j, values)
+        if name in as_text or column.dtype.kind in "biuf" or not column.notna().any():
+            continue
+        # Whole numbers past the largest integer come as text, and are numbers all the same. The
+        # first cell alone tells most columns of text.
+        decimal = str(text.layout.decimal)
+        if not column_numbers(column.dropna().iloc[:1], decimal)[1].any():
+            values, odd = column_numbers(column, decimal)
+            if not odd.any():
+                frame.isetitem(j, values)
     return frame
 
 
@@ -213,49 +190,45 @@ def _read_numpy(path: Path) -> Any:
 
     A 2-D array becomes columns, a 1-D array one column, a structured array its fields.
     """
-    pandas = require("pandas", extra="app", purpose="reading tables")
+    pandas = require("pandas", extra="data", purpose="reading tables")
     try:
         loaded = np.load(path, allow_pickle=False)
         arrays = {path.stem: loaded} if isinstance(loaded, np.ndarray) else dict(loaded.items())
+    except PermissionError:
+        raise
     except (ValueError, EOFError, OSError) as error:
-        if isinstance(error, PermissionError):
-            raise
         raise ValueError(
             f"{path} cannot be read without running code stored in it, or is damaged ({error}); "
             "save plain numeric or text arrays."
         ) from None
     if len({len(array) if array.ndim else -1 for array in arrays.values()}) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ValueError(
-            f"{path} holds arrays of different lengths ({shapes}); pass one row per record."
-        )
-    single = len(arrays) == 1
-    columns: dict[str, Any] = {}
+        raise ValueError(f"{path} holds arrays of different lengths ({shapes}); cut them first.")
+    frames = []
     for name, array in arrays.items():
-        if array.ndim == 1 and array.dtype.names:
-            columns |= {field: array[field] for field in array.dtype.names}
-        elif array.ndim == 1:
-            columns[name] = array
-        elif array.ndim == 2:
-            prefix, first = ("column", 1) if single else (f"{name}_", 0)
-            columns |= {f"{prefix}{j + first}": array[:, j] for j in range(array.shape[1])}
-        else:
+        if array.ndim > 2:
             raise ValueError(f"{path}: {name} has shape {array.shape}; pass rows and columns.")
-    return pandas.DataFrame(columns)
+        frames.append(pandas.DataFrame(array))
+        if array.ndim == 2:
+            # The columns of one array are numbered from 1, as those of a text without a header.
+            prefix, first = ("column", 1) if len(arrays) == 1 else (f"{name}_", 0)
+            frames[-1].columns = [f"{prefix}{j + first}" for j in range(array.shape[1])]
+        elif not array.dtype.names:
+            frames[-1].columns = [name]
+    return pandas.concat(frames, axis=1)
 
 
 def _distinct_names(frame: Any) -> tuple[Any, tuple[str, ...], list[str]]:
     """Return the frame with distinct names, the names that were repeated, and a note on them."""
     columns = [str(column) for column in frame.columns]
-    taken, names, renamed = set(columns), [], []
+    names: list[str] = []
     for column in columns:
         name, number = column, 2
-        while name in names or (name != column and name in taken):
+        # A new name must not be that of another column either.
+        while name in names or (name != column and name in columns):
             name, number = f"{column} ({number})", number + 1
-        if name != column:
-            renamed.append(name)
         names.append(name)
-    frame = frame.set_axis(names, axis=1)
+    renamed = [name for name, column in zip(names, columns, strict=True) if name != column]
     repeated = tuple(sorted({name for name in columns if columns.count(name) > 1}))
     note = [f"repeated column names became {listed(renamed, 5)}"] if renamed else []
-    return frame, repeated, note
+    return frame.set_axis(names, axis=1), repeated, note

@@ -1,8 +1,9 @@
 """Mean and centred scatter of every group from columns, as a columnar file stores them.
 
-A table that arrives column by column is never turned into rows: a block of columns is gathered in
-group order into a float64 buffer with one column per line, each group's stretch of it is centred
-on its own mean and squared, and blocks merge as in `row_scatter`.
+A table that arrives column by column is never turned into rows, which would take its size in
+memory once more: a block of columns is gathered in group order into a float64 buffer with one
+column per line, each group's stretch of it is centred on its own mean and squared, and blocks
+merge as in `row_scatter`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ def column_scatter(
     count : ndarray of shape (c,)
         Rows of every cell.
     sample_weight : ndarray of shape (m,), optional
+
+    Returns
+    -------
+    Scatter
+        As from `row_scatter.group_scatter` for the same rows, to rounding.
     """
     m, n, n_cells = len(codes), len(columns), len(count)
     found = Scatter.zeros(count, n)

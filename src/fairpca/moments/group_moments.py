@@ -1,4 +1,13 @@
-"""GroupMoments: all that Fair PCA needs of the data, and the only thing that crosses chunks."""
+"""GroupMoments: all that Fair PCA needs of the data, and the only thing that crosses chunks.
+
+With w the sum of weights, m the mean and M the centred scatter of a set of rows, two sets merge by
+
+    w = w_a + w_b,   m = m_a + (w_b / w) d,   M = M_a + M_b + (w_a w_b / w) d d.T,   d = m_b - m_a
+
+(Chan, Golub and LeVeque 1983). Sums of squares that are not centred would merge by one addition,
+but lose the digits of the variance where columns are far from zero. Read `GroupMoments.merge`
+first; `subtract` runs it backwards.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +94,18 @@ class GroupMoments:
             Non-negative, frequency-like: weight 2 is the row twice.
         group_by, unlabelled : str
             As in `Groups.from_labels`.
+
+        Returns
+        -------
+        GroupMoments
+            One entry for every label that occurs; unlabelled rows, if any, come first with the
+            label None.
+
+        Raises
+        ------
+        ValueError
+            If X is not a table of finite real numbers whose squares are finite too, or if labels
+            or weights do not fit its rows.
         """
         X = check_table(X)
         m = X.shape[0]
@@ -123,6 +144,7 @@ class GroupMoments:
     def _counted(
         cls, found: Scatter, labels: tuple[Label, ...], names: tuple[str, ...]
     ) -> GroupMoments:
+        """Return the moments of counted cells; ValueError where a sum is not a finite number."""
         with np.errstate(over="ignore", invalid="ignore"):
             # Not only each entry: what is summed over columns and groups must be a number too.
             whole = np.trace(found.scatter, axis1=1, axis2=2).sum()
@@ -146,7 +168,19 @@ class GroupMoments:
         return self.merge(type(self).from_array(X, sensitive_features, **kwargs))
 
     def merge(self, other: GroupMoments) -> GroupMoments:
-        """Return the moments of the rows of both."""
+        """Return the moments of the rows of both.
+
+        Parameters
+        ----------
+        other : GroupMoments
+            Of other rows with the same columns, grouped by the same label columns. Labels that
+            only one side has are kept.
+
+        Raises
+        ------
+        ValueError
+            If the number of columns or the names of the label columns differ.
+        """
         mine, theirs = self._aligned(other, "merged")
         weight, mean, between = merge_means(
             mine.weight, mine._exact_mean, theirs.weight, theirs._exact_mean
@@ -207,7 +241,11 @@ class GroupMoments:
         return self._mapped(lambda part: part[keep], [self.labels[i] for i in keep])
 
     def pooled(self, keep: list[int] | None = None, label: Label = "all") -> GroupMoments:
-        """Return the moments of all rows (or of some groups' rows) as one group."""
+        """Return the moments of all rows (or of some groups' rows) as one group.
+
+        `keep` are positions of groups; by default all count, unlabelled rows included. The scatter
+        is the sum of the groups' own, and of what the distances between their means add to it.
+        """
         chosen = self if keep is None else self.select(keep)
         weight = chosen.weight
         total = float(weight.sum())
@@ -238,7 +276,8 @@ class GroupMoments:
     def grouped(self, group_by: str = "intersection") -> GroupMoments:
         """Return the groups of the minimax: without unlabelled rows, or each column's levels.
 
-        With ``group_by="marginal"`` the labels are pairs (column, level) and groups overlap.
+        With ``group_by="marginal"`` the labels are pairs (column, level) and groups overlap: a row
+        counts in one group for every column in which it has a label.
         """
         if None not in self.labels and (group_by == "intersection" or len(self.names) == 1):
             return self
@@ -358,7 +397,16 @@ class Standardized:
 def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, AnyArray]:
     """Return the moments of the rows of `whole` that are not in `part`.
 
-    The second result tells, for every group, whether `part` cannot have been a part of it.
+    The merge is solved for one of its sides, which cancels digits. So the result is checked: rows,
+    weight and variance that are left must not be negative by more than rounding explains, and what
+    is left of a constant column is set to zero.
+
+    Returns
+    -------
+    left : GroupMoments
+        With the labels of `whole`, which are those of `part` too.
+    impossible : ndarray of bool of shape (k,)
+        Whether `part` cannot have been a part of the group.
     """
     count = whole.count - part.count
     weight = np.where(count > 0, np.maximum(whole.weight - part.weight, 0.0), 0.0)
@@ -399,6 +447,29 @@ def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, 
         whole, count=count, weight=weight, mean=mean[:, 0], mean_rest=mean[:, 1], scatter=scatter
     )
     return left, impossible
+
+
+def split_folds(moments: GroupMoments, n_folds: int | None) -> Any:
+    """Return moments counted by `Groups.in_folds` as a list, one entry a fold.
+
+    A fold lacks the groups of which it has no row. Moments without folds come back as they are.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+        Its labels are pairs (fold, label).
+    n_folds : int or None
+        None for moments that were counted without folds.
+    """
+    if n_folds is None:
+        return moments
+    place: dict[Any, int] = {cell: i for i, cell in enumerate(moments.labels)}
+    folds = []
+    for fold in range(n_folds):
+        labels = all_labels((label for f, label in place if f == fold), ())
+        cells = moments.select([place[fold, label] for label in labels])
+        folds.append(replace(cells, labels=labels))
+    return folds
 
 
 def all_labels(one: Iterable[Label], other: Iterable[Label]) -> tuple[Label, ...]:

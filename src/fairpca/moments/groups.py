@@ -2,6 +2,9 @@
 
 Labels come back as the user wrote them (Python scalars; tuples when several columns are crossed).
 A missing label (None, NaN, NaT, null) makes a row unlabelled.
+
+Every column is coded by itself (`label_codes`), then the codes of several columns are combined
+into one number per row, so that no tuple is built for a row. Read `Groups.from_labels` first.
 """
 
 from __future__ import annotations
@@ -75,6 +78,18 @@ class Groups:
             With several columns and "marginal", a row with some labels missing keeps the others.
         unlabelled : {"error", "ignore"}, default="error"
             What a missing label means.
+
+        Returns
+        -------
+        Groups
+            With the labels, or combinations of labels, that occur in some row.
+
+        Raises
+        ------
+        ValueError
+            If a column has another number of rows than the others or `n_rows`, if a label is
+            missing and that is an error, if a categorical column declares levels that no row has,
+            or if a label cannot be compared.
         """
         check_choice("group_by", group_by, ("intersection", "marginal"))
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
@@ -108,6 +123,7 @@ class Groups:
     def _crossed(
         cls, columns: list[_Column], n_rows: int | None, group_by: str, unlabelled: str
     ) -> Groups:
+        """Return the groups of coded columns; ValueError where rows or labels are missing."""
         m = len(columns[0].coded.codes)
         _check_lengths(columns, m, n_rows)
         if unlabelled == "error" and any(column.lacks_labels for column in columns):
@@ -143,10 +159,66 @@ class Groups:
         """Return the same labels for other rows."""
         return Groups(codes, self.labels, self.names, Coded(codes, self.labels).rows_per_label())
 
+    def in_folds(self, folds: IntArray, n_folds: int) -> Groups:
+        """Return the groups of every fold: labels are pairs (fold, label), of rows that exist.
+
+        Unlabelled rows have the label (fold, None), so that they stay with their fold.
+        `split_folds` takes the moments of such groups apart.
+        """
+        codes, labels, _ = self.cells()
+        pairs = factorize_integers(codes * np.int64(n_folds) + folds)
+        numbers: Any = pairs.labels
+        found = tuple((number % n_folds, labels[number // n_folds]) for number in numbers)
+        return Groups(pairs.codes, found, self.names, pairs.rows_per_label())
+
     @property
     def n_groups(self) -> int:
         """Number of distinct labels."""
         return len(self.labels)
+
+
+def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
+    """Return the folds of rows by their position: the same rows have the same folds everywhere.
+
+    Parameters
+    ----------
+    start : int
+        Position of the first row, counted from 0.
+    n_rows : int
+        How many rows follow one another from there.
+    n_folds : int
+        Folds are numbered from 0.
+    part : int, default=0
+        The part in which positions are counted: 0 for files, which are counted through, and the
+        number of the partition on a cluster.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Every row falls into each fold with the same probability, whatever its label: folds are
+        nearly equal where there are many rows, and need not be for a group of few.
+
+    Examples
+    --------
+    >>> from fairpca.moments.groups import row_folds
+    >>> row_folds(0, 6, 3).tolist() == [*row_folds(0, 2, 3), *row_folds(2, 4, 3)]
+    True
+    """
+    # A generator that can be advanced: any piece of a table finds its folds without the others.
+    # NumPy keeps the stream of PCG64 the same from version to version.
+    numbers = np.random.PCG64(part).advance(start).random_raw(n_rows)
+    return (numbers % np.uint64(n_folds)).astype(np.int64)
+
+
+def check_folds(n_folds: Any) -> int | None:
+    """Return the number of folds, or raise ValueError unless it is None or at least 2."""
+    whole = isinstance(n_folds, int | np.integer) and not isinstance(n_folds, bool)
+    if n_folds is not None and not (whole and n_folds >= 2):
+        raise ValueError(
+            f"n_folds={n_folds!r} must be an integer of at least 2, because one fold leaves no "
+            "rows to fit to; leave n_folds out for the moments of all rows together."
+        )
+    return None if n_folds is None else int(n_folds)
 
 
 @dataclass(frozen=True)
@@ -210,6 +282,10 @@ def _not_empty(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _as_array(values: Any) -> AnyArray:
+    """Return labels as an array, of objects where they were a list or a tuple.
+
+    Rows of several labels become a table of shape (m, number of labels in a row).
+    """
     # A list keeps its own objects: np.asarray would turn ["a", 1] into two strings.
     if not isinstance(values, list | tuple):
         return np.asarray(values)
@@ -232,6 +308,10 @@ def _as_array(values: Any) -> AnyArray:
 
 
 def _code_column(name: str, values: Any) -> _Column:
+    """Return one column as codes; ValueError if it declares levels that no row has.
+
+    A level without rows is mostly a mistake in the selection of rows.
+    """
     series = _native(values)
     if not isinstance(series, nw.Series):
         array = _as_array(values)
@@ -251,6 +331,7 @@ def _code_column(name: str, values: Any) -> _Column:
 
 
 def _declared_levels(series: Any) -> list[Any]:
+    """Return the levels that the type of a column declares; none where it declares none."""
     # polars' Categorical shares one table of strings between columns: only Enum declares levels.
     polars = series.implementation.is_polars()
     if series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars):
@@ -261,6 +342,7 @@ def _declared_levels(series: Any) -> list[Any]:
 
 
 def _factorize_series(series: Any) -> Coded:
+    """Return the codes of a column of any frame library, by the quickest way it offers."""
     if series.dtype.is_numeric() and not series.is_null().any():
         return factorize(np.asarray(series.to_numpy()))
     if series.implementation.is_pandas():
@@ -280,7 +362,11 @@ def _factorize_series(series: Any) -> Coded:
 
 
 def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
-    """Code the combinations that occur; unlabelled where a label is missing."""
+    """Code the combinations that occur; unlabelled where a label is missing.
+
+    The codes of a row are the digits of one number in mixed radix, 0 for a missing label. With
+    `keep_partial` a row that lacks some labels, but not all, keeps the others.
+    """
     combined = columns[0].coded.codes + 1
     for column in columns[1:]:
         combined *= len(column.coded.labels) + 1

@@ -2,7 +2,7 @@
 
 Every way of coding returns the same result; they differ in speed alone. Integers are counted in a
 table, fixed-width text is compared with one known label after the other, everything else is looked
-up in a dictionary.
+up in a dictionary. `factorize` chooses; `factorize_objects` is the way that works for all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ _SAMPLE_ROWS = 128
 class Coded(NamedTuple):
     """A column as codes: the position of every row's label, -1 where it is missing.
 
-    `counts` are the rows of every label, where they were counted on the way and none is missing.
+    Attributes
+    ----------
+    codes : ndarray of shape (m,)
+    labels : tuple
+        Distinct and sorted.
+    counts : ndarray of shape (k,) or None
+        Rows of every label, where they were counted on the way and none is missing.
     """
 
     codes: IntArray
@@ -55,6 +61,7 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _sort_key(label: Label) -> tuple[Any, ...]:
+    """Return what labels of mixed types are sorted by: numbers first, then by type and text."""
     if isinstance(label, tuple):
         return tuple(_sort_key(part) for part in label)
     if isinstance(label, bool | int | float):
@@ -82,7 +89,10 @@ def factorize(array: AnyArray) -> Coded:
 
 
 def factorize_integers(array: AnyArray) -> Coded:
-    """Return codes and the sorted values of an array of integers."""
+    """Return codes and the sorted values of an array of integers.
+
+    Values that span a short range are counted in a table, without sorting; others are sorted.
+    """
     if not array.size:
         return Coded(np.empty(0, dtype=np.int64), ())
     low, span = int(array.min()), int(array.max()) - int(array.min()) + 1
@@ -105,7 +115,11 @@ def factorize_integers(array: AnyArray) -> Coded:
 
 
 def _factorize_text(array: AnyArray) -> Coded:
-    """Return codes and sorted labels of fixed-width text."""
+    """Return codes and sorted labels of fixed-width text.
+
+    The labels are guessed from a sample of the rows. If they are few, each is compared with all
+    rows at once, and rows that match none are coded one by one.
+    """
     sample = set(array[:: max(len(array) // _SAMPLE_ROWS, 1)].tolist())
     if len(sample) > _FEW_TEXTS:
         return factorize_objects(array.tolist())

@@ -1,4 +1,8 @@
-"""The memory that moments need, stated before the work and refused where it is too much."""
+"""The memory that moments need, stated before the work and refused where it is too much.
+
+The scatter of k groups with n features takes 8 k n^2 bytes; nothing else in the moments is of that
+size.
+"""
 
 from __future__ import annotations
 

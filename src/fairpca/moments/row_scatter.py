@@ -9,6 +9,8 @@ digit.
 
 Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
 the number of threads, so neither does a single bit of the result.
+
+Read `group_scatter` first, then `_Worker.strand`. A cell is a group here, or the unlabelled rows.
 """
 
 from __future__ import annotations
@@ -143,6 +145,16 @@ def group_scatter(
     count : ndarray of shape (c,)
         Rows of every cell.
     sample_weight : ndarray of shape (m,), optional
+
+    Returns
+    -------
+    Scatter
+        Centred; constant columns have exactly zero scatter.
+
+    Raises
+    ------
+    ValueError
+        If the weights times the squares of the rows leave the range of float64.
     """
     found = Scatter.zeros(count, rows.shape[1])
     largest = np.ones(len(count))
@@ -197,6 +209,8 @@ def _near_mean(rows: FloatArray, picks: slice | IntArray) -> FloatArray:
         sample = rows[picks.start : picks.stop : _sample_step(picks.stop - picks.start)]
     else:
         sample = rows[picks[:: _sample_step(len(picks))]]
+    # In one order of memory, so that the same rows have the same bits in either.
+    sample = np.ascontiguousarray(sample)
     return np.asarray(sample[0] + (sample - sample[0]).mean(axis=0))
 
 
@@ -208,7 +222,13 @@ def _sample_step(m: int) -> int:
 def _centre_afterwards(found: Scatter, origins: dict[int, FloatArray]) -> list[int]:
     """Turn sums and products of rows minus their origin into means and scatter.
 
-    Returns the cells that would lose digits; nothing of them is counted.
+    Subtracting ``weight * mean * mean.T`` from a product costs digits if the mean is large against
+    the standard deviation. Where it is, the cell is set back to zero to be counted by blocks.
+
+    Returns
+    -------
+    list of int
+        The cells that would lose digits; nothing of them is counted.
     """
     cells = list(origins)
     found.mean[cells] /= found.weight[cells, None, None]
@@ -276,7 +296,11 @@ def _positions(codes: IntArray, count: IntArray) -> Callable[[int], slice | IntA
 
 
 def _strands(rows: slice | IntArray, n_features: int) -> list[list[slice | IntArray]]:
-    """Cut the rows of a cell into strands of blocks."""
+    """Cut the rows of a cell into strands of blocks.
+
+    A strand is what one thread works on, a block what one product takes. Narrow rows are cut into
+    at most 16 strands; wide ones stay in one, since BLAS uses threads of its own there.
+    """
     step = block_rows(n_features)
     if isinstance(rows, slice):
         starts = range(rows.start, rows.stop, step)
@@ -289,7 +313,13 @@ def _strands(rows: slice | IntArray, n_features: int) -> list[list[slice | IntAr
 
 
 class _Worker(threading.local):
-    """Squares blocks of rows in one buffer a thread, because fresh memory is slow."""
+    """Squares blocks of rows in one buffer a thread, because fresh memory is slow.
+
+    Parameters
+    ----------
+    rows : array or sparse matrix of shape (m, n)
+    sample_weight : ndarray of shape (m,) or None
+    """
 
     def __init__(self, rows: Any, sample_weight: FloatArray | None) -> None:
         self.rows, self.sample_weight = rows, sample_weight
@@ -399,6 +429,7 @@ def _mirror(matrix: FloatArray) -> None:
         matrix[j:, i:j] = matrix[i:j, j:].T
 
 
+@np.errstate(over="ignore")
 def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> None:
     """Set constant columns of every cell's scatter to exactly zero, in place.
 

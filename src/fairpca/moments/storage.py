@@ -1,7 +1,10 @@
 """Files of moments: an npz archive without pickle, written whole or not at all, read to the end.
 
 What an archive holds is checked as if a stranger had written it: every member's checksum, sizes
-before anything is allocated, shapes, and that the numbers can be moments of any rows at all.
+before anything is allocated, shapes, and that the numbers can be moments of any rows at all. A
+certificate computed from a damaged or made-up file would prove nothing.
+
+`pack` and `unpack` are the format; `read_parts` reads a file with all checks.
 """
 
 from __future__ import annotations
@@ -82,6 +85,19 @@ def read_archive(file: IO[bytes], members: Sequence[str]) -> dict[str, AnyArray]
     """Return arrays of an npz archive, each read to its end, where its checksum is compared.
 
     NumPy's own reader stops where the array ends, and never compares it.
+
+    Parameters
+    ----------
+    file : binary file
+    members : sequence of str
+        Names of the arrays. Those that only newer formats have may be absent.
+
+    Raises
+    ------
+    KeyError
+        If a member is absent.
+    ValueError
+        If a member is longer than it says, or unpacks to far more than is stored.
     """
     found = {}
     with zipfile.ZipFile(file) as archive:
@@ -123,7 +139,13 @@ def read_parts(file: IO[bytes], name: str) -> dict[str, Any]:
 
 
 def unpack(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
-    """Return the fields of `GroupMoments` from the arrays of an archive."""
+    """Return the fields of `GroupMoments` from the arrays of an archive.
+
+    Raises
+    ------
+    ValueError
+        If the format is newer than this version, labels repeat, or the arrays cannot be moments.
+    """
     header = json.loads(str(parts["header"]))
     if header["format"] > _FORMAT:
         raise ValueError(
@@ -140,7 +162,11 @@ def unpack(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
 
 
 def _check_arrays(arrays: dict[str, AnyArray], k: int) -> None:
-    """Raise ValueError unless stored arrays fit together and can be moments of rows."""
+    """Raise ValueError unless stored arrays fit together and can be moments of rows.
+
+    The scatter of every group must be symmetric and positive semidefinite, which a Cholesky
+    factorisation tells. Counts become int64 and all other arrays float64, in place.
+    """
     n = arrays["mean"].shape[-1]
     wanted = {"count": (k,), "weight": (k,), "mean": (k, n), "scatter": (k, n, n)}
     wanted |= {name: (k, n) for name in _SINCE_2 if name in arrays}
@@ -166,6 +192,7 @@ def _check_arrays(arrays: dict[str, AnyArray], k: int) -> None:
 
 
 def _encode_label(label: Label) -> Any:
+    """Return a label as JSON holds it, a tuple as a list; ValueError for any other type."""
     if isinstance(label, tuple):
         return [_encode_label(part) for part in label]
     if label is None or isinstance(label, bool | int | float | str):
