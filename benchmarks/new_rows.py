@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 import fairpca
 from benchmarks.race import say
 from fairpca import FairPCA, GroupMoments
-from fairpca.cross_fitting import _dealt, _left_out
+from fairpca.cross_fitting import _dealt, own_errors, shared_errors
 
 # What is fitted to every sample; shrinkage 1 is PCA.
 FITS: dict[str, dict[str, Any]] = {
@@ -136,7 +136,9 @@ def intervals(draws: int = 200, seed: int = 0) -> Any:
         )
         drawn = np.repeat(np.arange(len(sizes)), sizes)
         fits = {fit: FairPCA(**options) for fit, options in FITS.items()}
-        seen, truth = [], []
+        seen: list[Any] = []
+        truth: list[Any] = []
+        alone: list[Any] = []
         say(f"{name}, r = {r}")
         for draw in range(draws):
             rng = np.random.default_rng(seed + draw)
@@ -152,9 +154,11 @@ def intervals(draws: int = 200, seed: int = 0) -> Any:
                 fold = _dealt(drawn, 5, draw)
                 training = GroupMoments.from_array(rows[fold > 0], drawn[fold > 0])
                 models = [model.set_params(n_components=r) for model in fits.values()]
-                measured = [_left_out(model, training, population) for model in models]
-            truth.append([[loss for loss, _ in by_group.values()] for by_group in measured])
-        true = np.mean(truth, axis=0)
+                shared = [shared_errors(model, training, population) for model in models]
+                own = own_errors(training, population, r, "intersection")
+            alone.append(own)
+            truth.append(shared)
+        true = np.mean(truth, axis=0) - np.mean(alone, axis=0).min(axis=0)
         low, high = (np.array([getattr(s, end)[:, 0] for s in seen]) for end in ("low", "high"))
         mean = np.mean([s.losses[:, 0] for s in seen], axis=0)
         error = np.std([s.losses[:, 0] for s in seen], axis=0) / np.sqrt(draws)

@@ -32,6 +32,10 @@ from fairpca.moments.label_codes import Label
 _FOLDS = 5
 # Share of the interval in its two tails.
 _TAILS = 0.05
+# Shrinkage of the own projection that a group's loss is set against. Of few rows that are like all
+# others the second serves new ones better, of rows that are unlike them the first; the better one
+# on the rows left out counts.
+_OWN = (None, "auto")
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class CrossFit:
     losses : ndarray of shape (f, q, k)
         Mean squared error on the rows left out, minus that of the group's own projection. It can
         be negative, and then nothing was lost. The group's own projection is fitted to the same
-        rows, to its covariance shrunk as by ``shrinkage="auto"``: without that, few rows have an
-        own projection that serves new ones badly, and every loss would look small.
+        rows, to its second moments about the mean of all of them, as they are or shrunk as by
+        ``shrinkage="auto"``, whichever serves the rows left out better.
     errors : ndarray of shape (f, q, k)
         Mean squared error on the rows left out.
     low, high : ndarray of shape (f, q, k)
@@ -211,20 +215,21 @@ def cross_fit(
     known = everything.grouped(group_by)
     enough = known.count >= len(folds)
     shape = (len(folds), len(models), len(ranks), len(known.labels))
-    losses, errors = np.full(shape, np.nan), np.full(shape, np.nan)
+    errors, own = np.full(shape, np.nan), np.full((shape[0], len(_OWN), *shape[2:]), np.nan)
     weight = np.zeros((len(folds), len(known.labels)))
     column = {label: g for g, label in enumerate(known.labels)}
     for i, fold in enumerate(folds):
         training = reduce(GroupMoments.merge, [*folds[:i], *folds[i + 1 :]])
         left_out = fold.grouped(group_by)
-        weight[i, [column[label] for label in left_out.labels]] = left_out.weight
-        for f, model in enumerate(models.values()):
-            for j, r in enumerate(ranks.tolist()):
-                found = _left_out(clone(model).set_params(n_components=r), training, left_out)
-                for label, (loss, error) in found.items():
-                    losses[i, f, j, column[label]] = loss
-                    errors[i, f, j, column[label]] = error
-    losses[..., ~enough] = errors[..., ~enough] = np.nan
+        places = [column[label] for label in left_out.labels]
+        weight[i, places] = left_out.weight
+        for j, r in enumerate(ranks.tolist()):
+            own[i][:, j, places] = own_errors(training, left_out, r, group_by)
+            for f, model in enumerate(models.values()):
+                model = clone(model).set_params(n_components=r)
+                errors[i, f, j, places] = shared_errors(model, training, left_out)
+    own[..., ~enough] = errors[..., ~enough] = np.nan
+    losses = errors - best_of_own(own, weight)[:, None]
     mean_loss = _over_folds(losses, weight)
     known_to = _jackknife(mean_loss, _without_each_fold(losses, weight))
     unchecked = tuple(known.labels[g] for g in np.flatnonzero(~enough))
@@ -308,33 +313,88 @@ def _models(fits: Mapping[str, FairPCA] | None) -> dict[str, FairPCA]:
     return dict(fits)
 
 
-def _left_out(
-    model: FairPCA, training: GroupMoments, left_out: GroupMoments
-) -> dict[Label, tuple[float, float]]:
-    """Return loss and error of every group's left-out rows, for a fit to the others."""
+def shared_errors(model: FairPCA, training: GroupMoments, left_out: GroupMoments) -> FloatArray:
+    """Return the error of every group's left-out rows, for a fit to the others; NaN without any.
+
+    Parameters
+    ----------
+    model : FairPCA
+        Fitted here.
+    training : GroupMoments
+        Of the rows to fit to.
+    left_out : GroupMoments
+        Of the groups' other rows.
+    """
     with warnings.catch_warnings():
         # What counts here is the loss on the rows left out, whether or not the fit is proven best.
         for known in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", known)
         model.fit_moments(training)
-    source = MomentCovariances(training, model.group_by, model.center)
-    fitted = source.shrunk(group_shrinkage("auto", source.groups.weight))
-    assert isinstance(fitted, MomentCovariances)
-    shift = left_out.mean - model.mean_
+    return _errors(left_out, model.mean_, [model.components_.T] * len(left_out.labels))
+
+
+def own_errors(
+    training: GroupMoments, left_out: GroupMoments, r: int, group_by: str
+) -> FloatArray:
+    """Return the error of every group's left-out rows by projections of its own.
+
+    Parameters
+    ----------
+    training, left_out : GroupMoments
+        As in `shared_errors`.
+    r : int
+        Number of components.
+    group_by : {"intersection", "marginal"}
+
+    Returns
+    -------
+    ndarray of shape (len(_OWN), k)
+        For every amount of shrinkage; NaN where there are no rows to fit to, or none left out.
+    """
+    source = MomentCovariances(training, group_by, "global")
+    known = source.groups.labels
+    found = []
+    for amount in _OWN:
+        shrunk = source.shrunk(group_shrinkage(amount, source.groups.weight))
+        assert isinstance(shrunk, MomentCovariances)
+        bases = [
+            leading_pairs(shrunk.covariances[known.index(label)], r).vectors
+            if label in known
+            else None
+            for label in left_out.labels
+        ]
+        found.append(_errors(left_out, source.total.mean, bases))
+    return np.array(found)
+
+
+def best_of_own(errors: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the errors of that own projection which serves the left-out rows of a group best.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (folds, len(_OWN), q, k)
+    weight : ndarray of shape (folds, k)
+
+    Returns
+    -------
+    ndarray of shape (folds, q, k)
+        Every group and rank has one amount of shrinkage for all folds.
+    """
+    mean = _over_folds(errors, weight)
+    best = np.argmin(np.where(np.isnan(mean), np.inf, mean), axis=0)
+    return np.asarray(np.take_along_axis(errors, best[None, None], axis=1)[:, 0])
+
+
+def _errors(
+    left_out: GroupMoments, mean: FloatArray, bases: Sequence[FloatArray | None]
+) -> FloatArray:
+    """Return every group's mean squared distance from its projection through a mean."""
+    shift = left_out.mean - mean
     second = left_out.covariances + shift[:, :, None] * shift[:, None, :]
-    found = {}
-    for label, matrix, weight in zip(left_out.labels, second, left_out.weight, strict=True):
-        if label not in fitted.groups.labels or weight <= 0:
-            continue
-        own = leading_pairs(
-            fitted.covariances[fitted.groups.labels.index(label)], model.n_components_
-        ).vectors.T
-        total = float(np.trace(matrix))
-        error, best = (
-            total - float(np.einsum("rn,nm,rm->", rows, matrix, rows))
-            for rows in (model.components_, own)
-        )
-        found[label] = (error - best, error)
+    found = np.full(len(bases), np.nan)
+    for g, (matrix, basis) in enumerate(zip(second, bases, strict=True)):
+        if basis is not None and left_out.weight[g] > 0:
+            found[g] = np.trace(matrix) - np.einsum("nr,nm,mr->", basis, matrix, basis)
     return found
 
 

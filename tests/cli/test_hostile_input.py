@@ -149,7 +149,7 @@ class TestOutputs:
     def test_a_real_limit_on_file_size(self, tmp_path):
         table = save(tmp_path, rows(600))
         done = command(
-            ["audit", table, *AUDIT, "-o", tmp_path / "a.html"],
+            ["audit", table, *AUDIT, "--bootstrap", 0, "-o", tmp_path / "a.html"],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
         )
         assert done.returncode == 2
@@ -160,7 +160,7 @@ class TestOutputs:
     def test_stdout_that_is_full(self, tmp_path):
         table = save(tmp_path, rows())
         with open("/dev/full", "w") as full:
-            done = command(["audit", table, *AUDIT, "--json"], stdout=full)
+            done = command(["inspect", table, "--json"], stdout=full)
         assert done.returncode == 2
         assert b"No space left" in done.stderr
         assert b"Traceback" not in done.stderr
@@ -169,7 +169,7 @@ class TestOutputs:
         table = save(tmp_path, rows(200))
         read, write = os.pipe()
         os.close(read)
-        done = command(["audit", table, *AUDIT, "--json"], stdout=write)
+        done = command(["inspect", table, "--json"], stdout=write)
         os.close(write)
         assert done.returncode == 0
         assert b"Traceback" not in done.stderr
@@ -235,6 +235,7 @@ class TestHarm:
         table["who are you?"] = np.repeat(self.NAMES, 20)
         path = save(tmp_path, table, "t <b>&'x'😀.csv")
         call = ("audit", path, "--group", "who are you?", "-r", 2, "--ranks", 2)
+        call = (*call, "--bootstrap", 20, "--folds", 2)
         done = cli(*call)
         assert done.code == 0
         assert "\x1b" not in done.out + done.err
@@ -259,13 +260,13 @@ class TestHarm:
         assert plain("x\u202ey") == "xy"
         assert plain("tab\tline\n") == "tab line "
 
-    def test_two_thousand_columns(self, cli, tmp_path):
-        path = save(tmp_path, rows(40, 2000))
+    def test_many_more_columns_than_rows(self, cli, tmp_path):
+        path = save(tmp_path, rows(40, 600))
         done = cli(
             "audit", path, *AUDIT, "--ranks", 1, "--bootstrap", 5, "-o", tmp_path / "a.html"
         )
         assert done.code == 0
-        assert "2000 features" in done.err
+        assert "600 features" in done.err
         assert (tmp_path / "a.html").stat().st_size < 500_000
 
     def test_a_group_of_one_row(self, cli, tmp_path):

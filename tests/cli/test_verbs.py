@@ -1,6 +1,8 @@
 """Every verb: what it prints, what it writes, and the code it leaves with."""
 
 import json
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,7 +37,8 @@ class TestAudit:
     def test_by_default_it_prints_a_table(self, cli, csv):
         done = cli("audit", csv, "-g", "sex", "-r", 2)
         assert done.code == 0
-        assert "FairPCA loss" in done.out
+        assert "Loss on new rows, with 2 components" in done.out
+        assert done.out.index("On new rows") < done.out.index("On the rows in hand")
         assert "No projection with 2 components" in done.out
         assert max(map(len, done.out.splitlines())) <= 80
         assert "row number 'id' left out" in done.err
@@ -54,7 +57,7 @@ class TestAudit:
         elif ending == "json":
             assert Audit.from_json(text).n_components == 2
         else:
-            assert set(pd.read_csv(path)["reducer"]) == {"PCA", "FairPCA"}
+            assert set(pd.read_csv(path)["reducer"]) == {"PCA", "FairPCA", "shrunk FairPCA"}
 
     def test_page_and_json_at_once(self, cli, csv, tmp_path):
         path = tmp_path / "page.html"
@@ -63,7 +66,7 @@ class TestAudit:
         assert path.exists()
 
     def test_max_gap_decides_the_exit_code(self, cli, csv):
-        call = ("audit", csv, "--group", "sex", "-r", 2, "--json")
+        call = ("audit", csv, "--group", "sex", "-r", 2, "--json", "--on", "rows")
         gaps = cli(*call).json["gap"]
         assert gaps["FairPCA"] < 1e-6 < gaps["PCA"]
         below, above = gaps["PCA"] * 0.99, gaps["PCA"] * 1.01
@@ -74,6 +77,45 @@ class TestAudit:
         assert cli(*call, "--max-gap", above).code == 0
         assert cli(*call, "--max-gap", below, "--reducer", "fairpca").code == 0
         assert cli(*call, "--max-gap", 0.0, "--reducer", "PCA").code == 3
+        done = cli(*call, "--max-gap", 1, "--reducer", "auto")
+        assert "gap of shrunk FairPCA on the rows in hand" in done.err
+
+    @pytest.mark.parametrize("name", ["pca", "fairpca", "auto"])
+    def test_max_gap_is_about_new_rows(self, cli, csv, name):
+        call = ("audit", csv, "--group", "sex", "-r", 2, "--json")
+        call = (*call, "--bootstrap", 0, "--ranks", 2, "--reducer", name)
+        position = ["pca", "fairpca", "auto"].index(name)
+        gap = cli(*call).json["new_rows"]["findings"][position]["gap"]
+        done = cli(*call, "--max-gap", gap * 0.99)
+        assert done.code == 3
+        assert f"on new rows: {gap:.4f} is larger than --max-gap" in done.err
+        done = cli(*call, "--max-gap", gap * 1.01)
+        assert done.code == 0
+        assert "on new rows" in done.err
+
+    def test_max_gap_without_new_rows_is_refused(self, cli, csv):
+        call = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0, "--max-gap", 1)
+        for more in (("--folds", 0), ("--center", "group")):
+            done = cli(*call, *more)
+            assert (done.code, done.out) == (2, "")
+            assert "add --on rows" in done.err
+            assert cli(*call, *more, "--on", "rows").code == 0
+        assert "--folds 1 must be at least 2" in cli(*call, "--folds", 1).err
+
+    def test_the_command_it_advises_fits_what_was_audited(self, cli, csv, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        call = ("audit", csv, "-g", "sex", "-r", 2, "--target", "paid", "--no-standardize")
+        call = (*call, "--labels", "f=women,m=men", "--feature", "v*", "--json", "--ranks", 2)
+        data = cli(*call, "--bootstrap", 0).json
+        advice = data["new_rows"]["advice"]
+        arguments = shlex.split(advice["command"])
+        assert arguments[:3] == ["fairpca", "fit", "people.csv"]
+        done = cli(*arguments[1:], "--json")
+        assert done.code == 0
+        finding = next(f for f in data["findings"] if f["reducer"] == advice["reducer"])
+        fitted = {group["text"]: group["loss"] for group in done.json["groups"]}
+        audited = [group["text"] for group in data["groups"]]
+        assert fitted == pytest.approx(dict(zip(audited, finding["loss"], strict=True)))
 
     def test_a_file_is_written_even_when_the_gap_is_too_large(self, cli, csv, tmp_path):
         path = tmp_path / "a.html"
@@ -186,6 +228,12 @@ class TestCredit:
         np.testing.assert_allclose(*losses, rtol=1e-9)
         assert [g["label"] for g in found[0]["groups"]] == [0, 1, 2, 3, 4, 5, 6]
 
+    def test_the_readme_shows_what_it_prints(self, cli):
+        done = cli("audit", data_path("default_degree.csv"), "--group", "EDUCATION", "-r", 5)
+        page = (Path(__file__).parents[2] / "README.md").read_text()
+        shown = page.split("```text\n")[1].split("```")[0].splitlines()
+        assert [line.rstrip() for line in done.out.splitlines()][: len(shown)] == shown
+
     @pytest.mark.parametrize("center", ["global", "group"])
     def test_the_papers_groups_give_the_reference_value(self, cli, center):
         path = data_path("default_degree.csv")
@@ -195,7 +243,7 @@ class TestCredit:
             "global": reference("common_mean.json")["DCC"]["5"],
             "group": reference("two_groups.json")["DCC"]["r"]["5"],
         }
-        fair = done.json["findings"][-1]
+        fair = done.json["findings"][1]
         assert fair["reducer"] == "FairPCA"
         expected = of_scaled(cases[center]["phi_star"], done.json)
         np.testing.assert_allclose(fair["loss"], expected, rtol=1e-8)
@@ -218,7 +266,7 @@ class TestCredit:
     def test_bank_has_no_header(self, cli):
         done = cli("audit", data_path("bank.csv"), "-g", "1>=65", "-r", 4, "--json", "--ranks", 4)
         expected = of_scaled(reference("common_mean.json")["BM"]["4"]["phi_star"], done.json)
-        np.testing.assert_allclose(done.json["findings"][-1]["loss"], expected, rtol=1e-8)
+        np.testing.assert_allclose(done.json["findings"][1]["loss"], expected, rtol=1e-8)
         assert "no header row" in done.err
 
 
@@ -282,6 +330,92 @@ class TestModels:
         done = cli("transform", model, tmp_path / "less.csv")
         assert done.code == 2
         assert "lacks the column(s) 'v1'" in done.err
+
+
+class TestAuditOfAModel:
+    @pytest.fixture
+    def halves(self, cli, frame, tmp_path):
+        """Return a model of every other row, and the path of the rows it has not seen."""
+        frame.iloc[::2].to_csv(tmp_path / "old.csv", index=False)
+        frame.iloc[1::2].to_csv(tmp_path / "new.csv", index=False)
+        model = tmp_path / "m.skops"
+        cli("fit", tmp_path / "old.csv", "-g", "sex", "-r", 2, "--drop", "city", "-o", model)
+        return model, tmp_path / "new.csv"
+
+    def test_numbers_are_those_of_the_rows_rebuilt(self, cli, halves, frame):
+        model, new = halves
+        data = cli("audit", new, "--model", model, "-g", "sex", "--json").json
+        saved = load_model(model)
+        rows = frame.iloc[1::2]
+        X = saved.preparation.apply(rows).X
+        left = X - saved.model.inverse_transform(saved.model.transform(X))
+        squares = np.sum(left**2, axis=1)
+        for i, group in enumerate(data["groups"]):
+            mine = (rows["sex"] == group["group"]).to_numpy()
+            assert group["count"] == mine.sum()
+            assert group["error"] == pytest.approx(squares[mine].mean())
+            centred = X[mine] - saved.model.mean_
+            spectrum = np.linalg.eigvalsh(centred.T @ centred / mine.sum())
+            assert group["loss"] == pytest.approx(group["error"] - spectrum[:-2].sum())
+            assert group["trained_error"] == pytest.approx(saved.model.group_errors_[i])
+            assert group["trained_count"] == saved.model.group_counts_[i]
+        assert data["total_error"] == pytest.approx(squares.mean())
+
+    def test_what_it_prints_and_writes(self, cli, halves, tmp_path):
+        model, new = halves
+        done = cli("audit", new, "--model", model, "-g", "sex")
+        assert "On these rows the model, with 2 components, serves" in done.out
+        assert "fitted to:" in done.out
+        assert max(map(len, done.out.splitlines())) <= 80
+        for ending in ("csv", "json"):
+            assert (
+                cli(
+                    "audit", new, "--model", model, "-g", "sex", "-o", tmp_path / f"a.{ending}"
+                ).code
+                == 0
+            )
+        assert pd.read_csv(tmp_path / "a.csv")["group"].tolist() == ["f", "m"]
+        done = cli("audit", new, "--model", model, "-g", "sex", "-o", tmp_path / "a.html")
+        assert done.code == 2
+        assert ".json or .csv" in done.err
+
+    def test_groups_of_another_column_have_no_training_numbers(self, cli, halves):
+        model, new = halves
+        data = cli("audit", new, "--model", model, "-g", "plan", "--json").json
+        assert [group["trained_error"] for group in data["groups"]] == [None] * 3
+
+    def test_max_gap(self, cli, halves):
+        model, new = halves
+        call = ("audit", new, "--model", model, "-g", "sex", "--json")
+        gap = cli(*call).json["gap"]
+        assert cli(*call, "--max-gap", gap * 1.01).code == 0
+        done = cli(*call, "--max-gap", gap * 0.99)
+        assert done.code == 3
+        assert "gap of m.skops on these rows" in done.err
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            (("-r", 2), "-r with --model"),
+            (("--feature", "v0"), "--feature with --model"),
+            (("--no-standardize",), "--standardize with --model"),
+        ],
+    )
+    def test_what_the_file_decides_cannot_be_asked_for(self, cli, halves, more, said):
+        model, new = halves
+        done = cli("audit", new, "--model", model, "-g", "sex", *more)
+        assert done.code == 2
+        assert said in done.err
+
+    def test_columns_that_do_not_match(self, cli, halves, frame, tmp_path):
+        model, _ = halves
+        frame.drop(columns="v1").to_csv(tmp_path / "less.csv", index=False)
+        done = cli("audit", tmp_path / "less.csv", "--model", model, "-g", "sex")
+        assert done.code == 2
+        assert "lacks the column(s) 'v1'" in done.err
+        assert "same columns" in done.err
+        done = cli("audit", tmp_path / "less.csv", "-g", "sex")
+        assert "-r is missing" in done.err
 
 
 class TestOthers:

@@ -12,7 +12,7 @@ import pytest
 
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit
-from fairpca.auditing.verdict import number, percent
+from fairpca.auditing.verdict import advice, new_sentences, number, percent, row_sentences
 from fairpca.report import render_page, write_page
 from fairpca.report.page import embedded_json
 
@@ -125,8 +125,26 @@ class TestMarkup:
         pca, fair = found.at("PCA").loss, found.at("FairPCA").loss
         worse = int(np.sum(fair > 1.005 * pca))
         assert f"{worse} of 3 groups fare worse by loss under FairPCA" in page
-        assert "What can be done" in page
-        assert f"goes from {number(pca.max())} to {number(fair.max())}" in page
+        assert f"all groups fare alike under FairPCA ({number(fair.max())})" in page
+        assert "What else can be done" in page
+        enough = next(r for r in found.ranks if found.at("PCA", r).worst_loss <= fair.max())
+        assert f"Take more components: with {enough}, PCA's worst loss" in page
+
+    def test_new_rows_come_first_with_the_call_to_fit(self, found):
+        page = unescape(re.sub(r"<script.*?</script>", "", render_page(found), flags=re.S))
+        call = advice(found)
+        places = [
+            page.index(text)
+            for text in (
+                *new_sentences(found),
+                call["python"],
+                call["command"],
+                "New rows, group by group",
+                "The rows in hand</h2>",
+                row_sentences(found)[0],
+            )
+        ]
+        assert places == sorted(places)
 
     def test_losses_are_also_shares_and_rows_are_of_how_many(self, found):
         page = render_page(found)
@@ -249,7 +267,10 @@ class TestInABrowser:
             tile = page.locator('[data-tile="fair-gap"]')
             fair = found.at("FairPCA", r)
             assert tile.inner_text() == percent(fair.gap)
-            assert found.verdict(r) == " ".join(page.locator("#verdict p").all_inner_texts())
+            shown = page.locator("#verdict p").all_inner_texts()
+            assert row_sentences(found, r) == shown
+            # What is known of new rows does not move with the slider.
+            assert page.locator("#verdict-new p").all_inner_texts() == new_sentences(found)
 
     @pytest.mark.parametrize(
         "measure, pick", [("loss", "max"), ("error", "max"), ("share", "min")]
@@ -284,8 +305,27 @@ class TestInABrowser:
             "[...document.querySelectorAll('#chart-groups [data-value]')]"
             ".map((n) => Number(n.dataset.value))"
         )
-        expected = [*found.at("PCA", 3).loss, *found.at("FairPCA", 3).loss]
+        expected = [found.at(name, 3).loss for name in found.reducers]
+        expected = np.concatenate(expected)
         np.testing.assert_allclose(sorted(drawn), sorted(expected))
+
+    def test_new_rows_are_drawn_with_their_intervals(self, visit, found):
+        page = visit(found)
+        drawn = page.evaluate(
+            "[...document.querySelectorAll('#chart-new [data-value]')]"
+            ".map((n) => Number(n.dataset.value))"
+        )
+        expected = np.concatenate([finding.loss for finding in found.new_rows.findings])
+        np.testing.assert_allclose(sorted(drawn), sorted(expected))
+        assert page.locator("#chart-new svg > g").count() == 3
+        assert page.locator("#table-new tbody tr").count() == 6
+        tiles = page.evaluate(
+            "[...document.querySelectorAll('[data-new]')].map((n) => Number(n.dataset.value))"
+        )
+        np.testing.assert_allclose(tiles, [f.worst_loss for f in found.new_rows.findings])
+        assert page.locator(".advised").count() == 1
+        page.locator("#chart-new svg > g").first.hover()
+        assert "shrunk FairPCA" in page.locator("#tip").inner_text()
 
     def test_groups_can_be_hidden_and_shown(self, visit, found):
         page = visit(found)
@@ -377,7 +417,7 @@ class TestInABrowser:
 
     def test_two_hundred_groups(self, visit):
         X, labels = many_groups()
-        page = visit(audit(X, labels, 2, n_bootstrap=20))
+        page = visit(audit(X, labels, 2, n_folds=0, n_bootstrap=20))
         assert page.locator("#table tbody tr").count() == 200
         assert page.locator("#chart-groups svg > g").count() == 8
         page.fill("#groups input[type=search]", "group 19")

@@ -1,4 +1,4 @@
-"""The projections an audit looks at: PCA, FairPCA and any linear reducer that is given.
+"""The projections an audit looks at: PCA, FairPCA, shrunk FairPCA and any that is given.
 
 Also what every group would get from PCA and FairPCA fitted without it.
 """
@@ -17,16 +17,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import Finding, LeftOut
+from fairpca.auditing.verdict import SHRUNK
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
-from fairpca.criteria import pose
 from fairpca.estimator import FairPCA
-from fairpca.fitting import solve
+from fairpca.fitting import NoisyGroupWarning, Ranks, Settings
 from fairpca.metrics import basis_of, kept_variance
 from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
-from fairpca.solvers.many_groups import solve_many_groups
-from fairpca.solvers.solution import Certificate, Solution
+from fairpca.solvers.solution import Certificate
 
 #: With more groups than this, what has to be solved once per group is done only on request: twenty
 #: fits are a matter of seconds, and a table of more rows is not read.
@@ -38,9 +37,6 @@ _MOST_FLOPS = 3e10
 # fit is taken to need. Both are estimates on the safe side; only the order of magnitude matters.
 _DECOMPOSITION = 20.0
 _FIT_DECOMPOSITIONS = 10
-# A dual weight up to this counts as zero: without the group the bound would change by less than
-# this share of its matrix, which is rounding.
-_BINDS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -49,23 +45,20 @@ class Table:
 
     Attributes
     ----------
-    X : ndarray of shape (m, n) or None
+    X, groups : ndarray of shape (m, n) and Groups, or None
         None where only moments were given.
-    labels : object
-        `sensitive_features` as given.
-    groups : Groups or None
-        None where only moments were given.
+    labels, y : object
+        `sensitive_features` and the target as given.
     weights : ndarray or None
         One weight a row; None where all rows count alike.
     moments : GroupMoments
         Of every cell, unlabelled rows included.
     source : MomentCovariances
-        Second moments of the groups that are compared, about the mean that the audit was asked
-        for.
+        Second moments of the groups, about the mean that the audit was asked for.
     group_by : str
         "intersection" or "marginal".
-    y : object
-        What reducers that need a target are fitted with.
+    folds : list of GroupMoments or None
+        The moments of each fold, where they were given instead of rows.
     """
 
     X: AnyArray | None
@@ -76,6 +69,7 @@ class Table:
     source: MomentCovariances
     group_by: str
     y: Any = None
+    folds: list[GroupMoments] | None = None
 
     @property
     def member(self) -> IntArray:
@@ -94,24 +88,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One projection under audit.
-
-    Attributes
-    ----------
-    reducer : str
-        Its name.
-    basis : ndarray of shape (n, r)
-        Orthonormal columns.
-    certificate : Certificate or None
-        Where the solver gave one.
-    weights : ndarray of shape (k,) or None
-        Dual weights of the groups, where the solver gave them.
-    """
+    """One projection under audit: orthonormal columns, and what the solver said of them."""
 
     reducer: str
     basis: FloatArray
     certificate: Certificate | None = None
-    weights: FloatArray | None = None
 
     @property
     def n_components(self) -> int:
@@ -126,40 +107,23 @@ def pca_candidates(moments: GroupMoments, ranks: Iterable[int]) -> list[Candidat
     return [Candidate("PCA", vectors[:, :r]) for r in ranks]
 
 
-def fair_solution(
-    covariances: FloatArray, r: int, *, search: bool, start: FloatArray | None = None
-) -> Solution:
-    """Return the fair projection of covariances.
+def fair_candidates(
+    table: Table, ranks: Iterable[int], asked: int, *, shrinkage: str | None = None
+) -> list[Candidate]:
+    """Return FairPCA with each number of components.
 
-    Parameters
-    ----------
-    covariances : ndarray of shape (k, n, n)
-    r : int
-        Number of components.
-    search : bool
-        Whether an open gap of a small problem is searched exhaustively. That can take seconds; it
-        is worth them for the one answer that was asked for.
-    start : ndarray of shape (k,), optional
-        Weights near the optimal ones.
+    Each solve starts from the dual weights of the one before. An open gap of a small problem is
+    searched exhaustively for `asked` components only: that can take seconds, and is worth them for
+    the one answer that was asked for. With `shrinkage` a certificate says nothing about the rows,
+    and is left out.
     """
-    k, n, _ = covariances.shape
-    if search or k < 3 or r == n:
-        return solve(covariances, r)
-    return solve_many_groups(pose(covariances, r), exact_search=False, start=start)
-
-
-def fair_candidates(covariances: FloatArray, ranks: Iterable[int], asked: int) -> list[Candidate]:
-    """Return the fair projection with each number of components, certified.
-
-    Each solve starts from the dual weights of the one before; the exhaustive search is spent on
-    `asked` components only.
-    """
-    found: list[Candidate] = []
+    ranks = list(ranks)
+    solver = Ranks(table.source, Settings(shrinkage=shrinkage), max(ranks))
+    found, start, name = [], None, SHRUNK if shrinkage else "FairPCA"
     for r in ranks:
-        start = found[-1].weights if found else None
-        solution = fair_solution(covariances, r, search=r == asked, start=start)
-        basis, weights = solution.components.T, solution.weights
-        found.append(Candidate("FairPCA", basis, solution.certificate, weights))
+        fit = solver.solve(r, start, exact_search=r == asked)
+        start, certificate = fit.solution.weights, fit.solution.certificate
+        found.append(Candidate(name, fit.basis, None if shrinkage else certificate))
     return found
 
 
@@ -205,8 +169,9 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
         )
     model = clone(reducer).set_params(n_components=r)
     with warnings.catch_warnings():
-        # What is open is in the audit's own certificate.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # The audit says itself what is open, and what new rows get.
+        for category in (ConvergenceWarning, NoisyGroupWarning):
+            warnings.simplefilter("ignore", category)
         if table.X is None:
             if not isinstance(model, FairPCA):
                 raise ValueError(
@@ -221,9 +186,9 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
 
 
 def left_out_groups(
-    table: Table, findings: list[Finding], fair: Candidate, wanted: bool | None
+    table: Table, findings: list[Finding], r: int, wanted: bool | None
 ) -> tuple[LeftOut, ...]:
-    """Fit PCA and FairPCA without each group in turn and measure what it loses.
+    """Fit PCA and FairPCA with r components without each group in turn and measure what it loses.
 
     A projection fitted without a group subtracts the mean of the other rows. With
     ``center="global"`` the group's loss under it is about that mean, as it would be for new rows.
@@ -233,30 +198,15 @@ def left_out_groups(
     table : Table
     findings : list of Finding
         Of the complete fits.
-    fair : Candidate
-        The fair projection at the number of components asked about, with its dual weights.
+    r : int
     wanted : bool or None
         None: where that is cheap.
-
-    Returns
-    -------
-    tuple of LeftOut
-        Two for every group, of PCA and of FairPCA; none for a group without which no rows are
-        left. Empty where it was not wanted.
     """
-    own_means, r = table.moments.grouped(table.group_by), fair.n_components
-    covariances, center = own_means.covariances, table.source.center
+    own_means, center = table.moments.grouped(table.group_by), table.source.center
+    covariances = own_means.covariances
     k, n, _ = covariances.shape
-    # Without a group of weight zero the bound holds, and so does the value: the same projection is
-    # optimal for the others. That is so while their matrices stay the same. They change where the
-    # mean of all rows moves, and where the rows of a group that overlaps others leave those, too.
-    overlapping = table.group_by == "marginal" and len(own_means.names) > 1
-    binding = np.ones(k, dtype=bool)
-    if center == "group" and not overlapping and fair.weights is not None:
-        binding = fair.weights > _BINDS
-    fits = k + np.count_nonzero(binding) * _FIT_DECOMPOSITIONS
-    cheap = _DECOMPOSITION * n**3 * fits <= _MOST_FLOPS and k <= FEW_GROUPS
-    if not (cheap if wanted is None else wanted):
+    cheap = _DECOMPOSITION * n**3 * k * (1 + _FIT_DECOMPOSITIONS) <= _MOST_FLOPS
+    if not (cheap and k <= FEW_GROUPS if wanted is None else wanted):
         return ()
     losses = {f.reducer: f.loss for f in findings if f.n_components == r}
     found = []
@@ -269,12 +219,11 @@ def left_out_groups(
             shift = own_means.distances_from(total)[i]
             covariance = covariance + np.outer(shift, shift)
         own = float(leading_pairs(covariance, r).values.sum())
-        others = MomentCovariances(rest, table.group_by, center)
-        basis = fair.basis
-        if others.groups.labels and binding[i]:
-            basis = fair_solution(others.covariances, r, search=False).components.T
         pca = leading_pairs(total.covariances[0], r).vectors
-        for reducer, columns in (("PCA", pca), ("FairPCA", basis)):
+        others, fair = MomentCovariances(rest, table.group_by, center), pca
+        if others.groups.labels:
+            fair = Ranks(others, Settings()).solve(r, exact_search=False).basis
+        for reducer, columns in (("PCA", pca), ("FairPCA", fair)):
             kept = float(kept_variance(columns, covariance[None])[0])
             found.append(LeftOut(i, reducer, float(losses[reducer][i]), max(own - kept, 0.0)))
     return tuple(found)

@@ -43,6 +43,9 @@ MEASURES = {
 _NOT_WRITTEN = ("moments", "bases")
 # Groups in the table of a notebook; more push the warnings below it off the screen.
 _NOTEBOOK_ROWS = 30
+# One number for every group, NaN for a group with too few rows to check. The name is looked up by
+# the reader of files, which turns what is missing there into NaN again.
+CheckedArray = FloatArray
 # Bytes hashed at a time (4 MiB): a transposed or strided array is copied block by block only.
 _HASH_BLOCK = 1 << 22
 
@@ -53,14 +56,10 @@ class GroupRow:
 
     Attributes
     ----------
-    label : hashable
-        As given; a tuple where several columns are crossed.
-    text : str
-        The label as it is shown.
-    count : int
-        Rows.
-    weight : float
-        Sum of sample weights.
+    label, text : hashable and str
+        The label as given, a tuple where several columns are crossed, and as it is shown.
+    count, weight : int and float
+        Rows, and the sum of their weights.
     variance : float
         Total variance, about `Audit.center`.
     small : bool
@@ -73,6 +72,16 @@ class GroupRow:
     weight: float
     variance: float
     small: bool
+
+    @classmethod
+    def rows(
+        cls, groups: Any, variance: FloatArray, group_by: str, min_group_size: int
+    ) -> tuple[GroupRow, ...]:
+        """Return one for every group of moments or of covariances."""
+        texts = words.label_texts(groups.labels, groups.names, group_by)
+        numbers = (groups.count, groups.weight, variance, groups.count < min_group_size)
+        columns = (groups.labels, texts, *(column.tolist() for column in numbers))
+        return tuple(cls(*row) for row in zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -147,18 +156,98 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """What a group would get from a projection fitted without it.
+class NewFinding:
+    """One reducer on rows that were left out of its fit, with the components asked about.
 
     Attributes
     ----------
-    group : int
-        Position of the group.
     reducer : str
-        "PCA" or "FairPCA".
-    loss_with, loss_without : float
-        Its loss when it takes part in the fit, and when it does not.
+    loss, low, high : ndarray of shape (k,)
+        Loss against the group's own PCA, which was fitted to the same rows and shrunk as by
+        ``shrinkage="auto"``, and the ends of its 95 % interval. A loss below zero means that the
+        shared projection serves the group better than its own. NaN where a group has too few rows.
+    error : ndarray of shape (k,)
+        Mean squared error, about the mean that the projection subtracts.
+    total_error : float
+        The same over all rows of the groups that could be checked.
+    worst_loss, worst_low, worst_high : float
+        The largest loss of any group, and the ends of its interval.
+    gain, gain_low, gain_high : float
+        By how much the worst loss is smaller than PCA's, and the ends of its interval.
     """
+
+    reducer: str
+    loss: CheckedArray
+    low: CheckedArray
+    high: CheckedArray
+    error: CheckedArray
+    total_error: float
+    worst_loss: float
+    worst_low: float
+    worst_high: float
+    gain: float = 0.0
+    gain_low: float = 0.0
+    gain_high: float = 0.0
+
+    @property
+    def worst(self) -> int:
+        """Position of the group that loses most."""
+        return int(np.nanargmax(self.loss))
+
+    @property
+    def best(self) -> int:
+        """Position of the group that loses least."""
+        return int(np.nanargmin(self.loss))
+
+    @property
+    def gap(self) -> float:
+        """``(worst loss - best loss) / worst loss``, where a loss below zero is none."""
+        worst, best = (max(float(self.loss[i]), 0.0) for i in (self.worst, self.best))
+        return (worst - best) / worst if worst > 0 else 0.0
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the worst loss is smaller than PCA's by more than chance explains."""
+        return self.gain_low > 0
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """What every group gets on rows that were left out of the fit, by cross-fitting.
+
+    Attributes
+    ----------
+    n_folds : int
+        Folds the rows were dealt into; each was left out once.
+    findings : tuple of NewFinding
+        PCA first, then every other reducer that could be fitted again.
+    """
+
+    n_folds: int
+    findings: tuple[NewFinding, ...]
+
+    def at(self, reducer: str) -> NewFinding:
+        """Return what one reducer does; KeyError where it was not fitted again."""
+        found = {finding.reducer: finding for finding in self.findings}
+        if reducer not in found:
+            raise KeyError(f"no check on new rows for {reducer!r}; there are {list(found)}.")
+        return found[reducer]
+
+    @property
+    def unchecked(self) -> tuple[int, ...]:
+        """Positions of the groups with too few rows to check."""
+        return tuple(np.flatnonzero(np.isnan(self.findings[0].loss)).tolist())
+
+    @property
+    def advised(self) -> NewFinding:
+        """What to fit: of all that gain over PCA beyond noise the smallest worst loss, or PCA."""
+        better = [finding for finding in self.findings if finding.beyond_noise]
+        return min(better or self.findings[:1], key=lambda finding: finding.worst_loss)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a group, by its position, loses under a reducer fitted with it and without it."""
 
     group: int
     reducer: str
@@ -177,17 +266,21 @@ class Audit:
     ranks : tuple of int
         All numbers of components looked at.
     reducers : tuple of str
-        "PCA", "FairPCA", then those given.
+        "PCA", "FairPCA", "shrunk FairPCA" (that is ``FairPCA(shrinkage="auto")``), then those
+        given.
     groups : tuple of GroupRow
     group_columns : tuple of str
         Names of the label columns.
     group_by : str
         "intersection" or "marginal".
     findings : tuple of Finding
-        One for every reducer and number of components; `at` looks one up.
+        One for every reducer and number of components, on the rows in hand; `at` looks one up.
     center : {"global", "group"}
         What every number of a group is about: the mean of all rows, which a projection subtracts
         from everybody, or the group's own mean.
+    new_rows : NewRows or None
+        The same for rows that were left out of the fit. None where it is not known; a warning
+        then says why.
     left_out : tuple of LeftOut
         Empty where it was not computed.
     scores : dict
@@ -231,6 +324,7 @@ class Audit:
     findings: tuple[Finding, ...]
     # Files that do not name it were written when there was only this one.
     center: str = "group"
+    new_rows: NewRows | None = None
     left_out: tuple[LeftOut, ...] = ()
     scores: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -239,7 +333,7 @@ class Audit:
     bases: dict[tuple[str, int], FloatArray] = field(default_factory=dict, compare=False)
 
     def at(self, reducer: str, n_components: int | None = None) -> Finding:
-        """Return what one reducer does.
+        """Return what one reducer does to the rows in hand; KeyError names the findings there are.
 
         Parameters
         ----------
@@ -247,11 +341,6 @@ class Audit:
             One of `reducers`.
         n_components : int, optional
             Default: the number of components asked about.
-
-        Raises
-        ------
-        KeyError
-            Naming the findings there are.
         """
         r = self.n_components if n_components is None else n_components
         for finding in self.findings:
@@ -266,12 +355,13 @@ class Audit:
         return any((f.reducer, f.n_components) == (reducer, r) for f in self.findings)
 
     def verdict(self, n_components: int | None = None) -> str:
-        """Return the result in two or three sentences with numbers.
+        """Return the result in a few sentences with numbers: new rows first, then those in hand.
 
         Parameters
         ----------
         n_components : int, optional
-            One of `ranks`. Default: the number of components asked about.
+            One of `ranks`. Default: the number of components asked about; new rows were checked
+            for no other.
         """
         return " ".join(words.sentences(self, n_components))
 
@@ -279,7 +369,7 @@ class Audit:
         """Return plain lists, numbers and strings; `from_dict` reads them back.
 
         Beside the fields it holds what other programs would have to compute: the verdict, the
-        gaps, and of every finding the worst- and the best-served group.
+        gaps, what to fit, and of every finding the worst- and the best-served group.
         """
         texts = [group.text for group in self.groups]
         names = [f.name for f in fields(self) if f.name not in _NOT_WRITTEN]
@@ -291,6 +381,12 @@ class Audit:
             row["certificate"]["optimal"] = finding.certificate.optimal
             if finding.n_components == self.n_components:
                 data["gap"][finding.reducer] = finding.gap
+        if self.new_rows is not None:
+            for row, new in zip(data["new_rows"]["findings"], self.new_rows.findings, strict=True):
+                row |= {"gap": new.gap, "beyond_noise": new.beyond_noise}
+                row |= {"worst_group": texts[new.worst], "best_group": texts[new.best]}
+            unchecked = [texts[i] for i in self.new_rows.unchecked]
+            data["new_rows"] |= {"unchecked": unchecked, "advice": words.advice(self)}
         # Readers of the file want the group's name; `from_dict` needs its position.
         for row in data["left_out"]:
             row |= {"index": row["group"], "group": texts[row["group"]]}
@@ -300,15 +396,7 @@ class Audit:
     def from_dict(cls, data: Any) -> Audit:
         """Read what `to_dict` returned.
 
-        Parameters
-        ----------
-        data : dict
-            It may come from anywhere: every field is checked.
-
-        Raises
-        ------
-        ValueError
-            Naming what is wrong with the data.
+        The data may come from anywhere: every field is checked, and ValueError says what is wrong.
         """
         # The kind first: of any other file nothing else can be expected to be there.
         if not isinstance(data, dict) or data.get("kind") != _KIND:
@@ -329,13 +417,7 @@ class Audit:
         return audit
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return `to_dict` as JSON text.
-
-        Parameters
-        ----------
-        indent : int, optional
-            Spaces a level; by default everything is on one line.
-        """
+        """Return `to_dict` as JSON text, on one line unless `indent` names spaces a level."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @classmethod
@@ -351,51 +433,55 @@ class Audit:
         return cls.from_dict(data)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame, one row per reducer, number of components and group."""
+        """Return a pandas frame, one row per reducer, number of components and group.
+
+        The column "rows" tells new rows, which come first, from those in hand.
+        """
         pandas = require("pandas", extra="app", purpose="Audit.to_frame")
+        every = {
+            "center": self.center,
+            "group": [group.text for group in self.groups],
+            "count": [group.count for group in self.groups],
+            "variance": [group.variance for group in self.groups],
+        }
+        place = np.arange(len(self.groups))
         parts = []
+        for new in self.new_rows.findings if self.new_rows else ():
+            head = {"rows": "new", "reducer": new.reducer, "n_components": self.n_components}
+            ends = {"loss": new.loss, "loss_low": new.low, "loss_high": new.high}
+            columns = head | every | ends | {"error": new.error, "worst": place == new.worst}
+            parts.append(pandas.DataFrame(columns))
         for finding in self.findings:
-            columns: dict[str, Any] = {
-                "reducer": finding.reducer,
-                "n_components": finding.n_components,
-                "center": self.center,
-                "group": [group.text for group in self.groups],
-                "count": [group.count for group in self.groups],
-                "variance": [group.variance for group in self.groups],
-            }
+            head = {"rows": "in hand", "reducer": finding.reducer}
+            columns = head | {"n_components": finding.n_components} | every
             for name in MEASURES:
                 columns[name] = finding.measure(name)
                 if name in finding.intervals:
                     columns[f"{name}_low"], columns[f"{name}_high"] = finding.intervals[name].T
-            columns["worst"] = np.arange(len(self.groups)) == finding.worst
+            columns["worst"] = place == finding.worst
+            score = self.scores.get("reducers", {}).get(finding.reducer)
+            # Scores exist only for the number of components asked about.
+            if score is not None and finding.n_components == self.n_components:
+                baseline = self.scores.get("baseline") or {"groups": None}
+                columns[self.scores["score"]] = np.array(score["groups"], dtype=float)
+                columns["baseline"] = np.array(baseline["groups"], dtype=float)
             parts.append(pandas.DataFrame(columns))
         return pandas.concat(parts, ignore_index=True)
 
     def to_html(self, *, title: str | None = None) -> str:
-        """Return the whole audit as one HTML page that needs no network.
-
-        Parameters
-        ----------
-        title : str, optional
-            Default: what was audited and by which groups.
-        """
+        """Return the whole audit as one HTML page that needs no network, under a title."""
         # The page imports this module; going through the package's lazy names keeps it that way.
         import fairpca
 
         return fairpca.report.render_page(self, title=title)
 
     def plot(self, **options: Any) -> Any:
-        """Draw what every group gets, reducer beside reducer.
+        """Draw what every group gets, by `fairpca.plots.GroupLossDisplay.from_audit`.
 
         Parameters
         ----------
         **options
-            `n_components`, `measure`, `reducers`, `max_groups` and `ax` of
-            `fairpca.plots.GroupLossDisplay.from_audit`.
-
-        Returns
-        -------
-        GroupLossDisplay
+            `n_components`, `measure`, `reducers`, `max_groups` and `ax` of that function.
         """
         # As in `to_html`: the pictures import this module.
         import fairpca
@@ -413,23 +499,17 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Return the verdict, a table of the groups and the warnings, for notebooks."""
-        shown = [self.at(name) for name in self.reducers if self.has(name)]
-        columns = [words.group_title(self), "rows"]
-        columns += [f"{f.reducer} {what}" for f in shown for what in ("loss", "kept")]
-        rows = []
-        # Worst first, so that a table cut short still shows whom it is about.
-        for i in np.argsort(-self.at("PCA").loss, kind="stable")[:_NOTEBOOK_ROWS]:
-            rows.append([self.groups[i].text, f"{self.groups[i].count:,}"])
-            for f in shown:
-                rows[-1] += [words.number(f.loss[i]), words.percent(f.share[i])]
-        more = len(self.groups) - len(rows)
-        notes = [f"{more} more groups: see to_frame()."] if more else []
-        table = words.html_table(columns, rows, words.components(self.n_components))
+        more = len(self.groups) - _NOTEBOOK_ROWS
+        notes = [f"{more} more groups: see to_frame()."] if more > 0 else []
+        tables = [
+            words.html_table(columns, [*rows[:_NOTEBOOK_ROWS], *totals], caption)
+            for caption, columns, rows, totals in words.tables(self)
+        ]
         paragraphs = [
             f"<p>{escape(text)}</p>"
             for text in (self.verdict(), *notes, words.about(self), *self.warnings)
         ]
-        return "".join([paragraphs[0], table, *paragraphs[1:]])
+        return "".join([paragraphs[0], *tables, *paragraphs[1:]])
 
 
 def plain(value: Any) -> Any:
@@ -462,6 +542,7 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
     "float": lambda value, k: float(_numbers(value, ())),
     "Label": lambda value, k: _label(value),
     "FloatArray": lambda value, k: _numbers(value, (k,)),
+    "CheckedArray": lambda value, k: _checked(value, k),
     "tuple[int, ...]": lambda value, k: tuple(map(int, _typed(list, value))),
     "tuple[str, ...]": lambda value, k: tuple(map(str, _typed(list, value))),
     "tuple[float, float] | None": lambda value, k: tuple(_numbers(value, (2,)).tolist()),
@@ -472,6 +553,8 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
     "Certificate": lambda value, k: _record(Certificate, value, k),
     "tuple[GroupRow, ...]": lambda value, k: _records(GroupRow, value, k),
     "tuple[Finding, ...]": lambda value, k: _records(Finding, value, k),
+    "NewRows | None": lambda value, k: _record(NewRows, value, k),
+    "tuple[NewFinding, ...]": lambda value, k: _records(NewFinding, value, k),
     # Files name the group in words, too, under "group".
     "tuple[LeftOut, ...]": lambda value, k: _records(
         LeftOut, [{**row, "group": row["index"]} for row in value], k
@@ -507,6 +590,15 @@ def _numbers(values: Any, shape: tuple[int, ...]) -> FloatArray:
     return array
 
 
+def _checked(values: Any, k: int) -> FloatArray:
+    """Return one number for every group, NaN where the file has none; one must be known."""
+    known = [value is not None for value in _typed(list, values)]
+    found = _numbers([value or 0.0 for value in values], (k,))
+    if not any(known):
+        raise ValueError("new_rows has no group that could be checked")
+    return np.where(known, found, np.nan)
+
+
 def _label(value: Any) -> Label:
     if isinstance(value, list):
         return tuple(_label(part) for part in value)
@@ -523,6 +615,8 @@ def _check_complete(audit: Audit) -> None:
     check_choice("center", audit.center, tuple(words.MEANS))
     if not all(0 <= row.group < k for row in audit.left_out):
         raise ValueError(f"left_out names a group beyond its {k}")
+    if audit.new_rows is not None and not audit.new_rows.findings:
+        raise ValueError("new_rows has no findings")
     # A verdict looks up PCA and FairPCA, and fails where one is missing.
     for r in audit.ranks:
         audit.verdict(r)
@@ -537,16 +631,7 @@ def _check_complete(audit: Audit) -> None:
 def data_hash(arrays: Iterable[AnyArray | None], texts: Iterable[str] = ()) -> str:
     """Return the SHA-256 of arrays (type, shape and content) and texts, in order.
 
-    Parameters
-    ----------
-    arrays : iterable of ndarray or None
-        Numeric arrays of any memory layout; the layout does not change the hash.
-    texts : iterable of str, default=()
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
+    The memory layout of an array does not change the hash.
     """
     digest = hashlib.sha256()
     for array in arrays:

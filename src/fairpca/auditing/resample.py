@@ -71,25 +71,8 @@ def group_intervals(
     """Return bootstrap intervals of every measure of every candidate.
 
     Groups are resampled separately, each with its own size; the same replicates serve all
-    candidates, so differences between them are paired.
-
-    Parameters
-    ----------
-    table : Table
-    candidates : list of Candidate
-    n_components : int
-        The rank asked about, which gets intervals in any case.
-    n_replicates : int
-        0 for no intervals.
-    level : float
-        Share of replicates inside an interval.
-    seed : int
-        Of the draws.
-
-    Returns
-    -------
-    Intervals
-        Without measures where there are no rows or no replicates.
+    candidates, so differences between them are paired. The rank asked about gets intervals in any
+    case; without rows or replicates there are none.
     """
     if table.X is None or n_replicates == 0:
         return Intervals(everywhere=table.X is not None)
@@ -153,26 +136,13 @@ def _replicates(
     *,
     refit: bool,
 ) -> dict[str, FloatArray]:
-    """Sum a group's blocks once and combine the sums `n_replicates` times.
-
-    Parameters
-    ----------
-    table : Table
-    group : int
-        Position of the group.
-    picks : ndarray of int
-        Its rows.
-    candidates : sequence of Candidate
-    n_replicates : int
-    rng : Generator
-    refit : bool
-        Whether the own PCA of the group is refitted on every replicate.
+    """Sum the blocks of a group's rows, `picks`, once and combine the sums `n_replicates` times.
 
     Returns
     -------
     dict of str to ndarray of shape (n_replicates, n_candidates)
         Replicates of "loss", "error" and "share", and as "refitted" those of the loss with the own
-        PCA refitted.
+        PCA of the group refitted on every replicate, if `refit` says so.
     """
     rows: Any = table.X
     source = table.source

@@ -1,9 +1,10 @@
-"""The audit: PCA beside FairPCA, for every group and over the number of components.
+"""The audit: PCA beside FairPCA, for every group, on new rows and over the number of components.
 
 One function does it, in this order: read rows and labels into moments, decide which numbers of
 components to look at, collect the projections, resample, measure every projection for every
-group, and put everything into one `Audit`. All numbers come from one `MomentCovariances`, which
-knows what mean they are about; so they are those of ``FairPCA`` with the same `center`.
+group, leave rows out to see what new ones would get, and put everything into one `Audit`. Numbers
+of the rows in hand come from one `MomentCovariances`, which knows what mean they are about; so
+they are those of ``FairPCA`` with the same `center`. Those of new rows are `fairpca.cross_fit`'s.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
@@ -30,11 +32,12 @@ from fairpca.auditing.candidates import (
     left_out_groups,
     pca_candidates,
 )
-from fairpca.auditing.findings import Audit, Finding, GroupRow, data_hash
+from fairpca.auditing.findings import Audit, Finding, GroupRow, NewFinding, NewRows, data_hash
 from fairpca.auditing.resample import Intervals, group_intervals
-from fairpca.auditing.verdict import label_texts, reader_warnings
+from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import CENTERS, MomentCovariances
+from fairpca.cross_fitting import cross_fit
 from fairpca.estimator import FairPCA
 from fairpca.metrics import as_rows, held_out_predictions, kept_variance, named_reducers
 from fairpca.moments.group_moments import GroupMoments
@@ -70,6 +73,7 @@ def audit(
     center: str = "global",
     group_by: str = "intersection",
     unlabelled: str = "error",
+    n_folds: int = 5,
     n_bootstrap: int = 200,
     level: float = 0.95,
     leave_one_out: bool | None = None,
@@ -78,16 +82,21 @@ def audit(
 ) -> Audit:
     """Find out whom a projection serves.
 
-    For every group: size, variance, reconstruction error, loss against the group's own PCA and
-    share of variance kept, under PCA and FairPCA (and any linear reducer given), over a range of
-    numbers of components; with bootstrap intervals, the price of fairness, what each group would
-    get from a projection fitted without it, and a bound no projection goes below.
+    First for new rows: what every group loses and by how much it errs on rows that were left out
+    of the fit, under PCA, FairPCA and ``FairPCA(shrinkage="auto")``, and which of them to fit.
+
+    Then for the rows in hand, for every group: size, variance, reconstruction error, loss against
+    the group's own PCA and share of variance kept, under the same three (and any linear reducer
+    given), over a range of numbers of components; with bootstrap intervals, the price of fairness,
+    what each group would get from a projection fitted without it, and a bound no projection goes
+    below.
 
     Parameters
     ----------
-    X : array-like of shape (m, n), or GroupMoments
+    X : array-like of shape (m, n), GroupMoments, or sequence of GroupMoments
         The columns as the reducer sees them: standardise first if you would for PCA. Moments give
-        everything except intervals and `y`.
+        everything except intervals and `y`; those of all rows together say nothing about new
+        rows, those of every fold, in a list, do.
     sensitive_features : array-like, Series, frame or dict
         One label per row, or several columns of labels.
     n_components : int or float, optional
@@ -96,7 +105,7 @@ def audit(
         given, otherwise 2.
     reducers : estimator, list or dict of estimators, optional
         Looked at beside PCA and FairPCA: fitted ones with `components_` as they are, others
-        fitted here for every number of components.
+        fitted here for every number of components. New rows are known of unfitted FairPCA only.
     y : array-like of shape (m,), optional
         A target: held-out scores, by group, of a linear model on the projected rows.
     target : {"auto", "classes", "numbers"}, default="auto"
@@ -119,6 +128,10 @@ def audit(
         As in `FairPCA`.
     unlabelled : {"error", "ignore"}, default="error"
         As in `FairPCA`.
+    n_folds : int, default=5
+        Folds that rows are dealt into for what new rows get; 0 leaves new rows out. With
+        ``center="group"`` they are always left out: losses about a group's own mean say nothing
+        about what is rebuilt of its new rows.
     n_bootstrap : int, default=200
         Replicates behind the intervals; 0 for none.
     level : float, default=0.95
@@ -129,7 +142,7 @@ def audit(
     min_group_size : int, default=30
         Groups with fewer rows are named in a warning.
     random_state : int, default=0
-        Seed of the bootstrap and of the split behind `y`.
+        Seed of the folds, of the bootstrap and of the split behind `y`.
 
     Returns
     -------
@@ -140,25 +153,28 @@ def audit(
     >>> import numpy as np
     >>> from fairpca import audit
     >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(size=(90, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 3, 1]])
-    >>> found = audit(X, ["many"] * 90 + ["few"] * 40, n_components=1)
+    >>> many, few = rng.normal(size=(900, 3)) * [3, 1, 1], rng.normal(size=(400, 3)) * [1, 3, 1]
+    >>> found = audit(np.vstack([many, few]), ["many"] * 900 + ["few"] * 400, n_components=1)
     >>> found.groups[found.at("PCA").worst].text
     'few'
     >>> found.at("FairPCA").worst_loss < found.at("PCA").worst_loss
     True
+    >>> found.new_rows.advised.reducer
+    'FairPCA'
     """
-    _check(n_bootstrap, level, min_group_size)
+    _check(n_bootstrap, level, min_group_size, n_folds)
     check_choice("center", center, CENTERS)
     check_choice("group_by", group_by, ("intersection", "marginal"))
     check_choice("target", target, ("auto", "classes", "numbers"))
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
-    named = named_reducers(reducers, reserved=("PCA", "FairPCA"))
+    named = named_reducers(reducers, reserved=("PCA", "FairPCA", SHRUNK))
     fitted = [rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None]
     r = _asked(n_components, fitted, table)
     ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
     candidates = [
         *pca_candidates(table.moments, ranks),
-        *fair_candidates(table.source.covariances, ranks, r),
+        *fair_candidates(table, ranks, r),
+        *fair_candidates(table, ranks, r, shrinkage="auto"),
         *given_candidates(named, table, ranks),
     ]
     intervals = group_intervals(
@@ -167,7 +183,9 @@ def audit(
     findings = _measure(table, candidates, intervals)
     asked = [c for c in candidates if c.n_components == r]
     fair = next(c for c in asked if c.reducer == "FairPCA")
-    groups = _group_rows(table, min_group_size)
+    known = table.source.groups
+    groups = GroupRow.rows(known, known.traces, group_by, min_group_size)
+    new_rows, unknown = _new_rows(table, dict(named), r, n_folds, random_state)
     content: list[Any] = [table.moments.weight, table.moments.mean, table.moments.scatter]
     if table.groups is not None:
         content = [table.X, table.groups.codes, table.weights]
@@ -179,6 +197,7 @@ def audit(
         "center": center,
         "group_by": group_by,
         "unlabelled": unlabelled,
+        "n_folds": n_folds,
         "n_bootstrap": n_bootstrap,
         "level": level,
         "min_group_size": min_group_size,
@@ -189,61 +208,45 @@ def audit(
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
-        reducers=("PCA", "FairPCA", *(name for name, _ in named)),
+        reducers=("PCA", "FairPCA", SHRUNK, *(name for name, _ in named)),
         groups=groups,
         group_columns=tuple(table.moments.names),
         group_by=group_by,
         findings=tuple(findings),
         center=center,
-        left_out=left_out_groups(table, findings, fair, leave_one_out),
+        new_rows=new_rows,
+        left_out=left_out_groups(table, findings, r, leave_one_out),
         scores=_scores(table, asked, target, random_state),
-        warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size)),
+        warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size, unknown)),
         provenance={"versions": versions(), "data_sha256": digest, "parameters": parameters},
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
 
 
-def _check(n_bootstrap: int, level: float, min_group_size: int) -> None:
-    if n_bootstrap < 0:
-        raise ValueError(f"n_bootstrap={n_bootstrap} must be zero or more.")
+def _check(n_bootstrap: int, level: float, min_group_size: int, n_folds: int) -> None:
+    for name, value in (("n_bootstrap", n_bootstrap), ("min_group_size", min_group_size)):
+        if value < 0:
+            raise ValueError(f"{name}={value} must be zero or more.")
     if not 0 < level < 1:
         raise ValueError(f"level={level} must be between 0 and 1, for example 0.95.")
-    if min_group_size < 0:
-        raise ValueError(f"min_group_size={min_group_size} must be zero or more.")
+    if n_folds < 0 or n_folds == 1:
+        raise ValueError(f"n_folds={n_folds} must be at least 2, or 0 to leave new rows out.")
 
 
 def _read(
-    X: Any,
-    labels: Any,
-    sample_weight: Any,
-    center: str,
-    group_by: str,
-    unlabelled: str,
-    y: Any,
+    X: Any, labels: Any, sample_weight: Any, center: str, group_by: str, unlabelled: str, y: Any
 ) -> Table:
-    """Return validated rows and labels, and their moments.
-
-    Parameters
-    ----------
-    X : array-like or GroupMoments
-    labels, sample_weight, center, group_by, unlabelled, y
-        Of `audit`, where `labels` is called `sensitive_features`.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    ValueError
-        Where lengths differ, or where there are fewer than two groups with weight.
-    """
+    """Return validated rows and labels, and their moments; arguments are those of `audit`."""
+    folds = None
+    if isinstance(X, list | tuple) and X and all(isinstance(part, GroupMoments) for part in X):
+        folds = list(X)
+        X = reduce(GroupMoments.merge, folds)
     if isinstance(X, GroupMoments):
         if y is not None:
             raise ValueError("y needs rows and X holds moments only; pass the rows as X.")
         source = MomentCovariances(X, group_by, center)
-        table = Table(None, None, None, None, X, source, group_by)
+        table = Table(None, None, None, None, X, source, group_by, folds=folds)
     else:
         if labels is None:
             raise ValueError(
@@ -268,24 +271,15 @@ def _read(
 
 
 def _asked(n_components: int | float | None, fitted: list[int], table: Table) -> int:
-    """Return the number of components asked about, which `audit` documents.
-
-    Parameters
-    ----------
-    n_components : int, float or None
-        As the user gave it.
-    fitted : list of int
-        Numbers of components of the fitted reducers given; the first is the default.
-    table : Table
-    """
+    """Return the number of components asked about; by default the first of the `fitted` ones."""
     n = table.moments.n_features
     if n_components is None:
         return fitted[0] if fitted else min(2, n)
     if isinstance(n_components, float):
         model = FairPCA(n_components, group_by=table.group_by, center=table.source.center)
         with warnings.catch_warnings():
-            # The audit solves this rank again, and says what is open.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            # The audit solves this rank again, and says what is open or noise.
+            warnings.simplefilter("ignore")
             return int(model.fit_moments(table.moments).n_components_)
     check_rank(n_components, n)
     return int(n_components)
@@ -294,18 +288,10 @@ def _asked(n_components: int | float | None, fitted: list[int], table: Table) ->
 def _ranks(
     ranks: Sequence[int] | None, wanted: set[int], r: int, covariances: FloatArray
 ) -> list[int]:
-    """Return the numbers of components to look at, increasing.
+    """Return the numbers of components to look at, increasing, `wanted` ones among them.
 
-    Parameters
-    ----------
-    ranks : sequence of int or None
-        As the user gave them; None is a range from 1 to three times `r` at least.
-    wanted : set of int
-        Those that are looked at in any case.
-    r : int
-        The number of components asked about.
-    covariances : ndarray of shape (k, n, n)
-        Their size decides how many are affordable.
+    Where the user gave none, a range from 1 to three times `r` at least, as far as the size of the
+    covariances makes that affordable.
     """
     k, n, _ = covariances.shape
     if ranks is not None:
@@ -325,21 +311,10 @@ def _ranks(
 
 
 def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) -> list[Finding]:
-    """Return what every candidate does to every group.
+    """Return what every candidate does to every group, in their order.
 
-    Parameters
-    ----------
-    table : Table
-    candidates : list of Candidate
-        PCA first, since price and cut are set against it, and FairPCA at every rank, since its
-        bound holds for all others.
-    intervals : Intervals
-        By position in `candidates`.
-
-    Returns
-    -------
-    list of Finding
-        In the order of `candidates`.
+    PCA must come first, since price and cut are set against it, and FairPCA be there at every
+    rank, since its bound holds for all others.
     """
     covariances, traces = table.source.covariances, table.source.groups.traces
     total_trace, scale = table.source.total.trace, float(traces.max())
@@ -380,6 +355,62 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
     return findings
 
 
+def _new_rows(
+    table: Table, named: dict[str, Any], r: int, n_folds: int, seed: int
+) -> tuple[NewRows | None, str | None]:
+    """Return what every group gets on rows left out of the fit, or why that is not known.
+
+    Of the reducers given, those join that can be fitted to moments about the mean of all rows.
+    """
+    groups, folds = table.source.groups, table.folds
+    if folds is not None and n_folds:
+        n_folds = len(folds)
+    if not n_folds:
+        return None, "New rows were not checked, because n_folds is 0."
+    if table.source.center == "group":
+        return None, "New rows are checked about the mean of all rows only: see center."
+    if table.X is None and folds is None:
+        return None, (
+            "New rows cannot be checked from moments of all rows together: count them in folds, "
+            "for example with n_folds=5 of read_moments, and pass the list."
+        )
+    if n_folds < 2 or groups.count.max() < n_folds:
+        return None, f"No group has the {max(n_folds, 2)} rows that a check on new rows needs."
+    fits = {"PCA": FairPCA(shrinkage=1.0), "FairPCA": FairPCA(), SHRUNK: FairPCA(shrinkage="auto")}
+    for name, reducer in named.items():
+        fair = isinstance(reducer, FairPCA) and fitted_rank(reducer) is None
+        if fair and reducer.center == "global":
+            fits[name] = reducer
+    fits = {name: clone(fit).set_params(group_by=table.group_by) for name, fit in fits.items()}
+    labels, sample_weight = (table.groups, table.weights) if folds is None else (None, None)
+    found = cross_fit(
+        table.X if folds is None else folds,
+        labels,
+        r,
+        fits=fits,
+        n_folds=n_folds,
+        sample_weight=sample_weight,
+        random_state=seed,
+    )
+    worst = found.worst()
+    # Below the rounding of the sums a loss has no digits, and no sign.
+    rounding = rounding_level(float(groups.traces.max()), table.moments.n_features)
+    findings = []
+    for f, name in enumerate(fits):
+        gain = found.improvement(name, "PCA")
+        known = np.isfinite(found.errors[f, 0])
+        total = np.average(found.errors[f, 0][known], weights=groups.weight[known])
+        parts = (found.losses, found.low, found.high, worst.value, worst.low, worst.high)
+        values = [*(part[f, 0] for part in parts), gain.value, gain.low, gain.high]
+        loss, low, high, *numbers = (np.where(np.abs(v) <= rounding, 0.0, v) for v in values)
+        findings.append(
+            NewFinding(
+                name, loss, low, high, found.errors[f, 0], float(total), *map(float, numbers)
+            )
+        )
+    return NewRows(n_folds, tuple(findings)), None
+
+
 def _excess(value: float, base: float, scale: float) -> float:
     """Return value / base - 1, and zero where the base is rounding at this scale."""
     if base <= _NOTHING * scale or not math.isfinite(base):
@@ -387,33 +418,8 @@ def _excess(value: float, base: float, scale: float) -> float:
     return value / base - 1.0
 
 
-def _group_rows(table: Table, min_group_size: int) -> tuple[GroupRow, ...]:
-    """Return the size and the variance of every group."""
-    groups = table.source.groups
-    texts = label_texts(groups.labels, groups.names, table.group_by)
-    numbers = (groups.count, groups.weight, groups.traces, groups.count < min_group_size)
-    columns = (groups.labels, texts, *(column.tolist() for column in numbers))
-    return tuple(GroupRow(*row) for row in zip(*columns, strict=True))
-
-
 def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -> dict[str, Any]:
-    """Fit a linear model on half of the rows and score it on the other half.
-
-    Parameters
-    ----------
-    table : Table
-        Without rows or without `y` there are no scores.
-    candidates : list of Candidate
-        Those of the rank asked about.
-    target : {"auto", "classes", "numbers"}
-    seed : int
-        Of the split.
-
-    Returns
-    -------
-    dict
-        What `Audit.scores` holds.
-    """
+    """Fit a linear model on half of the rows, score it on the other, and return `Audit.scores`."""
     if table.y is None or table.X is None:
         return {}
     y, classes = _read_target(table.y, target)
@@ -451,21 +457,7 @@ def _score(actual: AnyArray, predicted: AnyArray, classes: bool) -> float | None
 
 
 def _read_target(y: Any, target: str) -> tuple[AnyArray, bool]:
-    """Return a target in the form it is predicted in.
-
-    Parameters
-    ----------
-    y : array-like of shape (m,)
-    target : {"auto", "classes", "numbers"}
-        `audit` documents what "auto" decides.
-
-    Returns
-    -------
-    values : ndarray of shape (m,)
-        Codes of classes, or numbers.
-    classes : bool
-        Which of both.
-    """
+    """Return a target as codes of classes or as numbers, and whether they are classes."""
     coded = factorize(np.asarray(y))
     labels: tuple[Any, ...] = coded.labels
     missing, distinct = int(np.sum(coded.codes < 0)), len(labels)

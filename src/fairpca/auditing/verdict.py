@@ -12,10 +12,13 @@ described in the docstrings.
 from __future__ import annotations
 
 import math
+import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
+
+import numpy as np
 
 from fairpca.moments.label_codes import Label
 
@@ -25,6 +28,12 @@ MEANS = {
     "group": "the group's own mean",
 }
 
+#: What an audit calls ``FairPCA(shrinkage="auto")``.
+SHRUNK = "shrunk FairPCA"
+# What `shrinkage` is for each of an audit's own reducers, in Python and on the command line. PCA
+# is the fit whose groups are all alike.
+_SHRINKAGE = {"PCA": ("", " --shrinkage 1"), "FairPCA": ("", "")}
+_SHRINKAGE[SHRUNK] = (', shrinkage="auto"', " --shrinkage auto")
 # Names in one sentence. Longer lists are not read; the rest is counted ("and 4 more").
 _MOST_NAMES = 6
 # What `Groups` calls a column of labels that came without a name. It would mean nothing to a
@@ -34,6 +43,8 @@ _UNNAMED = "sensitive_feature"
 _NO_CUT = 5e-4
 # Rises of the total error below this share round to "0.00%".
 _NO_PRICE = 5e-5
+# An error that changes by less than this share has not changed: three digits are shown.
+_SAME = 5e-3
 # Classes of Unicode characters that turn the direction of the text around them.
 _RIGHT_TO_LEFT = ("R", "AL", "RLE", "RLO", "RLI")
 
@@ -41,18 +52,8 @@ _RIGHT_TO_LEFT = ("R", "AL", "RLE", "RLO", "RLI")
 def label_texts(labels: Sequence[Label], names: Sequence[str], group_by: str) -> list[str]:
     """Return the labels as they are shown; distinct labels get distinct texts.
 
-    Parameters
-    ----------
-    labels : sequence
-        Labels of the groups; tuples where several columns are crossed.
-    names : sequence of str
-        Names of the label columns.
-    group_by : {"intersection", "marginal"}
-        With "marginal" and several columns the labels are pairs (column, level).
-
-    Returns
-    -------
-    list of str
+    Labels are tuples where the columns called `names` are crossed; with several of them and
+    ``group_by="marginal"`` they are pairs (column, level).
 
     Examples
     --------
@@ -93,6 +94,28 @@ def number(value: float) -> str:
         mantissa, exponent = f"{value:.1e}".split("e")
         return f"{mantissa}e{int(exponent)}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+
+
+def with_interval(value: float, high: float) -> str:
+    """Return a number and how far its interval reaches to either side; a dash where unknown.
+
+    Digits that the interval makes meaningless are left out.
+
+    Examples
+    --------
+    >>> from fairpca.auditing.verdict import with_interval
+    >>> with_interval(0.2631, 0.3127), with_interval(3.661, 6.32)
+    ('0.263 ±0.050', '3.7 ±2.7')
+    """
+    if not math.isfinite(value):
+        return "–"
+    half = high - value
+    # As in `number`: outside this range decimals are not readable.
+    if not 1e-4 <= half < 1e6:
+        return f"{number(value)} ±{number(half)}"
+    decimals = max(0, 1 - math.floor(math.log10(half)))
+    # Adding zero takes the sign off a zero.
+    return f"{round(value, decimals) + 0.0:.{decimals}f} ±{half:.{decimals}f}"
 
 
 def percent(share: float) -> str:
@@ -175,47 +198,176 @@ def about(audit: Any) -> str:
     return f"Every number of a group is about {MEANS[audit.center]}."
 
 
+def order(audit: Any) -> list[int]:
+    """Return the groups by what they lose under PCA, most first; on new rows where it is known."""
+    losses = audit.at("PCA").loss if audit.new_rows is None else audit.new_rows.at("PCA").loss
+    return sorted(range(len(losses)), key=lambda i: -np.nan_to_num(losses[i], nan=-np.inf))
+
+
+def tables(audit: Any) -> Iterator[tuple[str, list[str], list[list[str]], list[list[str]]]]:
+    """Yield the numbers of the groups as text: of new rows where they are known, then in hand.
+
+    Each is a caption, titles of columns, one line a group in `order`, and lines about all groups.
+    """
+    groups, about = audit.groups, f"with {components(audit.n_components)}"
+    lines = [[groups[i].text, f"{groups[i].count:,}"] for i in order(audit)]
+    head = [group_title(audit), "rows"]
+    if audit.new_rows is not None:
+        new = audit.new_rows.findings
+        rows = [
+            [*line, *(with_interval(float(f.loss[i]), float(f.high[i])) for f in new)]
+            for line, i in zip(lines, order(audit), strict=True)
+        ]
+        totals = [
+            ["worst loss", "", *(with_interval(f.worst_loss, f.worst_high) for f in new)],
+            ["gap", "", *(percent(f.gap) for f in new)],
+            ["total error", "", *(number(f.total_error) for f in new)],
+        ]
+        yield f"Loss on new rows, {about}", [*head, *(f.reducer for f in new)], rows, totals
+    found = [audit.at(name) for name in audit.reducers if audit.has(name)]
+    columns, totals = list(head), [["gap", ""], ["total error", ""]]
+    for f in found:
+        columns += [f.reducer, "kept"]
+        totals[0] += [percent(f.gap), ""]
+        totals[1] += [number(f.total_error), ""]
+    rows = []
+    for line, i in zip(lines, order(audit), strict=True):
+        cells = [(number(float(f.loss[i])), percent(float(f.share[i]))) for f in found]
+        rows.append([*line, *(cell for pair in cells for cell in pair)])
+    yield f"Loss on the rows in hand, {about}", columns, rows, totals
+
+
 def sentences(audit: Any, n_components: int | None = None) -> list[str]:
-    """Return the verdict sentence by sentence.
+    """Return the verdict sentence by sentence: new rows, what to fit, then the rows in hand.
 
-    Parameters
-    ----------
-    audit : Audit
-    n_components : int, optional
-        One of `audit.ranks`. Default: the number of components asked about.
+    Of other numbers of components than the one asked about, only the rows in hand are known.
+    """
+    in_hand = row_sentences(audit, n_components)
+    if audit.new_rows is None or n_components not in (None, audit.n_components):
+        return in_hand
+    calls = filter(None, [advice(audit)["python"], advice(audit)["command"]])
+    return [*new_sentences(audit), f"To fit it: {' or '.join(calls)}.", *in_hand]
 
-    Returns
-    -------
-    list of str
-        The problem (whom PCA serves worst), the remedy (what FairPCA changes) and the price (what
-        it costs all rows); one sentence where PCA costs no group anything.
+
+def new_sentences(audit: Any) -> list[str]:
+    """Return what is known of new rows, if anything.
+
+    Whom PCA serves worst; what serves the worst-served group best, and whether that is beyond
+    noise; what it costs the other groups and all rows; which groups could not be checked.
+    """
+    new = audit.new_rows
+    if new is None:
+        return []
+    pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
+    found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
+    if pca.worst_loss > 0:
+        found = [
+            f"On new rows, with {asked}, PCA serves {named(audit, pca.worst)} worst: it loses "
+            f"{number(pca.worst_loss)} per row against a PCA of its own (95% interval "
+            f"{number(pca.worst_low)} to {number(pca.worst_high)})."
+        ]
+    if fit is pca:
+        others = [f"{f.reducer} {number(f.worst_loss)}" for f in new.findings[1:]]
+        if pca.worst_loss > 0 and others:
+            found.append(
+                f"No other fit makes the worst loss smaller beyond noise ({listed(others)}): "
+                "plain PCA is as good, as far as these rows can tell."
+            )
+    else:
+        found += [_gain(audit, pca, fit), _cost(audit, pca, fit)]
+    if new.unchecked:
+        few = [
+            f"{isolated(audit.groups[i].text)} ({audit.groups[i].count})" for i in new.unchecked
+        ]
+        found.append(f"Too few rows to check: {listed(few)}.")
+    return found
+
+
+def _gain(audit: Any, pca: Any, fit: Any) -> str:
+    """Return by how much the worst loss is smaller than PCA's on new rows."""
+    smaller = f", {percent(fit.gain / pca.worst_loss)} smaller" if pca.worst_loss > 0 else ""
+    return (
+        f"With {fit.reducer} the worst loss is {number(fit.worst_loss)} "
+        f"({named(audit, fit.worst)}){smaller}; that is beyond noise (95% interval of the "
+        f"difference {number(fit.gain_low)} to {number(fit.gain_high)})."
+    )
+
+
+def _cost(audit: Any, pca: Any, fit: Any) -> str:
+    """Return which groups pay on new rows, how much, and what it costs all rows."""
+    rise = fit.error - pca.error
+    paying = np.flatnonzero(rise > _SAME * pca.error)
+    price = fit.total_error / pca.total_error - 1 if pca.total_error > 0 else 0.0
+    moves = f"{'rises' if price > 0 else 'falls'} by {percent(abs(price))}"
+    all_rows = f"the error over all rows {'stays' if abs(price) < _NO_PRICE else moves}."
+    if not len(paying):
+        return f"No other group pays noticeably; {all_rows}"
+    most = int(paying[np.argmax(rise[paying])])
+    before, after = float(pca.error[most]), float(fit.error[most])
+    among = f"Of {np.isfinite(rise).sum()} groups {len(paying)} pay, most of all"
+    return (
+        f"{among if len(paying) > 1 else 'One group pays:'} {named(audit, most)}, whose error "
+        f"rises from {number(before)} to {number(after)} ({percent(after / before - 1)}); "
+        f"{all_rows}"
+    )
+
+
+def advice(audit: Any) -> dict[str, str]:
+    """Return what to fit by new rows: the reducer, the Python call and the command, if any."""
+    name, r = audit.new_rows.advised.reducer, audit.n_components
+    if name not in _SHRINKAGE:
+        return {"reducer": name, "python": f"the reducer “{isolated(name)}”", "command": ""}
+    python, option = _SHRINKAGE[name]
+    marginal = ', group_by="marginal"' if audit.group_by == "marginal" else ""
+    call = f"FairPCA(n_components={r}{python}{marginal}).fit(X, sensitive_features=groups)"
+    if name == "PCA":
+        call = f"sklearn.decomposition.PCA(n_components={r}).fit(X)"
+    # Arguments from a file are quoted one by one: none can end this command and start another.
+    source = audit.provenance.get("source", {})
+    arguments = source.get("arguments") if isinstance(source, dict) else None
+    if not isinstance(arguments, list):
+        names = [name if name != _UNNAMED else "COLUMN" for name in audit.group_columns]
+        columns = [part for name in names for part in ("-g", name)]
+        arguments = ["TABLE", *columns, *(["--group-by", "marginal"] if marginal else [])]
+    command = shlex.join(["fairpca", "fit", *map(str, arguments), "-r", str(r)])
+    return {"reducer": name, "python": call, "command": f"{command}{option} -o model.skops"}
+
+
+def row_sentences(audit: Any, n_components: int | None = None) -> list[str]:
+    """Return what is known of the rows in hand.
+
+    The problem (whom PCA serves worst), the remedy (what FairPCA changes) and the price (what it
+    costs all rows); one sentence where PCA costs no group anything.
     """
     r = audit.n_components if n_components is None else n_components
     pca, fair = audit.at("PCA", r), audit.at("FairPCA", r)
     if pca.worst_loss <= pca.certificate.resolution:
         return [
-            f"With {components(r)}, PCA costs no group anything: each keeps as much of its "
-            "variance as its own PCA would."
+            f"On the rows in hand, with {components(r)}, PCA costs no group anything: each keeps "
+            "as much of its variance as its own PCA would."
         ]
     level = float(audit.provenance.get("parameters", {}).get("level", 0.95))
-    return [_problem(audit, pca), _remedy(pca, fair, level), _price(fair)]
+    price = f"by {percent(fair.price)}" if fair.price >= _NO_PRICE else "by less than 0.01%"
+    price = f"The price: the error over all rows rises {price}."
+    return [_problem(audit, pca), _remedy(pca, fair, level), price]
 
 
 def _problem(audit: Any, pca: Any) -> str:
     """Return the sentence about the group that PCA serves worst, set against the best-served."""
     worst, best = named(audit, pca.worst), named(audit, pca.best)
-    start = (
-        f"With {components(pca.n_components)}, PCA serves {worst} worst: it loses "
-        f"{number(pca.worst_loss)} per row against a PCA of its own, "
-    )
+    asked = f"On the rows in hand, with {components(pca.n_components)}, PCA"
+    loss = f"{number(pca.worst_loss)} per row against a PCA of its own"
     if pca.best_loss <= pca.certificate.resolution:
-        return f"{start}while {best} loses nothing."
+        return f"{asked} serves {worst} worst: it loses {loss}, while {best} loses nothing."
     times = pca.worst_loss / pca.best_loss
     # Closer than that, two decimals would say 1.00 times.
     if times < 1.005:
-        return f"{start}no more than every other group."
+        return f"{asked} costs every group the same, {loss}."
     factor = f"{times:.2f}" if times < 2 else f"{times:.1f}" if times < 100 else f"{times:,.0f}"
-    return f"{start}{factor} times what {best} loses ({number(pca.best_loss)})."
+    return (
+        f"{asked} serves {worst} worst: it loses {loss}, {factor} times what {best} loses "
+        f"({number(pca.best_loss)})."
+    )
 
 
 def _remedy(pca: Any, fair: Any, level: float) -> str:
@@ -241,12 +393,6 @@ def _remedy(pca: Any, fair: Any, level: float) -> str:
     )
 
 
-def _price(fair: Any) -> str:
-    if fair.price < _NO_PRICE:
-        return "The error over all rows rises by less than 0.01%."
-    return f"The price: the error over all rows rises by {percent(fair.price)}."
-
-
 def proof(finding: Any) -> str:
     """Return the certificate of a finding in one sentence."""
     start = (
@@ -260,22 +406,27 @@ def proof(finding: Any) -> str:
 
 
 def reader_warnings(
-    groups: Sequence[Any], fair: Any, table: Any, intervals: Any, min_group_size: int
+    groups: Sequence[Any],
+    fair: Any,
+    table: Any,
+    intervals: Any,
+    min_group_size: int,
+    unknown: str | None,
 ) -> Iterator[str]:
     """Yield what a reader should know before trusting a number, one sentence or two at a time.
 
     Parameters
     ----------
-    groups : sequence of GroupRow
+    groups, table, intervals : sequence of GroupRow, Table and Intervals
     fair : Candidate
         FairPCA with the number of components asked about.
-    table : Table
-        The rows and moments under audit.
-    intervals : Intervals
-        They say themselves how far they go.
     min_group_size : int
         Groups with fewer rows are named.
+    unknown : str or None
+        Why nothing is known of new rows.
     """
+    if unknown is not None:
+        yield f"Every number is about the rows in hand. {unknown}"
     asked = components(fair.n_components)
     small = [f"{isolated(g.text)} ({g.count})" for g in groups if g.small]
     if small:

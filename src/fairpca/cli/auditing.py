@@ -12,30 +12,35 @@ import datetime
 import os
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 from fairpca.cli import output
-from fairpca.cli.options import FileOptions, TableOptions, argument, option
+from fairpca.cli.options import FileOptions, FitOptions, TableOptions, argument, option
 
 if TYPE_CHECKING:
-    from fairpca.auditing.findings import Audit
+    from fairpca.auditing import Audit, ModelAudit
 
 #: Exit code where the gap is larger than ``--max-gap`` allows.
 GAP_EXCEEDED = 3
 
 # Options that are called like the argument of the audit they set.
-_PASSED_ON = (
-    "center",
-    "group_by",
-    "unlabelled",
-    "n_bootstrap",
-    "min_group_size",
-    "random_state",
-)
+_PASSED_ON = ("center", "group_by", "unlabelled", "n_folds", "n_bootstrap", "min_group_size")
 # Names of ``--reducer`` and what an audit calls them.
-_REDUCERS = {"pca": "PCA", "fairpca": "FairPCA"}
+_REDUCERS = {"pca": "PCA", "fairpca": "FairPCA", "auto": "shrunk FairPCA"}
+# Options about what a model file decides itself. Ignored in silence, they would mislead.
+_NOT_WITH_MODEL = (
+    "components",
+    "ranks",
+    "target",
+    "features",
+    "drop",
+    "categorical",
+    "standardize",
+)
+# Options of `fit` that are given by the advice itself, or say nothing about a model.
+_NOT_IN_ADVICE = ("tables", "components", "output", "force", "json")
 # Groups shown on a terminal; more than a screen of them is read in the page or the CSV.
 _MOST_GROUPS = 25
 # Columns named on a terminal: a few lines. The JSON and the page name all of them.
@@ -50,10 +55,21 @@ class AuditOptions(TableOptions):
 
     Attributes
     ----------
+    components : str
+        Number of components, or a share such as 0.9: the fewest with which every group keeps that
+        share of its variance. Needed unless --model is given.
+    model : Path, optional
+        A model file written by `fairpca fit`: audit this model on the rows of the table, which it
+        has not seen, instead of fitting anything.
     reducer : str, default="pca"
-        Whose gap --max-gap is about: 'pca' or 'fairpca'.
+        Whose gap --max-gap is about: 'pca', 'fairpca' or 'auto' (FairPCA with --shrinkage auto).
     max_gap : float, optional
         Exit with 3 if (worst loss - best loss) / worst loss is larger.
+    on : str, default="new"
+        What --max-gap is about: 'new', rows that were left out of the fit, or 'rows', the rows in
+        hand.
+    n_folds : int, default=5
+        Folds that are left out in turn to see what new rows get; 0 leaves new rows out.
     ranks : str, optional
         Numbers of components to look at, such as 1-10,15,20.
     target : str, optional
@@ -76,11 +92,16 @@ class AuditOptions(TableOptions):
   fairpca audit people.csv -g sex -r 2
   fairpca audit people.csv -g sex -g city -r 0.9 -o audit.html
   fairpca audit people.csv -g sex --labels f=women,m=men -r 2 --max-gap 0.5
+  fairpca audit new.csv -g sex --model model.skops
   cat people.csv | fairpca audit - -g 'age>=65' -r 2 --json"""
     endings: ClassVar[tuple[str, ...]] = (".html", ".htm", ".json", ".csv")
 
-    reducer: Annotated[str, option("NAME", among=("pca", "fairpca"))] = "pca"
+    components: Annotated[str, option("R", "-r", "--components")] = ""
+    model: Annotated[Path | None, option("FILE")] = None
+    reducer: Annotated[str, option("NAME", among=("pca", "fairpca", "auto"))] = "pca"
     max_gap: Annotated[float | None, option("GAP", min=0.0)] = None
+    on: Annotated[str, option("ROWS", among=("new", "rows"))] = "new"
+    n_folds: Annotated[int, option("N", "--folds", min=0)] = 5
     ranks: Annotated[str | None, option("LIST")] = None
     target: Annotated[str | None, option("COL")] = None
     target_kind: Annotated[str, option("KIND", among=("auto", "classes", "numbers"))] = "auto"
@@ -91,16 +112,21 @@ class AuditOptions(TableOptions):
 
 
 def audit(options: AuditOptions) -> int:
-    """Find out whom PCA serves: every group, PCA beside FairPCA, with intervals and a proof.
+    """Find out whom PCA serves: every group, PCA beside FairPCA, on new rows and on these.
 
     A group's loss is what it gives up per row against a PCA of its own with as many components.
+    New rows are rows of the table that were left out of the fit, fold by fold.
     """
     from fairpca.auditing import audit as run_audit
     from fairpca.cli.loading import load
     from fairpca.report import render_page
 
-    r = options.n_components
     output.check_output(options)
+    if options.model is not None:
+        return _audit_stored(options, options.model)
+    if not options.components:
+        raise ValueError("-r is missing: pass a number of components such as 5, or --model FILE.")
+    r = options.n_components
     ranks = None if options.ranks is None else parse_ranks(options.ranks)
     data = load(options, target=options.target, weight=options.weight)
     with output.progress(f"auditing {len(data.X):,} rows"):
@@ -112,11 +138,15 @@ def audit(options: AuditOptions) -> int:
             target=options.target_kind,
             ranks=ranks,
             sample_weight=data.weight,
+            random_state=options.random_state,
             **options.pick(*_PASSED_ON),
         )
     columns = [feature.name for feature in data.preparation.features]
     source = {**data.source, "features": columns, "target": options.target}
+    source["arguments"] = _fit_arguments(options)
     found = replace(found, provenance={"created": _now(), "source": source, **found.provenance})
+    if options.max_gap is not None and options.on == "new" and found.new_rows is None:
+        raise ValueError(f"--max-gap is about new rows: add --on rows. {found.warnings[0]}")
     if isinstance(r, float):
         output.note(f"{r:g} of every group's variance takes {found.n_components} components.")
     output.deliver(
@@ -125,75 +155,160 @@ def audit(options: AuditOptions) -> int:
         lambda: output.print_lines(audit_lines(found, columns, options.target)),
         html=lambda: render_page(found),
         htm=lambda: render_page(found),
-        csv=lambda: output.csv_text(_frame(found)),
+        csv=lambda: output.csv_text(found.to_frame()),
     )
     if options.output is not None:
         # Nothing was printed, and the verdict is what everybody wants to know.
         output.note(found.verdict())
-    return _gate(found, _REDUCERS[options.reducer], options.max_gap)
+    name = _REDUCERS[options.reducer]
+    if options.on == "new" and found.new_rows is not None:
+        new = found.new_rows.at(name)
+        return _gate(f"{name} on new rows", found, new.gap, new.loss, options.max_gap)
+    finding = found.at(name)
+    return _gate(f"{name} on the rows in hand", found, finding.gap, finding.loss, options.max_gap)
+
+
+def _fit_arguments(options: AuditOptions) -> list[str]:
+    """Return the arguments with which `fairpca fit` reads and prepares the table in the same way.
+
+    Only names of files are given: the directory is nobody's business, and an audit is passed on.
+    """
+    found = ["-" if path.name == "stdin" else path.name for path in options.tables]
+    hints = get_type_hints(AuditOptions, include_extras=True)
+    # A target is no feature of the audit.
+    options = replace(options, drop=[*options.drop, *filter(None, [options.target])])
+    for entry in fields(FitOptions):
+        default = [] if entry.default is MISSING else entry.default
+        value = getattr(options, entry.name, default)
+        if entry.name in _NOT_IN_ADVICE or value == default:
+            continue
+        # typer keeps the first name of an option, where it has one, in the place of its default.
+        first = hints[entry.name].__metadata__[0].default
+        flag = first if isinstance(first, str) else f"--{entry.name.replace('_', '-')}"
+        if value is False:
+            found.append(f"--no-{entry.name}")
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            found += [flag, str(part)]
+    return found
 
 
 def audit_lines(found: Audit, used: list[str], target: str | None = None) -> list[Any]:
     """Return what the terminal shows, in the order in which a reader asks.
 
-    Parameters
-    ----------
-    found : Audit
-    used : list of str
-        Columns of the table that became features.
-    target : str, optional
-        Column that was predicted.
-
-    Returns
-    -------
-    lines : list
-        For `output.print_lines`: the verdict, the groups (those PCA serves worst first), the
-        proof, the scores of the target, the columns, and the warnings.
+    New rows, and how to fit what is advised; the rows in hand with the proof; the scores of the
+    target; the columns used, and the warnings.
     """
-    from fairpca.auditing.verdict import about, components, group_title, number, percent, proof
+    from fairpca.auditing import verdict as words
 
-    findings = [found.at(name) for name in found.reducers if found.has(name)]
-    pca = found.at("PCA")
-    columns, gaps = [group_title(found), "rows"], ["gap", ""]
-    for finding in findings:
-        columns += [f"{finding.reducer} loss", "kept"]
-        gaps += [percent(finding.gap), ""]
-    # By what PCA does: the order must not change with the remedy that is shown beside it.
-    order = sorted(range(len(found.groups)), key=lambda i: -pca.loss[i])
-    rows = []
-    for i in order[:_MOST_GROUPS]:
-        row = [found.groups[i].text, f"{found.groups[i].count:,}"]
-        for finding in findings:
-            row += [number(float(finding.loss[i])), percent(float(finding.share[i]))]
-        rows.append(row)
-    lines = [found.verdict(), "", output.table(columns, [*rows, gaps], strong=[len(rows)])]
-    if len(order) > len(rows):
-        lines.append(f"{len(order) - len(rows)} more groups: --json or -o has them all.")
+    lines: list[Any] = []
+    if found.new_rows is not None:
+        call = words.advice(found)
+        lines = [" ".join(words.new_sentences(found)), "", "To fit it, in Python or here:"]
+        lines += [f"  {call['python']}", f"  {call['command']}", ""]
+        lines += table_lines(*next(words.tables(found)))
+        about = "Loss per row against the group's own PCA, on rows left out of both fits; value ± "
+        lines += [f"{about}half of its 95% interval. Total error: of all rows.", ""]
+    scores = _score_lines(found, words.order(found)[:_MOST_GROUPS], target) if found.scores else ()
     more = f" and {len(used) - _MOST_COLUMNS} more" if len(used) > _MOST_COLUMNS else ""
     return [
         *lines,
-        f"Loss per row against the group's own PCA, {components(pca.n_components)}; "
-        "kept: share of the group's variance.",
-        about(found),
-        proof(found.at("FairPCA")),
-        *(_score_lines(found, order[:_MOST_GROUPS], target) if found.scores else ()),
+        " ".join(words.row_sentences(found)),
+        "",
+        *table_lines(*list(words.tables(found))[-1]),
+        "Loss per row against the group's own PCA; kept: share of the group's variance.",
+        words.about(found),
+        words.proof(found.at("FairPCA")),
+        *scores,
         f"Columns used ({len(used)}): {', '.join(used[:_MOST_COLUMNS])}{more}.",
         *(f"! {text}" for text in found.warnings),
     ]
 
 
-def _score_lines(found: Audit, order: list[int], target: str | None) -> list[Any]:
-    """Return a table of how well the target is predicted, for all rows and for some groups.
+def table_lines(
+    caption: str, columns: list[str], rows: list[list[str]], totals: list[list[str]]
+) -> list[Any]:
+    """Return a table of the first groups, with what is about all of them in bold."""
+    # A title in two lines leaves room for the others.
+    titles = [title.replace("shrunk ", "shrunk\n") for title in columns]
+    shown, more = rows[:_MOST_GROUPS], len(rows) - _MOST_GROUPS
+    strong = range(len(shown), len(shown) + len(totals))
+    lines = [f"{caption}:", output.table(titles, [*shown, *totals], strong=strong)]
+    return [*lines, *([f"{more} more groups: --json or -o has them all."] if more > 0 else [])]
 
-    Parameters
-    ----------
-    found : Audit
-        With `scores`.
-    order : list of int
-        Positions of the groups to show.
-    target : str or None
-        Column that was predicted.
-    """
+
+def _audit_stored(options: AuditOptions, path: Path) -> int:
+    """Audit a model file on the rows of a table; return the exit code."""
+    from fairpca.auditing import audit_model
+    from fairpca.cli.loading import find_column, group_labels, read, renamed
+    from fairpca.cli.models import prepared_for
+
+    for name in _NOT_WITH_MODEL:
+        if getattr(options, name) not in (getattr(AuditOptions, name, None), []):
+            flag = {"components": "r", "features": "-feature"}.get(name, f"-{name}")
+            raise ValueError(f"-{flag} with --model: the model file decides that; leave it out.")
+    if options.output is not None and options.output.suffix.lower() not in (".json", ".csv"):
+        raise ValueError(f"-o {options.output}: with --model the ending must be .json or .csv.")
+    table, files = read(options)
+    # What the model was fitted with is the default here.
+    missing = None if options.missing == "error" else options.missing
+    labels = renamed(group_labels(table, options.group)[0], options.labels)
+    try:
+        model, prepared, notes = prepared_for(path, table, missing)
+    except ValueError as error:
+        remedy = " Pass a table with the same columns; `fairpca inspect` names them."
+        raise ValueError(f"{error}{remedy if 'lacks the column' in str(error) else ''}") from None
+    output.note("read " + "; ".join(notes) + ".")
+    weight = None
+    if options.weight is not None:
+        weight = table.frame[find_column(table, options.weight)].to_numpy(dtype=float)
+        weight = weight[prepared.kept]
+    found = audit_model(
+        model,
+        prepared.X,
+        {name: values[prepared.kept] for name, values in labels.items()},
+        sample_weight=weight,
+        **options.pick("group_by", "unlabelled", "min_group_size"),
+    )
+    output.deliver(
+        options,
+        lambda: {**found.to_dict(), "model": path.name, "created": _now(), "files": files},
+        lambda: output.print_lines(_stored_lines(found)),
+        csv=lambda: output.csv_text(found.to_frame()),
+    )
+    if options.output is not None:
+        output.note(found.verdict())
+    return _gate(f"{path.name} on these rows", found, found.gap, found.loss, options.max_gap)
+
+
+def _stored_lines(found: ModelAudit) -> list[Any]:
+    """Return what the terminal shows of a model on new rows, worst-served groups first."""
+    from fairpca.auditing.verdict import listed, number
+
+    trained = (found.trained_count, found.trained_error, found.trained_loss)
+    rows = []
+    for i in sorted(range(len(found.groups)), key=lambda i: -found.loss[i]):
+        group, seen = found.groups[i], [float(column[i]) for column in trained]
+        known = [f"{seen[0]:,.0f}", number(seen[1]), number(seen[2])]
+        new = [f"{group.count:,}", number(found.error[i]), number(found.loss[i])]
+        rows.append([group.text, *new, *(text.replace("nan", "–") for text in known)])
+    titles = ["rows", "error", "loss"]
+    columns = [" · ".join(found.names), *titles, *(f"fitted to:\n{name}" for name in titles)]
+    few = [f"{group.text} ({group.count})" for group in found.groups if group.small]
+    return [
+        found.verdict(),
+        "",
+        *table_lines("What every group gets", columns, rows, []),
+        "Error per row about the mean the model subtracts. Loss: error minus that of the group's "
+        "own PCA of these rows, which it has seen and the model has not. Beside them: the "
+        "rows the model was fitted to, against a PCA of those.",
+        f"Error over all rows: {number(found.total_error)}.",
+        *([f"! Few rows: {listed(few)}. Of few rows every loss is large."] if few else []),
+    ]
+
+
+def _score_lines(found: Audit, order: list[int], target: str | None) -> list[Any]:
+    """Return a table of how well the target is predicted, for all rows and groups in an order."""
     score = found.scores["score"]
     columns = {**found.scores["reducers"], "baseline": found.scores["baseline"]}
     rows = [["all", *(_score(entry["all"]) for entry in columns.values())]]
@@ -214,71 +329,31 @@ def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _frame(found: Audit) -> Any:
-    """Return the table of an audit with the scores of the target, where there are any.
+def _gate(whose: str, found: Any, gap: float, losses: Any, max_gap: float | None) -> int:
+    """Compare a gap with the largest one allowed, say on stderr how it went, return the code.
 
-    Scores exist only for the number of components asked about; other rows have no number there.
+    Losses are those the gap comes from. Without a largest gap every one is allowed, in silence.
     """
     import numpy as np
 
-    frame = found.to_frame()
-    for name, entry in found.scores.get("reducers", {}).items():
-        rows = (frame["reducer"] == name) & (frame["n_components"] == found.n_components)
-        for column, scores in (
-            (found.scores["score"], entry),
-            ("baseline", found.scores["baseline"]),
-        ):
-            frame.loc[rows, column] = np.array(scores["groups"], dtype=float)
-    return frame
-
-
-def _gate(found: Audit, name: str, max_gap: float | None) -> int:
-    """Compare a gap with the largest one allowed, and say on stderr how it went.
-
-    Parameters
-    ----------
-    found : Audit
-    name : str
-        Whose gap: "PCA" or "FairPCA".
-    max_gap : float or None
-        None allows every gap, in silence.
-
-    Returns
-    -------
-    code : int
-        `GAP_EXCEEDED` where the gap is larger, else 0.
-    """
     if max_gap is None:
         return 0
-    finding = found.at(name)
-    if finding.gap <= max_gap:
-        output.note(f"gap of {name}: {finding.gap:.4f}, within --max-gap {max_gap:g}.")
+    if gap <= max_gap:
+        output.note(f"gap of {whose}: {gap:.4f}, within --max-gap {max_gap:g}.")
         return 0
-    worst, best = found.groups[finding.worst].text, found.groups[finding.best].text
+    worst, best = int(np.nanargmax(losses)), int(np.nanargmin(losses))
     output.note(
-        f"gap of {name}: {finding.gap:.4f} is larger than --max-gap {max_gap:g} (group {worst} "
-        f"loses {finding.worst_loss:.4g}, group {best} {finding.best_loss:.4g})."
+        f"gap of {whose}: {gap:.4f} is larger than --max-gap {max_gap:g} (group "
+        f"{found.groups[worst].text} loses {losses[worst]:.4g}, group {found.groups[best].text} "
+        f"{losses[best]:.4g})."
     )
     return GAP_EXCEEDED
 
 
 def parse_ranks(text: str) -> list[int]:
-    """Read numbers and ranges such as ``1-10,15``.
+    """Read numbers and ranges such as ``1-10,15`` into an increasing list.
 
-    Parameters
-    ----------
-    text : str
-        Separated by commas; blanks do not matter.
-
-    Returns
-    -------
-    ranks : list of int
-        In increasing order, each once.
-
-    Raises
-    ------
-    ValueError
-        Where the text is something else, or a range is longer than any table is wide.
+    ValueError says where the text is something else, or a range longer than any table is wide.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { audit, words } = JSON.parse(document.getElementById("data").textContent);
+  const { audit, words, order: newOrder } = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
   // Colours of groups, set in page.css for light, dark and paper. None is that of PCA or FairPCA.
@@ -60,13 +60,13 @@
       if (node.getComputedTextLength() <= room) return;
     }
   }
-  function ticks(top, count) {
-    if (!(top > 0)) return [0, 1];
-    const rough = top / count, power = 10 ** Math.floor(Math.log10(rough));
+  function ticks(top, count, low = 0) {
+    if (!(top > low)) return [low, low + 1];
+    const rough = (top - low) / count, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
     const found = [];
-    for (let i = 0; i * step < top * 1.0001; i += 1) found.push(i * step);
-    if (found.at(-1) < top * 0.999) found.push(found.length * step);
+    for (let i = Math.floor(low / step); i * step < top + 1e-4 * (top - low); i += 1) found.push(i * step);
+    if (found.at(-1) < top - 1e-3 * (top - low)) found.push(found.at(-1) + step);
     return found;
   }
   const axisNumber = (x, share) => (share ? Math.round(1000 * x) / 10 + "%" : String(Number(x.toPrecision(6))));
@@ -86,26 +86,27 @@
     node.addEventListener("pointerleave", () => { tip.hidden = true; });
     if (onClick) node.addEventListener("click", onClick);
   }
-  const styleOf = (reducer) => (reducer === "PCA" ? "c-pca" : reducer === "FairPCA" ? "c-fair" : "c-other");
+  const STYLES = { PCA: "c-pca", FairPCA: "c-fair", "shrunk FairPCA": "c-shrunk" };
+  const styleOf = (reducer) => STYLES[reducer] || "c-other";
+  const colourOf = (reducer) => COLOURS[audit.reducers.indexOf(reducer) % 6];
   function mark(svg, reducer, x, y) {
-    const other = audit.reducers.indexOf(reducer) - 2;
-    if (reducer === "PCA") return make(svg, "circle", { cx: x, cy: y, r: 6, class: "c-pca" });
-    if (reducer === "FairPCA") return make(svg, "rect", { x: x - 5.5, y: y - 5.5, width: 11, height: 11, class: "c-fair" });
-    return make(svg, "path", { d: `M${x} ${y - 7}l7 7l-7 7l-7 -7z`, fill: COLOURS[(other + 2) % 6], stroke: "none" });
+    if (reducer === "PCA") return make(svg, "circle", { cx: x, cy: y, r: 5.5, class: "c-pca" });
+    if (reducer === "FairPCA") return make(svg, "rect", { x: x - 5, y: y - 5, width: 10, height: 10, class: "c-fair" });
+    if (reducer in STYLES) return make(svg, "path", { d: `M${x} ${y - 6}l6.5 11h-13z`, class: STYLES[reducer], "stroke-width": 0 });
+    return make(svg, "path", { d: `M${x} ${y - 6.5}l6.5 6.5l-6.5 6.5l-6.5 -6.5z`, fill: colourOf(reducer), stroke: "none" });
   }
 
-  function spanText(finding, i) {
-    const pair = (finding.intervals[state.measure] || [])[i];
-    return pair ? `${written(pair[0])}–${written(pair[1])}` : "";
-  }
-  function drawGroups() {
-    const groups = byWorst(rank()).filter((i) => state.shown.has(i));
-    const present = audit.reducers.filter((name) => at(name, rank()));
+  const spanText = (pair, write) => (pair ? `${write(pair[0])} to ${write(pair[1])}` : "");
+  const intervalOf = (finding, i) => (finding.intervals[state.measure] || [])[i];
+  // One line a group, one mark a reducer. `found` has entries {name, values, spans}, by group;
+  // a value that is null is not known, and a span may be.
+  function dots(holder, groups, found, noun, share) {
+    const write = share ? percent : number, names = found.map((f) => f.name);
     // On a narrow screen labels stand above their marks, where they have room.
-    const narrow = $("chart-groups").clientWidth < 520, above = narrow ? 20 : 0;
-    const row = 40 + above, top = 8, bottom = 42;
-    const { svg, width, height } = drawing($("chart-groups"), top + bottom + row * groups.length,
-      `${MEASURES[state.measure][0]} by group under ${present.join(", ")}; the table below has the numbers`);
+    const narrow = holder.clientWidth < 520, above = narrow ? 20 : 0;
+    const row = 12 * found.length + 22 + above, top = 8, bottom = 42;
+    const { svg, width, height } = drawing(holder, top + bottom + row * groups.length,
+      `${noun} by group under ${names.join(", ")}; the table below has the numbers`);
     if (!groups.length) { make(svg, "text", { x: 4, y: 30, class: "soft" }, "Choose at least one group."); return; }
     const room = narrow ? width - 12 : Math.min(width * 0.34, 240);
     const labels = groups.map((i, j) => {
@@ -117,31 +118,44 @@
     const longest = Math.max(...labels.map((t) => t.getComputedTextLength()));
     const left = narrow ? 10 : Math.min(room, longest + 6) + 12;
     if (!narrow) labels.forEach((t) => t.setAttribute("x", left - 12));
-    const ends = groups.flatMap((i) => present.flatMap((name) => {
-      const f = at(name, rank());
-      return [f[state.measure][i], ...((f.intervals[state.measure] || [])[i] || [])];
-    }));
-    const share = state.measure === "share";
-    const marks = ticks(Math.max(...ends), width < 500 ? 4 : 7), end = marks.at(-1);
-    const scale = (v) => left + (width - left - 16) * (v / end);
+    const ends = groups.flatMap((i) => found.flatMap((f) => [f.values[i] ?? 0, ...(f.spans[i] || [])]));
+    const marks = ticks(Math.max(0, ...ends), width < 500 ? 4 : 7, Math.min(0, ...ends));
+    const scale = (v) => left + 8 + (width - left - 32) * ((v - marks[0]) / (marks.at(-1) - marks[0]));
     marks.forEach((v) => {
-      make(svg, "line", { x1: scale(v), x2: scale(v), y1: top, y2: height - bottom + 4, class: "grid" });
+      make(svg, "line", { x1: scale(v), x2: scale(v), y1: top, y2: height - bottom + 4, class: v === 0 ? "axis" : "grid" });
       make(svg, "text", { x: scale(v), y: height - bottom + 20, "text-anchor": "middle", class: "soft" }, axisNumber(v, share));
     });
-    make(svg, "text", { x: (left + width) / 2, y: height - 5, "text-anchor": "middle", class: "soft" }, MEASURES[state.measure][0] + (share ? "" : ", per row"));
+    make(svg, "text", { x: (left + width) / 2, y: height - 5, "text-anchor": "middle", class: "soft" }, noun + (share ? "" : ", per row"));
     svg.append(...labels);
     groups.forEach((i, j) => {
       const line = make(svg, "g"), middle = top + row * j + (row + above) / 2;
       make(line, "rect", { x: 0, y: top + row * j, width, height: row, fill: "transparent" });
-      present.forEach((name, p) => {
-        const f = at(name, rank()), y = middle + (p - (present.length - 1) / 2) * Math.min(13, 26 / present.length);
-        const pair = (f.intervals[state.measure] || [])[i];
-        if (pair) make(line, "line", { x1: scale(pair[0]), x2: scale(pair[1]), y1: y, y2: y, class: styleOf(name), "stroke-width": 3, opacity: 0.45, stroke: COLOURS[(p + 0) % 6] });
-        mark(line, name, scale(f[state.measure][i]), y).setAttribute("data-value", f[state.measure][i]);
+      const known = found.filter((f) => f.values[i] !== null);
+      if (!known.length) make(line, "text", { x: scale(0) + 8, y: middle + 4, class: "soft" }, "too few rows to check");
+      known.forEach((f, p) => {
+        const y = middle + 12 * (p - (known.length - 1) / 2), pair = f.spans[i];
+        if (pair) make(line, "line", { x1: scale(pair[0]), x2: scale(pair[1]), y1: y, y2: y, class: styleOf(f.name), "stroke-width": 3, opacity: 0.45, stroke: colourOf(f.name) });
+        mark(line, f.name, scale(f.values[i]), y).setAttribute("data-value", f.values[i]);
       });
-      hover(line, () => [audit.groups[i].text + ` (${audit.groups[i].count.toLocaleString("en")} rows)`,
-        ...present.map((name) => { const f = at(name, rank()), s = spanText(f, i); return `${name}: ${written(f[state.measure][i])}${s ? ` (${s})` : ""}`; })].join("\n"));
+      hover(line, () => [`${audit.groups[i].text} (${audit.groups[i].count.toLocaleString("en")} rows)`,
+        ...known.map((f) => `${f.name}: ${write(f.values[i])}${f.spans[i] ? ` (${spanText(f.spans[i], write)})` : ""}`)].join("\n"));
     });
+  }
+  function drawGroups() {
+    const groups = byWorst(rank()).filter((i) => state.shown.has(i)), measure = state.measure;
+    const found = audit.reducers.filter((name) => at(name, rank())).map((name) => {
+      const f = at(name, rank());
+      return { name, values: f[measure], spans: f.intervals[measure] || [] };
+    });
+    dots($("chart-groups"), groups, found, MEASURES[measure][0], measure === "share");
+  }
+  function drawNew() {
+    if (!audit.new_rows) return;
+    const found = audit.new_rows.findings.map((f) => ({
+      name: f.reducer, values: f.loss, spans: f.loss.map((v, i) => (v === null ? undefined : [f.low[i], f.high[i]])),
+    }));
+    // More lines than fit on a screen are not read; the table has all.
+    dots($("chart-new"), newOrder.slice(0, 30), found, "loss on new rows", false);
   }
 
   const strokeOf = (i) => ({ stroke: COLOURS[i % 6], "stroke-dasharray": DASHES[Math.floor(i / 6) % 3] });
@@ -256,7 +270,7 @@
         // Several groups can tie for the worst place; where all do, none is marked.
         const worst = most - least > 1e-6 * Math.abs(most) && all[i] >= most - 1e-9 * Math.abs(most);
         const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": f[state.measure][i] }, written(f[state.measure][i]));
-        const span = spanText(f, i);
+        const span = spanText(intervalOf(f, i), written);
         if (span) { cell.append(" "); make(cell, "small", {}, span); }
         if (state.measure !== "share" && group.variance > 0) { cell.append(" "); make(cell, "small", {}, `${percent(f[state.measure][i] / group.variance)} of its variance`); }
       });
@@ -281,7 +295,7 @@
       node.setAttribute("data-value", value);
     }
   }
-  const charts = () => { drawGroups(); drawRanks(); drawPrice(); };
+  const charts = () => { drawNew(); drawGroups(); drawRanks(); drawPrice(); };
   function update() { fillWords(); fillTable(); charts(); }
   function choose(index) { state.index = index; $("rank").value = index; update(); }
 
@@ -308,9 +322,9 @@
     });
   }
 
-  audit.reducers.slice(2).forEach((name, j) => {
+  audit.reducers.filter((name) => !(name in STYLES)).forEach((name) => {
     const key = make($("other-keys"), "span", { class: "key" }, "◆");
-    key.style.color = COLOURS[(j + 2) % 6];
+    key.style.color = colourOf(name);
     $("other-keys").append(` ${name}\u2002`);
   });
   $("rank").addEventListener("input", (event) => choose(Number(event.target.value)));

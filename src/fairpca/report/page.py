@@ -18,21 +18,12 @@ from typing import Any
 import numpy as np
 
 from fairpca._checks import require
+from fairpca.auditing import verdict as words
 from fairpca.auditing.findings import Audit
-from fairpca.auditing.verdict import (
-    about,
-    components,
-    group_title,
-    isolated,
-    listed,
-    named,
-    number,
-    percent,
-    proof,
-    sentences,
-)
 from fairpca.moments.storage import atomic_write
 
+# Classes of the style sheet by which the reducers of every audit are told apart.
+_STYLES = {"PCA": "pca", "FairPCA": "fair", words.SHRUNK: "shrunk"}
 # Groups in the table of what happens without them; the rest, which change less, are counted. A
 # longer table would fill a printed page.
 _MOST_LEFT_OUT = 12
@@ -44,14 +35,14 @@ _SAME = 5e-3
 # What a measure is called in a sentence, what a value is written with, and which change is for the
 # worse: towards larger (1) or smaller (-1) values.
 _MEASURES = {
-    "loss": ("loss", number, 1),
-    "error": ("error", number, 1),
-    "share": ("share of variance kept", percent, -1),
+    "loss": ("loss", words.number, 1),
+    "error": ("error", words.number, 1),
+    "share": ("share of variance kept", words.percent, -1),
 }
 
 
 def render_page(audit: Audit, *, title: str | None = None) -> str:
-    """Return an audit as one HTML document that needs no network.
+    """Return an audit as one HTML document that asks for nothing from outside.
 
     Parameters
     ----------
@@ -59,16 +50,6 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
         What `fairpca.audit` returned, or what was read from its JSON: the page is the same.
     title : str, optional
         Heading of the page. Default: what was audited.
-
-    Returns
-    -------
-    str
-        The document. It asks for nothing from outside and runs no script but its own.
-
-    Raises
-    ------
-    ImportError
-        If Jinja2 is not installed; the message says how to install it.
 
     Examples
     --------
@@ -84,7 +65,9 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"number": number, "percent": percent, "components": components}
+    for name in ("number", "percent", "components"):
+        environment.filters[name] = getattr(words, name)
+    environment.filters["style"] = lambda name: _STYLES.get(name, "")
     template = environment.from_string(_resource("page.html.j2"))
     # The policy of the page names both by their hash, so they must be exactly what is sent.
     style, script = _resource("page.css"), _resource("page.js")
@@ -92,27 +75,36 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
         template.render(
             title=title or _title(audit),
             audit=audit,
-            group_title=group_title(audit),
+            group_title=words.group_title(audit),
+            new_verdict=words.new_sentences(audit),
+            # The lines of the terminal, for readers without JavaScript and for paper.
+            new_table=next(words.tables(audit)) if audit.new_rows else None,
+            call=words.advice(audit) if audit.new_rows else None,
+            with_interval=words.with_interval,
             pca=audit.at("PCA"),
             fair=audit.at("FairPCA"),
-            verdict=sentences(audit),
-            proof=proof(audit.at("FairPCA")),
-            about=about(audit),
-            order=sorted(range(len(audit.groups)), key=lambda i: -audit.at("PCA").loss[i]),
+            verdict=words.row_sentences(audit),
+            proof=words.proof(audit.at("FairPCA")),
+            about=words.about(audit),
+            order=np.argsort(-audit.at("PCA").loss, kind="stable").tolist(),
             shown=[name for name in audit.reducers if audit.has(name)],
             measure_words=_measure_words(audit, audit.n_components, "loss"),
             advice=list(_advice(audit)),
             n_rows=sum(group.count for group in audit.groups) or 1,
-            score=percent if audit.scores.get("score") == "accuracy" else number,
+            score=words.percent if audit.scores.get("score") == "accuracy" else words.number,
             left_out=_left_out(audit),
             most_left_out=_MOST_LEFT_OUT,
             provenance=list(_flat(audit.provenance)),
-            level=percent(float(audit.provenance.get("parameters", {}).get("level", 0.95))),
+            level=words.percent(float(audit.provenance.get("parameters", {}).get("level", 0.95))),
             style=_safe(style),
             script=_safe(script),
             style_hash=_csp_hash(style),
             script_hash=_csp_hash(script),
-            data=_safe(embedded_json({"audit": audit.to_dict(), "words": _words(audit)})),
+            data=_safe(
+                embedded_json(
+                    {"audit": audit.to_dict(), "words": _words(audit), "order": words.order(audit)}
+                )
+            ),
         )
     )
 
@@ -147,12 +139,7 @@ def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> N
 
 
 def embedded_json(value: Any) -> str:
-    r"""Return JSON that cannot end the script element it stands in.
-
-    Parameters
-    ----------
-    value : dict, list, str, number or None
-        Finite numbers only.
+    r"""Return JSON, of finite numbers, that cannot end the script element it stands in.
 
     Examples
     --------
@@ -187,7 +174,7 @@ def _title(audit: Audit) -> str:
     source = audit.provenance.get("source", {})
     files = source.get("files") if isinstance(source, dict) else None
     names = [str(entry.get("name", "")) for entry in files or [] if isinstance(entry, dict)]
-    what = ", ".join(isolated(name) for name in names[:3]) or "this table"
+    what = ", ".join(words.isolated(name) for name in names[:3]) or "this table"
     return f"Whom does PCA of {what} serve?"
 
 
@@ -199,9 +186,9 @@ def _words(audit: Audit) -> dict[str, dict[str, Any]]:
     """
     return {
         str(r): {
-            "components": components(r),
-            "verdict": sentences(audit, r),
-            "proof": proof(audit.at("FairPCA", r)),
+            "components": words.components(r),
+            "verdict": words.row_sentences(audit, r),
+            "proof": words.proof(audit.at("FairPCA", r)),
             "measures": {name: _measure_words(audit, r, name) for name in _MEASURES},
         }
         for r in audit.ranks
@@ -211,16 +198,21 @@ def _words(audit: Audit) -> dict[str, dict[str, Any]]:
 def _measure_words(audit: Audit, r: int, measure: str) -> str:
     """Return two sentences about one measure.
 
-    The first names the group served worst under PCA and under FairPCA by this measure; the second
-    says how many groups fare worse under FairPCA than under PCA, and which of them by most.
+    The first names the group served worst under PCA and under FairPCA by this measure, or says how
+    many share that place; the second says how many groups fare worse under FairPCA than under PCA,
+    and which of them by most.
     """
     noun, write, sign = _MEASURES[measure]
     pca, fair = (audit.at(name, r).measure(measure) for name in ("PCA", "FairPCA"))
-    before, after = (int(np.argmax(sign * values)) for values in (pca, fair))
-    first = (
-        f"By {noun}, {named(audit, before)} is served worst under PCA ({write(pca[before])}) and "
-        f"{named(audit, after)} under FairPCA ({write(fair[after])})."
-    )
+    found = []
+    for name, values in (("PCA", pca), ("FairPCA", fair)):
+        worst = int(np.argmax(sign * values))
+        tied = int(np.sum(np.abs(values - values[worst]) <= _SAME * np.abs(values[worst])))
+        who = f"{words.named(audit, worst)} is served worst"
+        if tied > 1:
+            who = "all groups fare alike" if tied == len(values) else f"{tied} groups fare worst"
+        found.append(f"{who} under {name} ({write(values[worst])})")
+    first = f"By {noun}, {' and '.join(found)}."
     change = sign * (fair - pca)
     worse = int(np.sum(change > _SAME * np.maximum(np.abs(fair), np.abs(pca))))
     if not worse:
@@ -228,64 +220,42 @@ def _measure_words(audit: Audit, r: int, measure: str) -> str:
     most = int(np.argmax(change))
     return (
         f"{first} {worse} of {len(audit.groups)} groups fare worse by {noun} under FairPCA than "
-        f"under PCA, most of all {named(audit, most)} ({write(pca[most])} → {write(fair[most])})."
+        f"under PCA, most of all {words.named(audit, most)} ({write(pca[most])} → "
+        f"{write(fair[most])})."
     )
 
 
 def _advice(audit: Audit) -> Iterator[str]:
-    """Yield what a reader can do about the result, one sentence or two at a time."""
+    """Yield what a reader can do beside fitting what is advised, one sentence at a time."""
     pca, fair = audit.at("PCA"), audit.at("FairPCA")
     if pca.worst_loss <= pca.certificate.resolution:
         yield "Nothing needs to change: PCA costs no group anything."
         return
-    if fair.cut > _SAME:
-        # A gain that another sample could turn around is no reason to act yet.
-        unsure = fair.cut_interval is not None and fair.cut_interval[0] <= 0
-        doubt = " The interval of this change includes none at all: look for more rows first."
-        yield (
-            f"Use FairPCA with {components(audit.n_components)}: the worst loss goes from "
-            f"{number(pca.worst_loss)} to {number(fair.worst_loss)}, and the error over all rows "
-            f"rises by {percent(fair.price)}. New rows are projected without their group."
-            + (doubt if unsure else "")
-        )
-    else:
-        yield f"FairPCA with {components(audit.n_components)} gains too little to be worth it."
     # More components serve every group better, and cost storage instead of error.
     larger = (audit.at("PCA", r) for r in audit.ranks if r > audit.n_components)
     enough = next((finding for finding in larger if finding.worst_loss <= fair.worst_loss), None)
     if enough is not None:
         yield (
-            f"PCA with more components also helps: with {enough.n_components} its worst loss is "
-            f"{number(enough.worst_loss)}."
+            f"Take more components: with {enough.n_components}, PCA's worst loss on the rows in "
+            f"hand is {words.number(enough.worst_loss)}, no more than that of FairPCA now."
         )
-    small = [isolated(group.text) for group in audit.groups if group.small]
+    small = [words.isolated(group.text) for group in audit.groups if group.small]
     if small:
-        yield f"Collect more rows before deciding about groups with few of them: {listed(small)}."
+        yield f"Collect more rows of groups with few of them: {words.listed(small)}."
 
 
 def _left_out(audit: Audit) -> list[dict[str, Any]]:
     """Return one row per group: its loss with and without it in the fit, largest change first."""
     rows: dict[int, dict[str, Any]] = {}
     for entry in audit.left_out:
-        row = rows.setdefault(
-            entry.group,
-            {"name": audit.groups[entry.group].text, "title": named(audit, entry.group)},
-        )
+        row = rows.setdefault(entry.group, {"name": audit.groups[entry.group].text})
         row[entry.reducer] = entry
     complete = [row for row in rows.values() if "PCA" in row and "FairPCA" in row]
     return sorted(complete, key=lambda row: row["FairPCA"].loss_with - row["FairPCA"].loss_without)
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (name, text) pairs of nested data; names of inner entries follow those of outer ones.
-
-    Parameters
-    ----------
-    value : dict, list, str, number or None
-        As it stands in the JSON of an audit.
-    prefix : str, default=""
-        Name of the value.
-    """
+    """Yield (name, text) pairs of nested data; names of inner entries follow the outer ones."""
     if isinstance(value, dict):
         for key, entry in value.items():
             yield from _flat(entry, f"{prefix} › {key}" if prefix else str(key))
