@@ -39,8 +39,11 @@ def refitted(X, labels, fold, r, **options):
                 own_error[a, i, g] = np.mean(np.sum(left**2, axis=1))
             weights[i, g] = len(new)
     share = weights / weights.sum(axis=0)
-    error = (share * errors).sum(axis=0)
-    return error - (share * own_error).sum(axis=1).min(axis=0), error
+    # Shrunk or not: what serves the other folds' rows better.
+    total = (weights * own_error).sum(axis=1, keepdims=True)
+    chosen = np.argmin(total - weights * own_error, axis=0)
+    own = np.take_along_axis(own_error, chosen[None], axis=0)[0]
+    return (share * (errors - own)).sum(axis=0), (share * errors).sum(axis=0)
 
 
 @pytest.mark.parametrize("r", [1, 3])

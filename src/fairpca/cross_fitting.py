@@ -33,8 +33,8 @@ _FOLDS = 5
 # Share of the interval in its two tails.
 _TAILS = 0.05
 # Shrinkage of the own projection that a group's loss is set against. Of few rows that are like all
-# others the second serves new ones better, of rows that are unlike them the first; the better one
-# on the rows left out counts.
+# others the second serves new ones better, of rows that are unlike them the first; which of them
+# counts for a fold, the rows of the other folds tell.
 _OWN = (None, "auto")
 
 
@@ -70,7 +70,7 @@ class CrossFit:
         Mean squared error on the rows left out, minus that of the group's own projection. It can
         be negative, and then nothing was lost. The group's own projection is fitted to the same
         rows, to its second moments about the mean of all of them, as they are or shrunk as by
-        ``shrinkage="auto"``, whichever serves the rows left out better.
+        ``shrinkage="auto"``, whichever serves the rows of the other folds better.
     errors : ndarray of shape (f, q, k)
         Mean squared error on the rows left out.
     low, high : ndarray of shape (f, q, k)
@@ -368,7 +368,10 @@ def own_errors(
 
 
 def best_of_own(errors: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the errors of that own projection which serves the left-out rows of a group best.
+    """Return the errors of that own projection which serves the rows of the other folds best.
+
+    The rows of the fold itself have no say: the smaller of two errors on the same rows would be
+    too small.
 
     Parameters
     ----------
@@ -378,11 +381,11 @@ def best_of_own(errors: FloatArray, weight: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of shape (folds, q, k)
-        Every group and rank has one amount of shrinkage for all folds.
+        In every fold the amount of shrinkage that the other folds choose.
     """
-    mean = _over_folds(errors, weight)
-    best = np.argmin(np.where(np.isnan(mean), np.inf, mean), axis=0)
-    return np.asarray(np.take_along_axis(errors, best[None, None], axis=1)[:, 0])
+    others = _without_each_fold(errors, weight)
+    best = np.argmin(np.where(np.isnan(others), np.inf, others), axis=1)
+    return np.asarray(np.take_along_axis(errors, best[:, None], axis=1)[:, 0])
 
 
 def _errors(

@@ -163,8 +163,8 @@ class NewFinding:
     ----------
     reducer : str
     loss, low, high : ndarray of shape (k,)
-        Loss against the group's own PCA, which was fitted to the same rows and shrunk as by
-        ``shrinkage="auto"``, and the ends of its 95 % interval. A loss below zero means that the
+        Loss against the group's own PCA, fitted to the same rows (shrunk or not, as `cross_fit`
+        says), and the ends of its 95 % interval. A loss below zero means that the
         shared projection serves the group better than its own. NaN where a group has too few rows.
     error : ndarray of shape (k,)
         Mean squared error, about the mean that the projection subtracts.

@@ -283,6 +283,8 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
 
 def _stored_lines(found: ModelAudit) -> list[Any]:
     """Return what the terminal shows of a model on new rows, worst-served groups first."""
+    import numpy as np
+
     from fairpca.auditing.verdict import listed, number
 
     trained = (found.trained_count, found.trained_error, found.trained_loss)
@@ -294,14 +296,17 @@ def _stored_lines(found: ModelAudit) -> list[Any]:
         rows.append([group.text, *new, *(text.replace("nan", "–") for text in known)])
     titles = ["rows", "error", "loss"]
     columns = [" · ".join(found.names), *titles, *(f"fitted to:\n{name}" for name in titles)]
+    beside = "Beside them: the rows the model was fitted to, against a PCA of those."
+    if not np.isfinite(found.trained_count).any():
+        beside = "The model was fitted with other groups, and remembers nothing about these."
+        columns, rows = columns[:4], [row[:4] for row in rows]
     few = [f"{group.text} ({group.count})" for group in found.groups if group.small]
     return [
         found.verdict(),
         "",
         *table_lines("What every group gets", columns, rows, []),
         "Error per row about the mean the model subtracts. Loss: error minus that of the group's "
-        "own PCA of these rows, which it has seen and the model has not. Beside them: the "
-        "rows the model was fitted to, against a PCA of those.",
+        f"own PCA of these rows, which it has seen and the model has not. {beside}",
         f"Error over all rows: {number(found.total_error)}.",
         *([f"! Few rows: {listed(few)}. Of few rows every loss is large."] if few else []),
     ]
