@@ -88,8 +88,8 @@ MUTANTS = (
     Mutant(
         "a merge moves the mean the wrong way",
         "moments/row_scatter.py",
-        "moved(mean, shift * share",
-        "moved(mean, -shift * share",
+        "way = shift * np.where(",
+        "way = -shift * np.where(",
         MOMENTS,
     ),
     Mutant(
@@ -337,7 +337,7 @@ MUTANTS = (
     Mutant(
         "wide rows forget the distances between groups",
         "covariances/sources.py",
-        "replace(moments, mean=shifts)",
+        "replace(moments, mean=np.asarray(shifts))",
         "moments",
         f"{WIDE} row_space",
     ),

@@ -130,6 +130,23 @@ def check_square(*sums: Any) -> None:
         )
 
 
+def check_vanished(rows: Any, weights: FloatArray, relative: FloatArray) -> None:
+    """Raise ValueError where a row is too large to square and weighs nothing beside others.
+
+    What it adds to the variance could be anything, and would be overlooked.
+
+    Parameters
+    ----------
+    rows : array or sparse array of shape (m, n)
+    weights, relative : ndarray of shape (m,)
+        Weights as they were given, and divided by the largest of the group.
+    """
+    vanished = np.flatnonzero((weights > 0) & (relative < np.finfo(float).tiny))
+    if len(vanished):
+        with np.errstate(over="ignore"):
+            check_square(np.square(float(abs(rows[vanished]).max())))
+
+
 def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) -> FloatArray | None:
     """Return float64 weights, or raise ValueError naming what is wrong with them.
 

@@ -152,7 +152,8 @@ def fit_nested(
     last = fit_source(source, n_components, free)
     r = last.basis.shape[1]
     ranks = Ranks(source, free, r)
-    fits = [ranks.solve(j) for j in range(1, r)] + [last]
+    # Of the ranks on the way only the dual's bound is shown; a search of each takes seconds.
+    fits = [ranks.solve(j, exact_search=False) for j in range(1, r)] + [last]
     bounds = np.array([fit.solution.certificate.lower_bound for fit in fits])
     columns = _forward(ranks, r) if direction == "forward" else _backward(ranks, last.basis)
     offsets = [ranks.problem(j).offsets for j in range(1, r + 1)]
@@ -202,12 +203,14 @@ def _backward(ranks: Ranks, basis: FloatArray) -> FloatArray:
 
 def _inside(ranks: Ranks, basis: FloatArray, offsets: FloatArray, r: int) -> FloatArray:
     """Return the best rank-`r` basis inside a subspace, in that subspace's coordinates."""
-    oracle = DenseOracle(symmetric(ranks.oracle.project(basis)))
+    # Rounding is that of the whole problem, however little variance is left in the subspace.
+    oracle = DenseOracle(symmetric(ranks.oracle.project(basis)), scale=ranks.oracle.scale)
     settings = ranks.settings
     solution = solve_problem(
         Problem(oracle, offsets, r),
         tol=settings.tol,
         max_iter=settings.max_iter,
         random_state=settings.random_state,
+        exact_search=False,
     )
     return solution.components.T

@@ -86,7 +86,7 @@ def projection_attributes(
         components, variances = _oriented(source, basis, keep_order)
     variances = variances * (total.weight / freedom)
     r, n = components.shape
-    all_variance = total.trace * total.weight / freedom
+    all_variance = total.trace * (total.weight / freedom)
     # With every direction taken nothing is left, and what the difference says is rounding.
     spare = min(n, total.count) - r
     left = max(all_variance - float(variances.sum()), 0.0) if spare > 0 else 0.0
@@ -95,7 +95,7 @@ def projection_attributes(
         "mean_": total.mean,
         "explained_variance_": variances,
         "explained_variance_ratio_": variances / (all_variance or 1.0),
-        "singular_values_": np.sqrt(variances * freedom),
+        "singular_values_": np.sqrt(variances) * np.sqrt(freedom),
         "noise_variance_": left / max(spare, 1),
         "n_components_": r,
         "n_samples_": total.count,

@@ -221,7 +221,9 @@ class TestPipelines:
         for one, other in zip(
             json.loads(piped.stdout)["findings"], direct.json["findings"], strict=True
         ):
-            np.testing.assert_allclose(one["loss"], other["loss"], rtol=1e-9, atol=1e-12)
+            assert one["reducer"] == other["reducer"]
+            for name in ("loss", "error", "share", "total_error"):
+                np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
         # What is refused needs no process of its own.
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
         assert cli("audit", "-", "-", *arguments[2:]).code == 2

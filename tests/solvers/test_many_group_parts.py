@@ -121,11 +121,10 @@ def test_extreme_points_keep_the_losses_and_have_few_fractions(k):
     dual, _ = dual_of(covariances, 6)
     maximise_dual(dual, None)
     relaxed = dual.relaxed
-    extreme = extreme_point(relaxed, 4, 8)
-    f = len(extreme.occupation)
+    vectors, occupation = extreme_point(relaxed, 4, 8)
+    f = np.count_nonzero((occupation > 0) & (occupation < 1))
     assert f * (f + 1) / 2 <= k
-    p = extreme.whole @ extreme.whole.T
-    p += (extreme.fractional * extreme.occupation) @ extreme.fractional.T
+    p = (vectors * occupation) @ vectors.T
     losses = dual.problem.offsets - np.einsum("kij,ij->k", covariances, p)
     assert losses.max() <= relaxed.value + 1e-9
     assert np.trace(p) == pytest.approx(6)
@@ -142,9 +141,8 @@ def test_extreme_points_push_no_group_above_the_worst(seed, k):
     rotation = orthonormal(rng.standard_normal((q, q)))
     cluster = Cluster(first, first + q, fill(rng.random(q), r - first), rotation)
     relaxed = occupy(point, cluster, r)
-    extreme = extreme_point(relaxed, first, first + q)
-    p = extreme.whole @ extreme.whole.T
-    p += (extreme.fractional * extreme.occupation) @ extreme.fractional.T
+    vectors, occupation = extreme_point(relaxed, first, first + q)
+    p = (vectors * occupation) @ vectors.T
     losses = dual.problem.offsets - np.einsum("kij,ij->k", covariances, p)
     assert losses.max() <= relaxed.value + 1e-8
     assert np.trace(p) == pytest.approx(r)

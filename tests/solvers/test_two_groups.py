@@ -58,7 +58,7 @@ def test_reference_values_on_faces(covariances, solver, r):
     check_exact(fairpca.solve(covariances("LFW"), r, solver=solver), expected("LFW", r))
 
 
-@pytest.mark.parametrize("name,r", [*SMALL, ("LFW", 1), ("LFW", 50)])
+@pytest.mark.parametrize("name,r", [*SMALL, ("LFW", 1)])
 def test_paper_solver_agrees_but_leaves_losses_apart(covariances, name, r):
     want = expected(name, r)
     solution = fairpca.solve(covariances(name), r, solver="paper", tol=1e-8)

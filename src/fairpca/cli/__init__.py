@@ -18,11 +18,14 @@ from typing import Any
 #: Set this variable and errors are raised with their traceback.
 DEBUG = "FAIRPCA_DEBUG"
 
-# How to install typer; the same words as `fairpca._checks.require` uses for other libraries.
-_NEEDS_TYPER = (
-    'the command line needs typer: pip install "fairpca[app]" (or, from a checkout: pip install '
-    '".[app]")'
-)
+# How to install typer; `fairpca._checks.require`, which says so of others, would import NumPy.
+_NEEDS_TYPER = """the command line needs typer: pip install "fairpca[app]" (or, from a checkout: \
+pip install ".[app]")"""
+# What stands under "Examples" in the help of `fairpca` itself.
+_EXAMPLES = """\
+  fairpca demo
+  fairpca inspect people.csv
+  fairpca audit people.csv -g sex -r 2 -o audit.html"""
 
 
 def main() -> None:
@@ -31,17 +34,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-        Without the program's name.
-
-    Returns
-    -------
-    code : int
-        See the head of this module.
+    """Run one command, given without the program's name, and return its exit code.
 
     Examples
     --------
@@ -80,30 +73,27 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _app() -> Any:
-    """Return the commands as a typer application; ImportError where typer is missing.
+    """Return the commands, in the order in which a new user meets them; ImportError without typer.
 
-    The commands are listed in the order in which a new user meets them. Everything is imported
-    here and not at the top, so that a missing typer can be reported in a sentence.
+    Everything is imported here, so that a missing typer can be reported in a sentence.
     """
     import typer
 
     from fairpca.cli.auditing import audit, report
-    from fairpca.cli.demo import demo
-    from fairpca.cli.listing import compare, datasets, inspect
+    from fairpca.cli.listing import compare, datasets, demo, inspect
     from fairpca.cli.models import fit, transform
     from fairpca.cli.options import Command, Group, as_command, root
 
-    start = as_command(root)
     app = typer.Typer(
         name="fairpca",
         cls=Group,
-        epilog=start.examples,
+        epilog=_EXAMPLES,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    app.callback()(start)
+    app.callback()(root)
     for verb in (inspect, audit, fit, transform, compare, report, datasets, demo):
         command = as_command(verb)
         app.command(cls=Command, epilog=command.examples)(command)
@@ -113,15 +103,14 @@ def _app() -> Any:
 def _report(error: Exception) -> None:
     """Say what went wrong in one message on stderr, without a traceback.
 
-    Errors that the library raises on purpose (ValueError and its like) speak for themselves. Any
-    other exception is called a defect of fairpca, because no input should be able to cause one.
+    Errors that the library raises on purpose speak for themselves. No input should be able to
+    cause any other, which is called a defect of fairpca.
     """
     from fairpca.cli.output import in_option_words, note, silence_stdout
 
-    show = getattr(error, "show", None)
-    if callable(show):
+    if hasattr(error, "show"):
         # A wrong call: typer shows the usage beside the message.
-        show()
+        error.show()
         return
     text = str(error)
     if type(error).__name__ == "Abort":

@@ -1,20 +1,18 @@
-"""`fairpca inspect`, `fairpca compare` and `fairpca datasets`: tables of what there is.
-
-Each prints one table: the columns of a file before anything is fitted, the published methods side
-by side, the data sets the package can load.
-"""
+"""`fairpca inspect`, `compare`, `datasets` and `demo`: commands to look around with."""
 
 from __future__ import annotations
 
 import inspect as inspection
 import re
+import timeit
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fairpca.cli import output
-from fairpca.cli.options import JsonOption, ReadingOptions, TableOptions, option
+from fairpca.cli.auditing import table_lines
+from fairpca.cli.options import FileOptions, JsonOption, ReadingOptions, TableOptions, option
 
 if TYPE_CHECKING:
     from fairpca.comparison import Comparison
@@ -39,6 +37,14 @@ _COMPARED = (
 ).split()
 # Titles that are not the name of the attribute: "rank" is the rank of a projection elsewhere.
 _TITLES = {"rank": "place", "gap": "above\nbound", "fit_seconds": "seconds"}
+
+# Where the picture goes unless asked otherwise.
+_PICTURE = Path("fairpca-demo.png")
+# Components: with six, PCA treats the two groups of the diabetes data most unequally (the gap is
+# 74%; with one to eight it lies between 29% and 74%).
+_RANK = 6
+# Fits that are timed. The fastest counts: the machine was busy with something else in the others.
+_REPEATS = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +71,6 @@ def inspect(options: InspectOptions) -> None:
     ids = [row["name"] for row in columns if row["looks_like"] in ("row number", "id")]
     # As text, because a list in a cell (Parquet has such cells) cannot be compared.
     repeated = int(frame.drop(columns=ids).astype(str).duplicated().sum())
-    if options.json:
-        summary = {"files": files, "n_rows": len(frame), "repeated_rows": repeated}
-        output.print_json({**summary, "columns": columns})
-        return
     rows = []
     for row in columns:
         numbers = [f"{row[name]:,}" for name in ("distinct", "missing")]
@@ -78,23 +80,16 @@ def inspect(options: InspectOptions) -> None:
     lines = [output.table(titles, rows, words=(0, 1, 2, 5))]
     if repeated:
         lines.append(f"{repeated:,} row(s) repeat another one, ids aside.")
-    output.print_lines([*lines, f"Likely groups (-g): {', '.join(labels) or 'none'}."])
+    lines.append(f"Likely groups (-g): {', '.join(labels) or 'none'}.")
+    summary = {"files": files, "n_rows": len(frame), "repeated_rows": repeated, "columns": columns}
+    output.print_result(options, summary, lines)
 
 
 def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
-    """Return what there is to say about one column, as plain values.
+    """Return what there is to say about one pandas column, as a dict of plain values.
 
-    Parameters
-    ----------
-    column : pandas.Series
-    counts_rows : bool
-        Whether its values only number the rows.
-
-    Returns
-    -------
-    record : dict
-        `levels` holds the rows of every level, largest first, where the column looks like labels;
-        `range` the ends, where it holds numbers or dates. Otherwise they are None.
+    `levels` holds the rows of every level, largest first, where the column looks like labels;
+    `range` the ends, where it holds numbers or dates. Otherwise they are None.
     """
     if column.dtype.kind == "O":
         column = column.map(str, na_action="ignore")
@@ -128,8 +123,7 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
 def _type(known: Any) -> str:
     """Return the type of the values of a column in a word or two.
 
-    A column of whole numbers with gaps is stored as floats, so that floats are looked at. Dates
-    in a text file are text; all of them have to look like one.
+    Whole numbers with gaps are stored as floats; dates in a text file are text.
     """
     kind = known.dtype.kind
     if kind == "O":
@@ -140,10 +134,7 @@ def _type(known: Any) -> str:
 
 
 def _values_text(row: dict[str, Any]) -> str:
-    """Return the levels or the range of a column in a few words, as `_look` found them.
-
-    Of many levels the largest and the smallest are shown: a rare group is what an audit is about.
-    """
+    """Return the levels or the range of a column in a few words, as `_look` found them."""
     if row["range"] and not row["levels"]:
         ends = [f"{e:,.6g}" if isinstance(e, float | int) else str(e) for e in row["range"]]
         return " to ".join(dict.fromkeys(ends))
@@ -172,7 +163,6 @@ class CompareOptions(TableOptions):
   fairpca compare people.csv -g sex -r 2
   fairpca compare people.csv -g sex -r 2 --method PCA --method FairPCA -o c.csv"""
     endings: ClassVar[tuple[str, ...]] = (".csv", ".json")
-
     method: Annotated[list[str], option("NAME")] = field(default_factory=list)
     target: Annotated[str | None, option("COL")] = None
     output: Annotated[Path | None, option("FILE", "-o", "--output")] = None
@@ -183,26 +173,36 @@ def compare(options: CompareOptions) -> int:
 
     A method has a place only among those that make the same number small.
     """
-    from fairpca._checks import require
     from fairpca.cli.loading import load
     from fairpca.comparison import compare as run_compare
+    from fairpca.comparison import default_estimators
     from fairpca.estimator import FairPCA
 
-    pandas = require("pandas", extra="app", purpose="the command line")
     # Refused first: all methods together can take minutes.
-    r, about = options.n_components, options.pick("center")
+    r, center = options.n_components, options.center
     output.check_output(options)
     data = load(options, target=options.target)
+    # Not before: `load` says in a sentence what to install where pandas is missing.
+    import pandas
+
     if isinstance(r, float):
         # The other methods take numbers only, so all of them get as many as FairPCA needs.
-        model = FairPCA(r, **about).fit(data.X, sensitive_features=data.labels)
+        model = FairPCA(r, center=center).fit(data.X, sensitive_features=data.labels)
         r = int(model.n_components_)
-    models = _methods(r, options.method, **about)
+    known = default_estimators(r, center=center)
+    for name in options.method:
+        if name not in known:
+            raise ValueError(
+                f"--method {name} is not known.{output.did_you_mean(name, known)} Choose among "
+                f"{', '.join(sorted(known))}."
+            )
+    wanted = options.method or known
+    models = {name: model for name, model in known.items() if name in wanted}
     doing = f"fitting {len(models)} methods"
     output.note(f"{doing}; --method picks some of them.")
     with output.progress(doing):
-        settings = options.pick("center", "random_state")
-        found = run_compare(models, data.X, data.labels, data.y, **settings)
+        about = options.pick("center", "random_state")
+        found = run_compare(models, data.X, data.labels, data.y, **about)
     output.deliver(
         options,
         found.to_dict,
@@ -216,57 +216,25 @@ def compare(options: CompareOptions) -> int:
     return 0
 
 
-def _methods(n_components: int, wanted: list[str], center: str) -> dict[str, Any]:
-    """Return the methods asked for, not yet fitted.
-
-    Parameters
-    ----------
-    n_components : int
-    wanted : list of str
-        Names; none at all wants every method.
-    center : {"global", "group"}
-        Of FairPCA; the others are as their authors have them.
-
-    Returns
-    -------
-    models : dict of str to estimator
-        In the order of `fairpca.comparison.default_estimators`.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, with the one that is spelled most alike.
-    """
-    from fairpca.comparison import default_estimators
-
-    known = default_estimators(n_components, center=center)
-    for name in wanted:
-        if name not in known:
-            raise ValueError(
-                f"--method {name} is not known.{output.did_you_mean(name, known)} Choose among "
-                f"{', '.join(sorted(known))}."
-            )
-    return {name: model for name, model in known.items() if not wanted or name in wanted}
-
-
 def _comparison_lines(found: Comparison) -> list[Any]:
     """Return the methods as tables that fit the terminal, then those that could not run, and why.
 
-    Columns without a number are left out. Columns that do not fit beside the names of the methods
-    go into another table below.
+    Columns without a number are left out; those that do not fit go into another table below.
     """
     from fairpca.auditing.verdict import MEANS
 
     rows = [row for row in found.rows if not row.failed]
-    left = [key for key in _COMPARED if any(_cell(row, key) for row in rows)]
-    console, lines = output.console(), []
-    while left:
+    console = output.console()
+    blocks: list[list[str]] = [[]]
+    # A table is measured where it has room: rich never asks for more than it is offered.
+    roomy = console.options.update(max_width=10_000)
+    for key in (key for key in _COMPARED if any(_cell(row, key) for row in rows)):
+        wider = console.measure(_block(rows, [*blocks[-1], key]), options=roomy)
         # At least one column, however narrow the terminal is.
-        n = len(left)
-        while n > 1 and _width(console, _block(rows, left[:n])) > console.width:
-            n -= 1
-        lines += [_block(rows, left[:n]), ""]
-        left = left[n:]
+        if blocks[-1] and wider.maximum > console.width:
+            blocks.append([])
+        blocks[-1].append(key)
+    lines = [part for keys in blocks if keys for part in (_block(rows, keys), "")]
     if rows:
         lines.append("place: among the methods that make the same number small.")
         lines.append(f"Losses are about {MEANS[found.center]}.")
@@ -277,22 +245,10 @@ def _comparison_lines(found: Comparison) -> list[Any]:
 
 
 def _block(rows: Sequence[Any], keys: Sequence[str]) -> Any:
-    """Return a table of some numbers of every method.
-
-    Parameters
-    ----------
-    rows : sequence of ComparisonRow
-    keys : sequence of str
-        Some of `_COMPARED`.
-    """
+    """Return a table of some numbers of every method; the keys are some of `_COMPARED`."""
     titles = ["method", *(_TITLES.get(key, key.replace("_", "\n")) for key in keys)]
     cells = [[row.name, *(_cell(row, key) or "-" for key in keys)] for row in rows]
     return output.table(titles, cells, words=(0, 1) if keys[0] == "optimises" else (0,))
-
-
-def _width(console: Any, table: Any) -> int:
-    """Return the columns a table would like; rich says no more than those it is offered."""
-    return int(console.measure(table, options=console.options.update(max_width=10_000)).maximum)
 
 
 def _cell(row: Any, key: str) -> str:
@@ -319,9 +275,76 @@ def datasets(options: DatasetsOptions) -> None:
     import fairpca.datasets as catalogue
 
     names = [name for name in catalogue.__all__ if name.startswith(("fetch_", "make_"))]
-    abouts = [inspection.getdoc(getattr(catalogue, name)) or "" for name in names]
-    rows = [[name, about.partition("\n")[0]] for name, about in zip(names, abouts, strict=True)]
-    if options.json:
-        output.print_json([{"name": name, "about": about} for name, about in rows])
-    else:
-        output.print_lines([output.table(["loader", "what it is"], rows, words=(0, 1))])
+    abouts = {name: inspection.getdoc(getattr(catalogue, name)) or "" for name in names}
+    rows = [[name, about.partition("\n")[0]] for name, about in abouts.items()]
+    table = output.table(["loader", "what it is"], rows, words=(0, 1))
+    output.print_result(options, [{"name": name, "about": text} for name, text in rows], [table])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(FileOptions):
+    """What `demo` takes.
+
+    Attributes
+    ----------
+    output : Path
+        Where the picture goes (.png, .svg or .pdf).
+    """
+
+    examples: ClassVar[str] = """\
+  fairpca demo
+  fairpca demo -o losses.svg"""
+    endings: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")
+    output: Annotated[Path, option("FILE", "-o", "--output")] = _PICTURE
+
+
+def demo(options: DemoOptions) -> None:
+    """Show PCA beside FairPCA on the diabetes data of scikit-learn, and draw the losses.
+
+    The 442 patients are grouped by sex; nine measurements are reduced to six components.
+    """
+    from sklearn.datasets import load_diabetes
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
+    from fairpca._checks import require
+    from fairpca.auditing import audit
+    from fairpca.auditing.verdict import new_sentences, proof, tables
+    from fairpca.estimator import FairPCA
+    from fairpca.moments.storage import atomic_write
+    from fairpca.plots import GroupLossDisplay
+
+    # A second demo may replace the picture of the first, and no other file.
+    again = options.output == _PICTURE and _PICTURE.is_file()
+    output.check_output(replace(options, force=options.force or again))
+    # No window and no display needed: the figure only goes to a file.
+    figures = require("matplotlib.figure", extra="app", purpose="the demo's picture")
+    with output.progress("measuring and drawing"):
+        table = load_diabetes(scaled=False, as_frame=True).data
+        labels = {"sex": table.pop("sex").to_numpy(dtype=int)}
+        X = StandardScaler().fit_transform(table)
+        fits = {
+            "PCA": lambda: PCA(_RANK).fit(X),
+            "FairPCA": lambda: FairPCA(_RANK).fit(X, sensitive_features=labels),
+        }
+        times = {
+            name: min(timeit.repeat(f, number=1, repeat=_REPEATS)) for name, f in fits.items()
+        }
+        found = audit(X, labels, _RANK, n_bootstrap=0)
+        figure = figures.Figure(figsize=(7, 3.5), layout="constrained")
+        GroupLossDisplay.from_audit(found, ax=figure.subplots())
+        with atomic_write(options.output) as file:
+            figure.savefig(file, format=options.output.suffix.lower().lstrip("."), dpi=120)
+    said = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in times.items())
+    lines = [
+        "Diabetes data of scikit-learn: 442 patients, 9 measurements, grouped by sex.",
+        "",
+        " ".join(new_sentences(found)),
+        "",
+        *table_lines(*next(tables(found))),
+        f"On the rows in hand there is a proof. {proof(found.at('FairPCA'))}",
+        f"Time of a fit: {said}.",
+        f"Picture: {options.output}",
+    ]
+    data = {"picture": options.output, "seconds": times, "audit": found.to_dict()}
+    output.print_result(options, data, lines)

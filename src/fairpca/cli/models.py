@@ -1,7 +1,7 @@
 """`fairpca fit` and `fairpca transform`: a model to a file, and new rows through it.
 
-The file holds the model and how the columns of the table became features, so that `transform`
-needs a table with the same columns and nothing else. `fairpca.persistence` writes and reads it.
+The file also says how the columns of the table became features, so that `transform` needs a table
+with the same columns and nothing else.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from fairpca.cli import output
 from fairpca.cli.options import FileOptions, FitOptions, ReadingOptions, argument, option
 
 if TYPE_CHECKING:
-    from fairpca.io.preparation import Preparation
+    from fairpca.io.preparation import Preparation, Prepared
+    from fairpca.io.tables import TableFile
 
 
 def fit(options: FitOptions) -> None:
@@ -28,6 +29,7 @@ def fit(options: FitOptions) -> None:
     """
     from sklearn.exceptions import ConvergenceWarning
 
+    from fairpca._checks import check_shrinkage
     from fairpca.cli.loading import load
     from fairpca.cli.streaming import choose_engine, stream
     from fairpca.estimator import FairPCA
@@ -35,9 +37,12 @@ def fit(options: FitOptions) -> None:
 
     output.check_output(options)
     settings = options.pick("criterion", "center", "group_by", "unlabelled", "random_state")
-    model = FairPCA(options.n_components, shrinkage=_amount(options.shrinkage), **settings)
-    # Contradictions between options are found before any row is read.
-    engine = choose_engine(options)
+    settings["shrinkage"] = options.shrinkage
+    with contextlib.suppress(TypeError, ValueError):
+        settings["shrinkage"] = float(options.shrinkage)  # type: ignore[arg-type]
+    # Wrong values and contradictions between options are found before any row is read.
+    check_shrinkage(settings["shrinkage"])
+    engine, model = choose_engine(options), FairPCA(options.n_components, **settings)
     with warnings.catch_warnings():
         # What is open is in the certificate, which is printed.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -53,75 +58,37 @@ def fit(options: FitOptions) -> None:
     names = preparation.feature_names
     save_model(options.output, model, feature_names=names, preparation=preparation, notes=notes)
     output.note(f"wrote {options.output}")
-    summary = _summary(model, options.output)
-    if options.json:
-        output.print_json(summary)
-    else:
-        output.print_lines(_model_lines(model, summary))
+    output.print_result(options, *_described(model, options.output))
 
 
-def _amount(text: str | None) -> float | str | None:
-    """Return the value of ``--shrinkage`` as FairPCA takes it, or raise ValueError."""
-    from fairpca._checks import check_shrinkage
-
-    found: float | str | None = text
-    if text is not None and text != "auto":
-        with contextlib.suppress(ValueError):
-            found = float(text)
-    check_shrinkage(found)
-    return found
-
-
-def _summary(model: Any, path: Path) -> dict[str, Any]:
-    """Return what `fit --json` prints: plain values, the groups in the order of the model.
-
-    Parameters
-    ----------
-    model : FairPCA
-        Fitted.
-    path : Path
-        Where it was saved.
-    """
-    from fairpca.auditing.verdict import label_texts
+def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Return what `fit` prints about a model that was saved at a path: as JSON, and for people."""
+    from fairpca.auditing.verdict import MEANS, components, label_texts, number
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)
     columns = texts, model.group_counts_, model.group_losses_, model.group_errors_
+    groups: list[dict[str, Any]] = [
+        {"text": text, "count": int(count), "loss": float(loss), "error": float(error)}
+        for text, count, loss, error in zip(*columns, strict=True)
+    ]
     certificate = ("value", "lower_bound", "gap", "optimal")
-    return {
+    summary = {
         "output": str(path),
         "n_components": model.n_components_,
         "criterion": model.criterion,
         "center": model.center,
         "shrinkage": model.shrinkage_.tolist(),
-        "groups": [
-            {"text": text, "count": int(count), "loss": float(loss), "error": float(error)}
-            for text, count, loss, error in zip(*columns, strict=True)
-        ],
+        "groups": groups,
         "certificate": {name: getattr(model.certificate_, name) for name in certificate},
     }
-
-
-def _model_lines(model: Any, summary: dict[str, Any]) -> list[Any]:
-    """Return what `fit` prints for people: a table of the groups and the certificate.
-
-    Parameters
-    ----------
-    model : FairPCA
-    summary : dict
-        What `_summary` returned for it.
-    """
-    from fairpca.auditing.verdict import MEANS, components, number
-
-    rows = [
-        [group["text"], f"{group['count']:,}", number(group["loss"]), number(group["error"])]
-        for group in summary["groups"]
-    ]
-    return [
+    rows = [[g["text"], f"{g['count']:,}", number(g["loss"]), number(g["error"])] for g in groups]
+    lines = [
         f"FairPCA, {components(model.n_components_)}",
         output.table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
         f"Losses are about {MEANS[model.center]}; errors are those of the rows rebuilt.",
         str(model.certificate_),
     ]
+    return summary, lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +113,6 @@ class TransformOptions(ReadingOptions, FileOptions):
   fairpca transform model.skops people.csv -o scores.csv
   fairpca transform model.skops new.csv --keep id -o scores.parquet"""
     endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".parquet", ".feather", ".npy", ".json")
-    panel: ClassVar[str | None] = None
-
     model: Annotated[Path, argument("MODEL")]
     keep: Annotated[list[str], option("COL")] = field(default_factory=list)
     missing: Annotated[str | None, option("HOW", among=("error", "drop", "mean"))] = None
@@ -162,69 +127,58 @@ def transform(options: TransformOptions) -> None:
     """
     import numpy as np
 
-    from fairpca._checks import require
     from fairpca.cli.loading import find_column, read
-    from fairpca.persistence import load_model
 
     output.check_output(options)
-    saved = load_model(options.model)
-    if saved.preparation is None:
-        raise ValueError(
-            f"{options.model} does not say how columns become features; use it from Python."
-        )
     table, _ = read(options)
-    # Nothing but the columns the model knows is looked at, so a label column may be missing.
-    preparation = _with_missing(saved.preparation, saved.model, options.missing)
-    try:
-        prepared = preparation.apply(table.frame)
-    except ValueError as error:
-        # A median is not known here, so it is no remedy.
-        text = str(error).replace(", --missing mean or --missing median", " or --missing mean")
-        raise ValueError(text) from None
-    notes = [f"{len(table.frame):,} rows", *table.notes, *prepared.notes]
+    model, prepared, notes = prepared_for(options.model, table, options.missing)
     output.note("read " + "; ".join(notes) + ".")
-    pandas = require("pandas", extra="app", purpose="transform")
-    scores, names = saved.model.transform(prepared.X), saved.model.get_feature_names_out()
-    frame = pandas.DataFrame(scores, columns=list(names))
+    frame = model.set_output(transform="pandas").transform(prepared.X)
     # Each goes to the front, the first one named last.
     for name in reversed(options.keep):
         column = find_column(table, name)
         frame.insert(0, column, table.frame[column].to_numpy()[prepared.kept])
-    formats = {
-        "csv": lambda: output.csv_text(frame),
-        "tsv": lambda: output.csv_text(frame, "\t"),
-        "parquet": lambda: partial(frame.to_parquet, index=False),
-        "feather": lambda: frame.to_feather,
-        "npy": lambda: partial(np.save, arr=frame.to_numpy(dtype=float)),
-        "json": lambda: output.json_text(_records(frame)),
-    }
+    summary = {"output": options.output, "columns": list(frame.columns), "n_rows": len(frame)}
     output.deliver(
         options,
-        lambda: {
-            "output": options.output,
-            "columns": list(frame.columns),
-            "n_rows": len(frame),
-            "rows": None if options.output else [list(row.values()) for row in _records(frame)],
-        },
+        lambda: summary | {"rows": None if options.output else _records(frame, "split")["data"]},
         lambda: output.print_text(output.csv_text(frame)),
-        **formats,
+        csv=lambda: output.csv_text(frame),
+        tsv=lambda: output.csv_text(frame, "\t"),
+        parquet=lambda: partial(frame.to_parquet, index=False),
+        feather=lambda: frame.to_feather,
+        npy=lambda: partial(np.save, arr=frame.to_numpy(dtype=float)),
+        json=lambda: output.json_text(_records(frame, "records")),
     )
 
 
+def prepared_for(
+    path: Path, table: TableFile, missing: str | None
+) -> tuple[Any, Prepared, list[str]]:
+    """Return a stored model, the rows of a table as it takes them, and what was done to them.
+
+    Nothing but the columns the model knows is looked at, so a label column may be missing. Where
+    `missing` is None, missing values are treated as they were when the model was fitted.
+    """
+    from fairpca.persistence import load_model
+
+    saved = load_model(path)
+    if saved.preparation is None:
+        raise ValueError(f"{path} does not say how columns become features; use it from Python.")
+    try:
+        prepared = _with_missing(saved.preparation, saved.model, missing).apply(table.frame)
+    except ValueError as error:
+        # A median is not known here, so it is no remedy.
+        text = str(error).replace(", --missing mean or --missing median", " or --missing mean")
+        raise ValueError(text) from None
+    return saved.model, prepared, [f"{len(table.frame):,} rows", *table.notes, *prepared.notes]
+
+
 def _with_missing(preparation: Preparation, model: Any, missing: str | None) -> Preparation:
-    """Return the preparation with what ``--missing`` asks for in place of what was fitted.
+    """Return the preparation of a model with what ``--missing`` asks for, if anything.
 
     The mean of a raw column is known from the fit: features are scaled about it, and the model
     has the mean of what is left. A median is not known.
-
-    Parameters
-    ----------
-    preparation : Preparation
-        From the model file.
-    model : FairPCA
-        Fitted on what the preparation makes.
-    missing : {"error", "drop", "mean"} or None
-        None leaves everything as it was fitted.
     """
     if missing is None:
         return preparation
@@ -237,11 +191,10 @@ def _with_missing(preparation: Preparation, model: Any, missing: str | None) -> 
     return replace(preparation, features=tuple(features), missing=missing)
 
 
-def _records(frame: Any) -> list[dict[str, Any]]:
-    """Return rows of plain values with every digit; None where JSON has no number for it.
+def _records(frame: Any, form: Literal["records", "split"]) -> Any:
+    """Return plain values with every digit, in a form of pandas; None where JSON has no number.
 
     pandas' own `to_json` keeps ten digits, which is not enough to get the same components back.
     """
     known = frame.notna() & ~frame.isin([float("inf"), float("-inf")])
-    rows: list[dict[str, Any]] = frame.astype(object).where(known, None).to_dict("records")
-    return rows
+    return frame.astype(object).where(known, None).to_dict(form)

@@ -1,14 +1,10 @@
 """What every command takes: one frozen dataclass per command, one field per option.
 
-A command is a function of one such record. `as_command` reads the fields of the record and makes
-the function typer wants, with one keyword per option. The help of an option is what the docstring
-of its dataclass says about the field, so that a reader of the code and a reader of ``--help`` are
-told the same. Options that several commands share stand in the base classes here, once; a
-command's own options stand beside the command.
-
-To add an option, add a field with an annotation and a default, and two lines about it under
-"Attributes". Where the field is called like the Python argument it sets, `JsonOption.pick` passes
-it on.
+A command is a function of one such record; `as_command` makes of it the function typer wants, with
+one keyword per option. Options that several commands share stand in the base classes here, once;
+a command's own stand beside the command. To add an option, add a field with an annotation and a
+default, and two lines about it under "Attributes": they are its help. Where the field is called
+like the Python argument it sets, `pick` passes it on.
 
 Only typer is imported here, so that ``fairpca --help`` appears at once.
 """
@@ -48,16 +44,9 @@ _STDIN = Path("-")
 def option(metavar: str, *names: str, among: tuple[str, ...] = (), **settings: Any) -> Any:
     """Return what typer has to know about an option; it stands in the annotation of a field.
 
-    Parameters
-    ----------
-    metavar : str
-        What stands for the value in the help, such as ``COL``; empty for a flag.
-    *names : str
-        Names on the command line; by default the name of the field with hyphens.
-    among : tuple of str, optional
-        The only values it takes, in lower case. Anything else is refused before any work starts.
-    **settings : object
-        Passed on to `typer.Option`, for example ``min=0``.
+    The metavar stands for the value in the help, such as ``COL``; it is empty for a flag. Without
+    `names` the option is called like the field. Values that are not `among` those given, in any
+    case, are refused before any work starts. Settings are those of `typer.Option`, say ``min=0``.
     """
     info = typer.Option(*names, metavar=metavar, **settings)
     info.among = among
@@ -76,17 +65,14 @@ class JsonOption:
     Attributes
     ----------
     examples : str
-        Commands that can be copied; they stand under "Examples" in the help. A line of more than
-        78 characters would be broken on a narrow terminal.
-    panel : str or None
-        Title of the options of this very class in the help; None for the plain "Options".
+        Stand under "Examples" in the help; lines of more than 78 characters would be broken.
+    panel : str
+        Title of the options of this very class in the help; without one it is "Options".
     json : bool, default=False
         Print the result as JSON.
     """
 
     examples: ClassVar[str] = ""
-    panel: ClassVar[str | None] = None
-
     json: Annotated[bool, option("", "--json")] = False
 
     def pick(self, *names: str) -> dict[str, Any]:
@@ -107,7 +93,6 @@ class FileOptions(JsonOption):
     """
 
     endings: ClassVar[tuple[str, ...]] = ()
-
     force: Annotated[bool, option("", "--force")] = False
 
 
@@ -130,8 +115,7 @@ class ReadingOptions(JsonOption):
         Encoding; UTF-8 unless the file says otherwise.
     """
 
-    panel: ClassVar[str | None] = "How the file is read"
-
+    panel: ClassVar[str] = "How the file is read"
     tables: Annotated[list[Path], argument("TABLE")]
     sep: Annotated[str | None, option("CHAR")] = None
     decimal: Annotated[str | None, option("CHAR")] = None
@@ -166,8 +150,7 @@ class ColumnOptions(ReadingOptions):
         Missing values: 'error', 'drop' the row, or fill in 'mean' or 'median'.
     """
 
-    panel: ClassVar[str | None] = "What becomes of the columns"
-
+    panel: ClassVar[str] = "What becomes of the columns"
     labels: Annotated[list[str], option("MAP")] = field(default_factory=list)
     group_by: Annotated[str, option("HOW", among=("intersection", "marginal"))] = "intersection"
     unlabelled: Annotated[str, option("HOW", among=("error", "ignore"))] = "error"
@@ -195,8 +178,6 @@ class TableOptions(ColumnOptions, FileOptions):
     random_state : int, default=0
         Seed of everything random.
     """
-
-    panel: ClassVar[str | None] = None
 
     group: Annotated[list[str], option("COL", "-g", "--group")]
     components: Annotated[str, option("R", "-r", "--components")]
@@ -226,8 +207,7 @@ class EngineOptions(JsonOption):
         Of the Dask or Spark cluster; default one on this machine.
     """
 
-    panel: ClassVar[str | None] = "Tables larger than memory"
-
+    panel: ClassVar[str] = "Tables larger than memory"
     engine: Annotated[str, option("NAME", among=("auto", "memory", "local", "dask", "spark"))] = (
         "auto"
     )
@@ -257,8 +237,6 @@ class FitOptions(EngineOptions, TableOptions):
   fairpca fit people.csv -g sex -r 2 -o model.skops
   fairpca fit 'parts/*.parquet' -g sex -r 2 --engine local -o model.skops"""
     endings: ClassVar[tuple[str, ...]] = (".skops",)
-    panel: ClassVar[str | None] = None
-
     output: Annotated[Path, option("FILE", "-o", "--output")]
     criterion: Annotated[
         str, option("NAME", among=("loss", "error", "variance", "relative", "share"))
@@ -276,27 +254,12 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@dataclass(frozen=True, kw_only=True)
-class RootOptions:
-    """What `fairpca` takes without a command.
-
-    Attributes
-    ----------
-    version : bool, default=False
-        Show the version.
-    """
-
-    examples: ClassVar[str] = """\
-  fairpca demo
-  fairpca inspect people.csv
-  fairpca audit people.csv -g sex -r 2 -o audit.html"""
-
-    version: Annotated[bool, option("", "--version", callback=_show_version, is_eager=True)] = (
-        False
-    )
-
-
-def root(options: RootOptions) -> None:
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
     """One projection whose worst-served group is served as well as possible, with a proof."""
 
 
@@ -304,14 +267,12 @@ class _WithExamples:
     """A command whose help ends with examples and exit codes, as they were written.
 
     typer would fill the lines of its epilog like prose, and a command broken over two lines
-    cannot be copied. It would also show the types of Python, ``<bool>`` for a flag and
-    ``<list[Path]>`` for the tables, which tell a reader of the help nothing.
+    cannot be copied. It would also show the types of Python, such as ``<bool>`` for a flag.
     """
 
     epilog: str | None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help of typer, then the examples."""
         examples, self.epilog = self.epilog, None
         for parameter in self.get_params(ctx):  # type: ignore[attr-defined]
             if parameter.param_type_name == "argument" or parameter.is_flag:
@@ -330,26 +291,27 @@ class Group(_WithExamples, TyperGroup):
 
 
 def as_command(verb: Callable[..., Any]) -> Any:
-    """Return a function with one keyword per option of a command.
+    """Return a function with one keyword per option of a command, as typer reads it.
 
-    Parameters
-    ----------
-    verb : callable
-        Takes one parameter, `options`, annotated with a dataclass of this module's kind. Its
-        docstring is the help of the command.
-
-    Returns
-    -------
-    call : callable
-        Checks its keywords, gathers them into the dataclass and calls the verb. Its signature and
-        annotations are those typer reads, its `examples` those of the dataclass.
+    The verb takes one parameter, `options`, annotated with a dataclass of this module's kind; its
+    docstring is the help of the command. What is returned checks its keywords, gathers them into
+    the dataclass and calls the verb; its `examples` are those of the dataclass.
     """
     record = get_type_hints(verb)["options"]
-    annotations = {entry.name: _annotation(record, entry.name) for entry in fields(record)}
+    # Found once for all fields: every call evaluates the annotations of all base classes.
+    hints = get_type_hints(record, include_extras=True)
+    annotations = {f.name: _annotation(record, f.name, hints[f.name]) for f in fields(record)}
 
     def gather(**given: Any) -> Any:
         for name, hint in annotations.items():
-            given[name] = _checked(name, given[name], getattr(hint.__metadata__[0], "among", ()))
+            among, value = getattr(hint.__metadata__[0], "among", ()), given[name]
+            if among and value is not None:
+                given[name] = value.lower()
+                if value.lower() not in among:
+                    raise ValueError(
+                        f"--{name.replace('_', '-')} {value} is not known."
+                        f"{did_you_mean(value, among)} Choose one of {', '.join(among)}."
+                    )
         with _stdin_on_disk(record(**given)) as options:
             return verb(options)
 
@@ -367,45 +329,18 @@ def as_command(verb: Callable[..., Any]) -> Any:
     # typer reads name, docstring and signature of a function, and nothing says how it got them.
     call: Any = gather
     # Line breaks of the source would be shown as they are; only paragraphs are meant.
-    text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(verb) or "")
-    call.__name__, call.__doc__ = verb.__name__, text
+    call.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(verb) or "")
+    call.__name__, call.__annotations__ = verb.__name__, annotations
     call.__signature__ = inspect.Signature(parameters)
-    call.__annotations__ = annotations
     call.examples = record.examples
     return call
 
 
-def _checked(name: str, value: Any, among: tuple[str, ...]) -> Any:
-    """Return the value of an option, in lower case where it is one of few.
-
-    Parameters
-    ----------
-    name : str
-        Field of the option.
-    value : object
-        None where the option was not given and has no default.
-    among : tuple of str
-        What `option` was told; empty where anything goes.
-
-    Raises
-    ------
-    ValueError
-        Where the value is none of them, with the one that is spelled most alike.
-    """
-    if not among or value is None or value.lower() in among:
-        return value.lower() if among and value else value
-    raise ValueError(
-        f"--{name.replace('_', '-')} {value} is not known.{did_you_mean(value, among)} Choose one "
-        f"of {', '.join(among)}."
-    )
-
-
 @contextmanager
 def _stdin_on_disk(options: Any) -> Iterator[Any]:
-    """Yield options in which standard input (``-``) is a temporary file.
+    """Yield options in which standard input (``-``) is a temporary file, gone afterwards.
 
-    The readers look at a file twice, once to guess its layout and once to read it, and a stream
-    can be read only once. The copy is gone when the context ends, however it ends.
+    The readers look at a file twice, once to guess its layout and once to read it.
     """
     tables = list(getattr(options, "tables", ()))
     if _STDIN not in tables:
@@ -426,19 +361,10 @@ def _stdin_on_disk(options: Any) -> Iterator[Any]:
             raise ValueError(str(error).replace(str(copied), "standard input")) from None
 
 
-def _annotation(record: type[Any], name: str) -> Any:
-    """Return the annotation of a field with the help and the panel of the class that has it.
-
-    Parameters
-    ----------
-    record : type
-        The dataclass of a command.
-    name : str
-        One of its fields; it may stand in a base class.
-    """
-    # The class that declares a field documents it; a subclass may only add its own.
+def _annotation(record: type[Any], name: str, hint: Any) -> Any:
+    """Return the annotation of a field with the help and the panel of the class that has it."""
+    # The class that declares a field documents it, and may be a base class of the record.
     owner = next(base for base in record.__mro__ if name in vars(base).get("__annotations__", ()))
-    hint = get_type_hints(record, include_extras=True)[name]
     info = copy.copy(hint.__metadata__[0])
     # Two lines of numpydoc: "name : type", then the text, indented. Interpreters that strip
     # docstrings (-OO) show options without a help.
@@ -452,24 +378,7 @@ def _annotation(record: type[Any], name: str) -> Any:
 
 
 def parse_components(text: str) -> int | float:
-    """Read the value of ``-r``: a number of components, or a share between 0 and 1.
-
-    Parameters
-    ----------
-    text : str
-        Whether the table has as many columns is checked where the table is known.
-
-    Raises
-    ------
-    ValueError
-        Where it is neither.
-
-    Examples
-    --------
-    >>> from fairpca.cli.options import parse_components
-    >>> parse_components("5"), parse_components("0.9")
-    (5, 0.9)
-    """
+    """Read the value of ``-r``: a number of components such as 5, or a share such as 0.9."""
     with suppress(ValueError):
         return int(text)
     with suppress(ValueError):

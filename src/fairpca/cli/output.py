@@ -17,14 +17,14 @@ import sys
 import textwrap
 import threading
 import time
-import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import IO, Any
 
 # Overrides and embeddings that reorder the text around them: "abc\u202e" hides what follows.
-_BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
+_BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
+# Control characters, and halves of characters, which no stream can encode.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Spreadsheets take a cell that starts with one of these for a formula; some strip
 # a leading tab or carriage return first.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -37,19 +37,11 @@ _SPARSE_SECONDS = 30.0
 # What Python calls an argument and the command line an option. Applied to error texts, so that
 # advice given by the library can be followed here.
 _OPTION_OF = {
-    "n_components": "-r",
-    "sensitive_features": "--group",
-    "sample_weight": "--weight",
-    "group_by": "--group-by",
-    "n_bootstrap": "--bootstrap",
-    "min_group_size": "--min-group-size",
-    "random_state": "--seed",
-    "unlabelled": "--unlabelled",
-    "missing": "--missing",
-    "encoding": "--encoding",
-    "criterion": "--criterion",
-    "features": "--feature",
-    "target": "--target-kind",
+    **{name: f"--{name}" for name in ("unlabelled", "missing", "encoding", "criterion")},
+    **{name: f"--{name.replace('_', '-')}" for name in ("group_by", "min_group_size")},
+    **{"n_components": "-r", "sensitive_features": "--group", "sample_weight": "--weight"},
+    **{"n_bootstrap": "--bootstrap", "n_folds": "--folds", "random_state": "--seed"},
+    **{"features": "--feature", "target": "--target-kind"},
 }
 # Advice that names no argument, as patterns. One the library no longer uses is only a dead line
 # here; tests/cli/test_hostile_input.py notices when the advice itself is lost.
@@ -62,34 +54,16 @@ _PHRASES = {
 
 
 def plain(text: str) -> str:
-    r"""Return text without characters that a terminal would obey instead of show.
-
-    Examples
-    --------
-    >>> from fairpca.cli.output import plain
-    >>> plain("a\x1b[2Jb")
-    'a�[2Jb'
-    """
-    shown = []
-    for char in text.replace("\t", " ").replace("\n", " "):
-        if char in _BIDI_CONTROLS:
-            continue
-        # Control characters, and halves of characters, which no stream can encode.
-        steers = unicodedata.category(char) in ("Cc", "Cs")
-        shown.append("\N{REPLACEMENT CHARACTER}" if steers else char)
-    return "".join(shown)
+    """Return text without characters that a terminal would obey instead of show."""
+    text = _BIDI_CONTROLS.sub("", re.sub("[\t\n]", " ", text))
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def in_option_words(text: str) -> str:
     """Return an error text with the names of options in place of those of Python arguments.
 
-    Quoted words are left alone: they are values or names of columns, not arguments.
-
-    Examples
-    --------
-    >>> from fairpca.cli.output import in_option_words
-    >>> in_option_words("3 rows have no label; pass unlabelled='ignore'.")
-    '3 rows have no label; pass --unlabelled ignore.'
+    "pass unlabelled='ignore'" becomes "pass --unlabelled ignore". Quoted words are left alone:
+    they are values or names of columns, not arguments.
     """
     for name, option in _OPTION_OF.items():
         text = re.sub(rf"(?<![\w'\"-]){name}=(['\"]?)([^\s'\",;]+)\1", rf"{option} \2", text)
@@ -102,14 +76,7 @@ def in_option_words(text: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[Any]) -> str:
-    """Return " Did you mean 'x'?" for known names that are spelled almost alike, or "".
-
-    Examples
-    --------
-    >>> from fairpca.cli.output import did_you_mean
-    >>> did_you_mean("departement", ["department", "sex"])
-    " Did you mean 'department'?"
-    """
+    """Return " Did you mean 'x'?" for known names that are spelled almost alike, or ""."""
     spelled = {str(entry).lower(): str(entry) for entry in known}
     near = difflib.get_close_matches(name.lower(), spelled)
     # Another case is no other name, whatever else is spelled alike.
@@ -120,13 +87,8 @@ def did_you_mean(name: str, known: Iterable[Any]) -> str:
 def note(message: str) -> None:
     """Tell the user something on stderr, in lines that fit the terminal.
 
-    A file gets one line per message, so that logs can be searched; COLUMNS overrules that.
-
-    Parameters
-    ----------
-    message : str
-        May hold text from a table: it is cleaned here. A stderr that cannot be written to is no
-        reason to fail.
+    A file gets one line per message, so that logs can be searched; COLUMNS overrules that. Text
+    from a table is cleaned here. A stderr that cannot be written to is no reason to fail.
     """
     text = plain(message)
     if sys.stderr.isatty() or os.environ.get("COLUMNS"):
@@ -139,10 +101,7 @@ def note(message: str) -> None:
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Within it, a library's warning is one note, without a file name and a line number.
-
-    The words of the command line replace those of Python in it, as in errors.
-    """
+    """Within it, a library's warning is one note, in the words of the command line."""
     seen = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -160,22 +119,13 @@ def warnings_as_notes() -> Iterator[None]:
 def progress(doing: str) -> Iterator[Callable[[str], None]]:
     """Say on stderr what is being done, once it takes longer than two seconds.
 
-    Parameters
-    ----------
-    doing : str
-        Such as "auditing 30,000 rows".
-
-    Yields
-    ------
-    update : callable
-        Takes a text to show instead. A terminal shows it at once; elsewhere a line is written
-        every thirty seconds.
+    Yields a function that takes a text to show instead. A terminal shows it at once; elsewhere a
+    line is written every thirty seconds.
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     stderr, last = console(stderr=True), time.monotonic()
-    text = TextColumn("{task.description}", markup=False)
-    columns = SpinnerColumn(), text, TimeElapsedColumn()
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     line = Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
     task = line.add_task(plain(doing), total=None)
 
@@ -200,10 +150,7 @@ def progress(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 def console(*, stderr: bool = False) -> Any:
-    """Return a rich console without markup, so that labels are shown as they are.
-
-    A new one is made each time, since stdout and stderr may have been replaced in between.
-    """
+    """Return a new rich console without markup, so that labels are shown as they are."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
@@ -216,23 +163,11 @@ def table(
     words: Collection[int] = (0,),
     strong: Collection[int] = (),
 ) -> Any:
-    """Return a table for `print_lines`.
+    """Return a table with cleaned cells for `print_lines`.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Titles; a line break in a title makes it two lines high.
-    rows : sequence of sequence of str
-    words : collection of int, default=(0,)
-        Columns of text: to the left, folded where they are too long. Others are numbers, to the
-        right and never folded.
-    strong : collection of int
-        Rows in bold.
-
-    Returns
-    -------
-    table : rich.table.Table
-        With cleaned cells.
+    A line break in a title makes it two lines high. Columns of `words` are to the left, folded
+    where they are too long; others are numbers, to the right and never folded. Rows that are
+    `strong` are in bold.
     """
     from rich import box
     from rich.table import Table
@@ -241,9 +176,8 @@ def table(
     found = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for j, name in enumerate(columns):
         title = Text("\n".join(plain(line) for line in name.split("\n")))
-        number = j not in words
-        justify = "right" if number else "left"
-        found.add_column(title, justify=justify, overflow="fold", no_wrap=number)  # type: ignore[arg-type]
+        style: Any = {"justify": "left"} if j in words else {"justify": "right", "no_wrap": True}
+        found.add_column(title, overflow="fold", **style)
     for i, row in enumerate(rows):
         cells = [Text(plain(cell)) for cell in row]
         found.add_row(*cells, style="bold" if i in strong else None)
@@ -282,6 +216,14 @@ def print_json(value: Any) -> None:
     _write_stdout(json_text(value) + "\n")
 
 
+def print_result(options: Any, data: Any, lines: Iterable[Any]) -> None:
+    """Print a result as JSON where ``--json`` asks for it, and otherwise for people."""
+    if options.json:
+        print_json(data)
+    else:
+        print_lines(lines)
+
+
 def _write_stdout(text: str) -> None:
     """Write and flush. Who stops reading has seen enough: the command keeps its exit code."""
     try:
@@ -305,54 +247,24 @@ def silence_stdout() -> None:
 
 
 def check_output(options: Any) -> None:
-    """Refuse an output file before work starts, rather than after it.
+    """Refuse the output file of some FileOptions before work starts, rather than after it.
 
-    Parameters
-    ----------
-    options : FileOptions
-        With the fields `output` (None is always accepted) and `force`, and the class attribute
-        `endings`.
-
-    Raises
-    ------
-    ValueError
-        With the first of the reasons below that applies.
+    Raises ValueError with the first of the reasons below that applies; None is always accepted.
     """
     path = options.output
     if path is None:
         return
-    ending = f"the ending must be one of {', '.join(options.endings)}"
+    kept, ending = path.exists() and not options.force, ", ".join(options.endings)
     reasons = {
-        f": {ending}": path.suffix.lower() not in options.endings,
+        f": the ending must be one of {ending}": path.suffix.lower() not in options.endings,
         " is a directory; name a file": path.is_dir(),
         " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
-        " exists; add --force to replace it, or choose another name": path.exists()
-        and not options.force,
+        " exists; add --force to replace it, or choose another name": kept,
         f": there is no directory {path.parent}": not path.parent.is_dir(),
     }
     for reason, applies in reasons.items():
         if applies:
             raise ValueError(f"-o {path}{reason}.")
-
-
-def write_file(path: Path, content: str | Callable[[IO[Any]], Any]) -> None:
-    """Write a file whole or not at all, and say so on stderr.
-
-    Parameters
-    ----------
-    path : Path
-        A file of that name is replaced; `check_output` has asked before.
-    content : str or callable
-        Text, written as UTF-8, or a function that writes to a binary file.
-    """
-    from fairpca.moments.storage import atomic_write
-
-    with atomic_write(path) as file:
-        if isinstance(content, str):
-            file.write(content.encode())
-        else:
-            content(file)
-    note(f"wrote {path}")
 
 
 def deliver(
@@ -361,23 +273,23 @@ def deliver(
     show: Callable[[], None],
     **contents: Callable[[], str | Callable[[IO[Any]], Any]],
 ) -> None:
-    """Give a result in the forms that were asked for; each form is made only if it is.
+    """Give a result in the forms that FileOptions ask for; each form is made only if it is.
 
-    Parameters
-    ----------
-    options : FileOptions
-        With the fields `output` and `json`.
-    data : callable
-        Returns what is written as JSON, to stdout or to a file.
-    show : callable
-        Prints the result for people, where neither a file nor JSON was asked for.
-    **contents : callable
-        Returns what goes into a file with this ending, as `write_file` takes it.
+    `data` returns what is written as JSON, to stdout or to a file. `show` prints the result for
+    people, where neither a file nor JSON was asked for. `contents` return what goes into a file
+    with that ending: text, or a function that writes to a binary file.
     """
+    from fairpca.moments.storage import atomic_write
+
     if options.output is not None:
         ending = options.output.suffix.lower().lstrip(".")
-        make = contents.get(ending, lambda: json_text(data(), indent=1))
-        write_file(options.output, make())
+        content = contents.get(ending, lambda: json_text(data(), indent=1))()
+        with atomic_write(options.output) as file:
+            if isinstance(content, str):
+                file.write(content.encode())
+            else:
+                content(file)
+        note(f"wrote {options.output}")
     if options.json:
         print_json(data())
     elif options.output is None:
@@ -387,26 +299,8 @@ def deliver(
 def csv_text(frame: Any, separator: str = ",") -> str:
     """Return a frame as CSV in which no text is a formula for a spreadsheet.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    separator : str, default=","
-
-    Returns
-    -------
-    text : str
-        Text that starts like a formula and is no number has an apostrophe in front, which
-        spreadsheets show as text. Numbers are written with every digit.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from fairpca.cli.output import csv_text
-    >>> print(csv_text(pd.DataFrame({"who": ["=1+1", "-5", "anna"], "n": [-1, 2, 3]})), end="")
-    who,n
-    '=1+1,-1
-    -5,2
-    anna,3
+    Text that starts like a formula and is no number has an apostrophe in front, which
+    spreadsheets show as text. Numbers are written with every digit.
     """
     # Names of columns come from the table, too.
     safe = frame.rename(columns=_no_formula)
@@ -418,11 +312,10 @@ def csv_text(frame: Any, separator: str = ",") -> str:
 
 def _no_formula(cell: Any) -> Any:
     """Return a cell with an apostrophe in front where a spreadsheet would calculate with it."""
-    if not isinstance(cell, str) or not cell.startswith(_FORMULA_STARTS):
-        return cell
-    # -5 is a number to a spreadsheet, too, and an apostrophe would make it text.
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
+    if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS):
+        try:
+            # -5 is a number to a spreadsheet, too, and an apostrophe would make it text.
+            float(cell)
+        except ValueError:
+            return f"'{cell}"
     return cell

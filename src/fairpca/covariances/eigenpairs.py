@@ -44,12 +44,11 @@ _UNWRAPPED_TO = 64
 # of LAPACK and ARPACK stay below 1e-13.
 _WRONG = 1e-10
 
-
-# Random numbers of the check, drawn once: drawing takes as long as decomposing 16 columns.
 # Residuals of a Krylov method past this share of the largest eigenvalue mean that it did not find
 # eigenvectors. Converged ones have 1e-13, and 1e-9 where products centre rows far from zero.
 _UNCONVERGED = 1e-7
 
+# Random numbers of the check, drawn once: drawing takes as long as decomposing 16 columns.
 _MIXTURE = np.random.default_rng(0).standard_normal(4096)
 
 

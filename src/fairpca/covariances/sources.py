@@ -407,7 +407,7 @@ class OperatorCovariances(CovarianceSource):
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
         # In units of the trace, as for moments.
-        mixing = self._everything.mixing.mixed(np.eye(1) / (self.total.trace or 1.0))
+        mixing = self._everything.mixing.mixed(np.eye(1) / max(self.total.trace, _TINY))
         return self._oracle(mixing).leading(np.ones(1), r).vectors
 
 

@@ -2,9 +2,8 @@
 
 Each class holds the numbers it draws. `from_audit`, `from_estimator` and, for two groups,
 `from_moments` compute them; `plot(ax=...)` draws them with matplotlib and keeps `ax_`, `figure_`
-and the artists. PCA and FairPCA have a colour each that no group has. The colours of the first
-groups are those of Okabe and Ito, told apart with every kind of colour vision; labels are shown as
-they were given.
+and the artists. Labels are shown as they were given, in colours told apart with every kind of
+colour vision.
 """
 
 from fairpca.plots.audits import GroupLossDisplay, RankCurveDisplay, TradeoffDisplay

@@ -6,24 +6,53 @@ components, lines over all of them, and what FairPCA trades against PCA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from fairpca._checks import check_choice, require
-from fairpca._linalg import FloatArray
+from fairpca._checks import require
+from fairpca._linalg import FloatArray, IntArray
 from fairpca.auditing import audit
-from fairpca.auditing.findings import MEASURES, Audit
-from fairpca.auditing.verdict import components
-from fairpca.plots.display import GIVEN, Display, center_of, shown_name, shown_title
-from fairpca.plots.style import AXIS, FAIR_COLOUR, PALETTE, drawable, group_colour, reducer_colour
+from fairpca.auditing.findings import Audit
+from fairpca.auditing.verdict import SHRUNK, components, group_title
+from fairpca.plots.display import (
+    FAIR_COLOUR,
+    PALETTE,
+    PCA_COLOUR,
+    SHRUNK_COLOUR,
+    Display,
+    center_of,
+    drawable,
+    group_colour,
+)
 
+# What the axis of a measure is called.
+_AXIS = {"loss": "loss per row", "error": "mean squared error", "share": "share of variance kept"}
+# The mark by which an audit tells a reducer that was given to it from its own PCA and FairPCA. A
+# picture beside PCA has no use for it.
+_GIVEN = " (given)"
 # Inches of a new figure: what the axes need without a bar, what a group and every bar of it add,
 # and the limits. A taller figure than the upper one no longer fits on a printed page.
 _BASE, _PER_GROUP, _PER_BAR, _LOWEST, _TALLEST = 0.9, 0.2, 0.16, 2.2, 30.0
+
+
+def _shown_name(reducer: str) -> str:
+    """Return the name of a reducer as it is drawn."""
+    return drawable(reducer.removesuffix(_GIVEN))
+
+
+def _worst_groups(audit: Audit, n_components: int, limit: int) -> tuple[IntArray, dict[str, Any]]:
+    """Return which groups lose most under PCA, worst first, and a display's `groups` and `title`.
+
+    The title says what the groups are groups of, and how many are shown if not all.
+    """
+    order = np.argsort(-audit.at("PCA", n_components).loss, kind="stable")[:limit]
+    title, k = group_title(audit), len(audit.groups)
+    title += "" if len(order) == k else f" ({len(order)} worst of {k})"
+    return order, {"groups": [audit.groups[i].text for i in order], "title": title}
 
 
 class _AuditDisplay(Display):
@@ -31,13 +60,8 @@ class _AuditDisplay(Display):
 
     # Whether the picture needs other numbers of components than the estimator's own.
     _over_ranks: ClassVar[bool] = True
-    # Every subclass has one, each with parameters of its own.
-    from_audit: ClassVar[Callable[..., Any]]
-
-    @classmethod
-    def _beside_pca(cls, name: str) -> dict[str, Any]:
-        """Return the arguments of `from_audit` that choose PCA and a reducer of this name."""
-        return {"reducers": ["PCA", name]}
+    # Whether `from_audit` takes the name of one reducer, and not those of several.
+    _one_reducer: ClassVar[bool] = False
 
     @classmethod
     def from_estimator(
@@ -53,30 +77,22 @@ class _AuditDisplay(Display):
     ) -> Self:
         """Draw a linear reducer beside PCA.
 
-        Bars show a fitted estimator as it is. Pictures over the number of components fit a clone
-        of it for each; the estimator itself stays as it is. Losses, errors and shares are about
-        the mean its parameter `center` names, about that of all rows where it has none.
+        Bars show a fitted estimator as it is; pictures over the number of components fit clones
+        of it. All numbers are about the mean its parameter `center` names, by default of all rows.
 
         Parameters
         ----------
         estimator : estimator with `components_` or, over several numbers, `n_components`
             The reducer to draw.
-        X : array-like of shape (m, n)
-            The rows to judge it by.
-        sensitive_features : array-like, Series, frame or dict
-            One label per row, or several columns of labels.
-        sample_weight : array-like of shape (m,), optional
-            Weight 2 is the row twice.
+        X, sensitive_features, sample_weight
+            The rows to judge it by, as `fairpca.audit` takes them.
         ranks : sequence of int, optional
-            Numbers of components, in pictures over them. Default: a range that `fairpca.audit`
-            chooses.
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-        **options
+            Numbers of components, in pictures over them. Default: chosen by `fairpca.audit`.
+        ax, **options
             Of `from_audit`, such as `measure`.
         """
         name = type(estimator).__name__
-        name += GIVEN if name in ("PCA", "FairPCA") else ""
+        name += _GIVEN if name in ("PCA", "FairPCA") else ""
         found = audit(
             X,
             sensitive_features,
@@ -85,11 +101,12 @@ class _AuditDisplay(Display):
             ranks=ranks if cls._over_ranks else [],
             sample_weight=sample_weight,
             center=center_of(estimator),
+            n_folds=0,
             n_bootstrap=0,
             leave_one_out=False,
         )
-        shown = cls._beside_pca(name)
-        return cls.from_audit(found, ax=ax, **shown, **options)  # type: ignore[no-any-return]
+        options |= {"reducer": name} if cls._one_reducer else {"reducers": ["PCA", name]}
+        return cls.from_audit(found, ax=ax, **options)  # type: ignore[attr-defined,no-any-return]
 
 
 @dataclass(eq=False, repr=False)
@@ -100,10 +117,8 @@ class GroupLossDisplay(_AuditDisplay):
     ----------
     values : ndarray of shape (n_reducers, k)
         The measure, by reducer and group.
-    groups : list of str
-        The groups as they are shown, from top to bottom.
-    reducers : list of str
-        Names of the reducers.
+    groups, reducers : list of str
+        The groups as they are shown, from top to bottom, and the names of the reducers.
     n_components : int
         With how many components.
     measure : {"loss", "error", "share"}, default="loss"
@@ -115,23 +130,14 @@ class GroupLossDisplay(_AuditDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    bars_ : list of BarContainer
-        One per reducer.
-
-    See Also
-    --------
-    RankCurveDisplay : The same over the number of components.
+    bars_ : list of BarContainer, one per reducer
 
     Examples
     --------
-    >>> import fairpca
-    >>> from fairpca.plots import GroupLossDisplay
+    >>> from fairpca import audit, plots
     >>> from sklearn.datasets import load_wine
-    >>> X, kind = load_wine(return_X_y=True)
-    >>> found = fairpca.audit(X / X.std(axis=0), kind, 2, n_bootstrap=0)
-    >>> display = GroupLossDisplay.from_audit(found)
-    >>> display.ax_.get_xlabel()
+    >>> found = audit(*load_wine(return_X_y=True), 2, n_bootstrap=0)
+    >>> plots.GroupLossDisplay.from_audit(found).ax_.get_xlabel()
     'loss per row, 2 components'
     """
 
@@ -156,7 +162,7 @@ class GroupLossDisplay(_AuditDisplay):
         max_groups: int = 30,
         ax: Any = None,
     ) -> Self:
-        """Draw an audit's groups, worst under PCA first.
+        """Draw an audit's groups, worst under PCA first, and return the display.
 
         Parameters
         ----------
@@ -164,79 +170,55 @@ class GroupLossDisplay(_AuditDisplay):
             What `fairpca.audit` returned.
         n_components : int, optional
             One of `audit.ranks`. Default: the number asked about.
-        measure : {"loss", "error", "share"}, default="loss"
-            What the bars show.
-        reducers : list of str, optional
-            Which reducers to draw. Default: all.
+        measure, reducers
+            What the bars show, and whose. Default: the losses of all reducers.
         max_groups : int, default=30
             Of more groups than this, those that lose most under PCA are drawn, and the label of
             the axis says so.
         ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        GroupLossDisplay
+            Default: a new figure, taller for more groups.
         """
         r = audit.n_components if n_components is None else n_components
         found = [audit.at(name, r) for name in reducers or audit.reducers if audit.has(name, r)]
-        order = np.argsort(-audit.at("PCA", r).loss, kind="stable")[:max_groups]
-        intervals = None
+        order, shown = _worst_groups(audit, r, max_groups)
+        shown |= {"reducers": [f.reducer for f in found], "n_components": r, "measure": measure}
         # Whiskers on some of the bars only would look like certainty about the others.
-        if all(measure in finding.intervals for finding in found):
-            intervals = np.array([finding.intervals[measure][order] for finding in found])
-        return cls(
-            np.array([finding.measure(measure)[order] for finding in found]),
-            groups=[audit.groups[i].text for i in order],
-            reducers=[finding.reducer for finding in found],
-            n_components=r,
-            measure=measure,
-            intervals=intervals,
-            title=shown_title(audit, len(order)),
-        ).plot(ax=ax)
+        if all(measure in f.intervals for f in found):
+            shown["intervals"] = np.array([f.intervals[measure][order] for f in found])
+        return cls(np.array([f.measure(measure)[order] for f in found]), **shown).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: a new figure, taller for more groups.
-
-        Returns
-        -------
-        self
-        """
-        check_choice("measure", self.measure, tuple(MEASURES))
+    def __post_init__(self) -> None:
         n_reducers, k = self.values.shape
         height = _BASE + k * (_PER_GROUP + _PER_BAR * n_reducers)
+        self._size = (7, float(np.clip(height, _LOWEST, _TALLEST)))
+
+    def _draw(self, axes: Any) -> None:
+        """Draw the bars, the first group at the top."""
+        n_reducers, k = self.values.shape
         thickness = 0.8 / n_reducers
-        with self._axes(ax, (7, float(np.clip(height, _LOWEST, _TALLEST)))) as axes:
-            self.bars_ = []
-            for j, name in enumerate(self.reducers):
-                reach = None
-                if self.intervals is not None:
-                    reach = np.abs(self.intervals[j].T - self.values[j])
-                bars = axes.barh(
-                    np.arange(k) + (j - (n_reducers - 1) / 2) * thickness,
-                    self.values[j],
-                    height=thickness * 0.92,
-                    xerr=reach,
-                    color=reducer_colour(name, j),
-                    label=shown_name(name),
-                    error_kw={"ecolor": "0.35", "elinewidth": 1.2},
-                )
-                self.bars_.append(bars)
-            axes.set_yticks(np.arange(k), [drawable(text) for text in self.groups])
-            # The worst-served group comes first in the numbers and belongs at the top.
-            axes.invert_yaxis()
-            axes.set_ylabel(drawable(self.title))
-            axes.set_xlabel(f"{AXIS[self.measure]}, {components(self.n_components)}")
-            # The length of a bar can be compared only if all start at zero.
-            axes.set_xlim(left=0)
-            # Above the axes: inside there is no corner an interval may not reach.
-            axes.legend(frameon=False, ncols=n_reducers, loc="lower right", bbox_to_anchor=(1, 1))
-        return self
+        self.bars_ = []
+        for j, (name, values) in enumerate(zip(self.reducers, self.values, strict=True)):
+            fair = FAIR_COLOUR if name.startswith("FairPCA") else group_colour(j)
+            known = {"PCA": PCA_COLOUR, SHRUNK: SHRUNK_COLOUR}
+            bars = axes.barh(
+                np.arange(k) + (j - (n_reducers - 1) / 2) * thickness,
+                values,
+                height=thickness * 0.92,
+                xerr=None if self.intervals is None else np.abs(self.intervals[j].T - values),
+                color=known.get(name, fair),
+                label=_shown_name(name),
+                error_kw={"ecolor": "0.35", "elinewidth": 1.2},
+            )
+            self.bars_.append(bars)
+        axes.set_yticks(np.arange(k), [drawable(text) for text in self.groups])
+        # The worst-served group comes first in the numbers and belongs at the top.
+        axes.invert_yaxis()
+        axes.set_ylabel(drawable(self.title))
+        axes.set_xlabel(f"{_AXIS[self.measure]}, {components(self.n_components)}")
+        # The length of a bar can be compared only if all start at zero.
+        axes.set_xlim(left=0)
+        # Above the axes: inside there is no corner an interval may not reach.
+        axes.legend(frameon=False, ncols=n_reducers, loc="lower right", bbox_to_anchor=(1, 1))
 
 
 @dataclass(eq=False, repr=False)
@@ -252,39 +234,27 @@ class RankCurveDisplay(_AuditDisplay):
         Numbers of components.
     values : ndarray of shape (n_reducers, n_ranks, k)
         The measure.
-    groups : list of str
-        The groups as they are shown.
-    reducers : list of str
-        The first is drawn dashed, the others with full lines.
-    measure : {"loss", "error", "share"}, default="loss"
-        Loss against the group's own PCA, mean squared error, or share of variance kept.
-    title : str, default="group"
-        What the groups are groups of; it stands above the legend.
+    groups, reducers : list of str
+        As they are shown. The first reducer is drawn dashed, the others with full lines.
+    measure, title
+        As in `GroupLossDisplay`; the title stands above the legend.
     positions : sequence of int, optional
         Which colour of the palette each group has. Default: one after the other.
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    lines_ : list of list of Line2D
-        By reducer and group.
-
-    See Also
-    --------
-    GroupLossDisplay : All groups with one number of components.
+    lines_ : list of list of Line2D, by reducer and group
 
     Examples
     --------
-    >>> import fairpca
-    >>> from fairpca.plots import RankCurveDisplay
+    >>> from fairpca import audit, plots
     >>> from sklearn.datasets import load_wine
-    >>> X, kind = load_wine(return_X_y=True)
-    >>> found = fairpca.audit(X / X.std(axis=0), kind, 2, ranks=[1, 2, 3], n_bootstrap=0)
-    >>> display = RankCurveDisplay.from_audit(found, measure="share")
-    >>> display.values.shape
+    >>> found = audit(*load_wine(return_X_y=True), 2, ranks=[1, 2, 3], n_bootstrap=0)
+    >>> plots.RankCurveDisplay.from_audit(found, measure="share").values.shape
     (2, 3, 3)
     """
 
+    _size = (8, 4.2)
     ranks: Any
     values: FloatArray
     _: KW_ONLY
@@ -304,91 +274,56 @@ class RankCurveDisplay(_AuditDisplay):
         max_groups: int = len(PALETTE),
         ax: Any = None,
     ) -> Self:
-        """Draw an audit.
+        """Draw an audit and return the display.
 
         Parameters
         ----------
-        audit : Audit
-            What `fairpca.audit` returned.
-        measure : {"loss", "error", "share"}, default="loss"
-            What the lines show.
+        audit, measure, ax
+            As in `GroupLossDisplay.from_audit`.
         reducers : sequence of str, default=("PCA", "FairPCA")
             Two of `audit.reducers`. Numbers of components that one of them lacks are left out.
         max_groups : int, default=7
-            Of more groups than this, those that lose most under PCA are drawn, and the title of
-            the legend says so. There are seven colours; more groups share them.
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        RankCurveDisplay
+            As there; the title of the legend says so. More groups would share the seven colours.
         """
-        order = np.argsort(-audit.at("PCA").loss, kind="stable")[:max_groups]
+        order, shown = _worst_groups(audit, audit.n_components, max_groups)
         ranks = [r for r in audit.ranks if all(audit.has(name, r) for name in reducers)]
-        positions = [int(i) for i in order]
-        if len({group_colour(i) for i in positions}) < len(positions):
-            # Two groups of one colour cannot be told apart here, since dashes mean the reducer.
-            positions = list(range(len(positions)))
-        return cls(
-            np.array(ranks),
-            np.array(
-                [[audit.at(name, r).measure(measure)[order] for r in ranks] for name in reducers]
-            ),
-            groups=[audit.groups[i].text for i in order],
-            reducers=list(reducers),
-            measure=measure,
-            title=shown_title(audit, len(order)),
-            positions=positions,
-        ).plot(ax=ax)
+        values = [[audit.at(name, r).measure(measure)[order] for r in ranks] for name in reducers]
+        # Two groups of one colour could not be told apart here, since dashes mean the reducer.
+        distinct = len({group_colour(i) for i in order}) == len(order)
+        shown |= {"reducers": list(reducers), "measure": measure}
+        shown["positions"] = order.tolist() if distinct else None
+        return cls(np.array(ranks), np.array(values), **shown).plot(ax=ax)
 
-    def __post_init__(self) -> None:
-        self.ranks = np.asarray(self.ranks)
-        self.positions = list(
-            range(len(self.groups)) if self.positions is None else self.positions
-        )
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the lines.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        self
-        """
+    def _draw(self, axes: Any) -> None:
+        """Draw one line per reducer and group."""
         line = require("matplotlib.lines", extra="app", purpose="a plot").Line2D
         k = len(self.groups)
-        colours = [group_colour(position) for position in self.positions or range(k)]
+        positions = range(k) if self.positions is None else self.positions
+        colours = [group_colour(position) for position in positions]
         dashes = ["--"] + ["-"] * (len(self.reducers) - 1)
         # Lines that lie on each other stay visible: the earlier ones are wider.
         widths = 1.8 + 2.6 * np.arange(k)[::-1] / max(k - 1, 1)
         # A line through a single point would not show.
         marker = "o" if len(self.ranks) == 1 else ""
-        with self._axes(ax, (8, 4.2)) as axes:
-            self.lines_ = []
-            for j, dash in enumerate(dashes):
-                lines = axes.plot(self.ranks, self.values[j], linestyle=dash, marker=marker)
-                for drawn, colour, width in zip(lines, colours, widths, strict=True):
-                    drawn.set(color=colour, linewidth=1.6 if j == 0 else width)
-                self.lines_.append(lines)
-            axes.set(xlabel="number of components", ylabel=AXIS[self.measure])
-            axes.set_ylim(bottom=0)
-            # There is no half component.
-            axes.xaxis.get_major_locator().set_params(integer=True)
-            handles = [
-                line([], [], color=colour, linewidth=3, label=drawable(group))
-                for colour, group in zip(colours, self.groups, strict=True)
-            ]
-            handles += [
-                line([], [], color="0.4", linestyle=dash, label=shown_name(name))
-                for dash, name in zip(dashes, self.reducers, strict=True)
-            ]
-            self._legend_beside(handles, self.title)
-        return self
+        self.lines_ = []
+        for j, dash in enumerate(dashes):
+            lines = axes.plot(self.ranks, self.values[j], linestyle=dash, marker=marker)
+            for drawn, colour, width in zip(lines, colours, widths, strict=True):
+                drawn.set(color=colour, linewidth=1.6 if j == 0 else width)
+            self.lines_.append(lines)
+        axes.set(xlabel="number of components", ylabel=_AXIS[self.measure])
+        axes.set_ylim(bottom=0)
+        # There is no half component.
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        handles = [
+            line([], [], color=colour, linewidth=3, label=drawable(group))
+            for colour, group in zip(colours, self.groups, strict=True)
+        ]
+        handles += [
+            line([], [], color="0.4", linestyle=dash, label=_shown_name(name))
+            for dash, name in zip(dashes, self.reducers, strict=True)
+        ]
+        self._legend_beside(handles, self.title)
 
 
 @dataclass(eq=False, repr=False)
@@ -399,30 +334,25 @@ class TradeoffDisplay(_AuditDisplay):
     ----------
     ranks : array-like of shape (n_ranks,)
         Numbers of components; each is written beside its point.
-    price : ndarray of shape (n_ranks,)
-        Relative rise of the error over all rows against PCA.
-    cut : ndarray of shape (n_ranks,)
-        Relative fall of the worst loss against PCA.
+    price, cut : ndarray of shape (n_ranks,)
+        Relative rise of the error over all rows, and fall of the worst loss, against PCA.
     reducer : str, default="FairPCA"
         Whose trade-off it is.
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    points_ : PathCollection
-        One point per number of components.
+    points_ : PathCollection with one point per number of components
 
     Examples
     --------
-    >>> import fairpca
-    >>> from fairpca.plots import TradeoffDisplay
+    >>> from fairpca import audit, plots
     >>> from sklearn.datasets import load_wine
-    >>> X, kind = load_wine(return_X_y=True)
-    >>> found = fairpca.audit(X / X.std(axis=0), kind, 2, ranks=[1, 2, 3], n_bootstrap=0)
-    >>> len(TradeoffDisplay.from_audit(found).points_.get_offsets())
+    >>> found = audit(*load_wine(return_X_y=True), 2, ranks=[1, 2, 3], n_bootstrap=0)
+    >>> len(plots.TradeoffDisplay.from_audit(found).points_.get_offsets())
     3
     """
 
+    _one_reducer: ClassVar[bool] = True
     ranks: Any
     price: FloatArray
     cut: FloatArray
@@ -430,62 +360,34 @@ class TradeoffDisplay(_AuditDisplay):
     reducer: str = "FairPCA"
 
     @classmethod
-    def _beside_pca(cls, name: str) -> dict[str, Any]:
-        return {"reducer": name}
-
-    @classmethod
     def from_audit(cls, audit: Audit, *, reducer: str = "FairPCA", ax: Any = None) -> Self:
-        """Draw one reducer of an audit.
+        """Draw one reducer of an audit and return the display.
 
         Parameters
         ----------
-        audit : Audit
-            What `fairpca.audit` returned.
+        audit, ax
+            As in `GroupLossDisplay.from_audit`.
         reducer : str, default="FairPCA"
             One of `audit.reducers`. Numbers of components with which PCA costs no group anything
             are left out: there is nothing to gain.
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        TradeoffDisplay
         """
-        found = [
-            audit.at(reducer, r)
-            for r in audit.ranks
-            if audit.has(reducer, r) and audit.at("PCA", r).worst_loss > 0
-        ]
-        return cls(
-            np.array([finding.n_components for finding in found]),
-            np.array([finding.price for finding in found]),
-            np.array([finding.cut for finding in found]),
-            reducer=reducer,
-        ).plot(ax=ax)
+        ranks = [r for r in audit.ranks if audit.has(reducer, r)]
+        ranks = [r for r in ranks if audit.at("PCA", r).worst_loss > 0]
+        found = [audit.at(reducer, r) for r in ranks]
+        price, cut = (np.array([getattr(f, name) for f in found]) for name in ("price", "cut"))
+        return cls(np.array(ranks), price, cut, reducer=reducer).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw one point per number of components.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        self
-        """
+    def _draw(self, axes: Any) -> None:
+        """Draw one point per number of components."""
         x, y = 100 * self.price, 100 * self.cut
-        with self._axes(ax, (6, 4.2)) as axes:
-            # The line joins neighbouring numbers of components; its course has no other meaning.
-            axes.plot(x, y, color="0.8", zorder=1)
-            self.points_ = axes.scatter(x, y, color=FAIR_COLOUR, zorder=2)
-            # Offsets in points of the page: they do not depend on the scale of the axes.
-            beside = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": "small"}
-            for r, *point in zip(self.ranks, x, y, strict=True):
-                axes.annotate(str(r), point, **beside)
-            axes.margins(x=0.08, y=0.12)
-            axes.set(xlabel="error over all rows rises by (%)", ylabel="worst loss shrinks by (%)")
-            title = f"{shown_name(self.reducer)} against PCA, by number of components"
-            axes.set_title(title, fontsize="medium")
-        return self
+        # The line joins neighbouring numbers of components; its course has no other meaning.
+        axes.plot(x, y, color="0.8", zorder=1)
+        self.points_ = axes.scatter(x, y, color=FAIR_COLOUR, zorder=2)
+        # Offsets in points of the page: they do not depend on the scale of the axes.
+        beside = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": "small"}
+        for r, *point in zip(self.ranks, x, y, strict=True):
+            axes.annotate(str(r), point, **beside)
+        axes.margins(x=0.08, y=0.12)
+        axes.set(xlabel="error over all rows rises by (%)", ylabel="worst loss shrinks by (%)")
+        title = f"{_shown_name(self.reducer)} against PCA, by number of components"
+        axes.set_title(title, fontsize="medium")

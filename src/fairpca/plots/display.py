@@ -1,4 +1,4 @@
-"""What every display shares: axes to draw on, a legend, and where its numbers come from.
+"""What every display shares: axes to draw on, a legend, colours, and labels that a font can show.
 
 A display is a dataclass of the numbers it draws. Its class methods (`from_audit`,
 `from_estimator`, `from_moments`) compute them and draw at once; `plot` draws them again, on other
@@ -8,46 +8,66 @@ axes if wanted. This is how scikit-learn's displays work, so users know them alr
 from __future__ import annotations
 
 import contextlib
+import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from fairpca._checks import require
-from fairpca._linalg import FloatArray, principal_rotation
-from fairpca.auditing.findings import Audit
-from fairpca.auditing.verdict import group_title
 from fairpca.covariances.sources import CENTERS
-from fairpca.plots.style import drawable, fonts
 
-# The mark by which an audit tells a reducer that was given to it from its own PCA and FairPCA. A
-# picture beside PCA has no use for it.
-GIVEN = " (given)"
+# The reducers of every audit, in vermilion and blue of Okabe and Ito's palette and in a dark wine
+# red. The page of the report uses the same hues. No group has any of these colours.
+PCA_COLOUR = "#D55E00"
+FAIR_COLOUR = "#0072B2"
+SHRUNK_COLOUR = "#882255"
+# Groups take what is left of Okabe and Ito's palette, without yellow, which cannot be seen on
+# white, and then a brown and a violet. With simulated colour blindness (Machado, severity 1, all
+# three kinds) the closest two differ by 16 in CIELAB, as in the original palette.
+PALETTE = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C510A", "#5D3A9B")
+
+# Families with letters that matplotlib's own font lacks, used where they are installed. Without
+# them a label in Chinese or Hindi would be a row of empty boxes, so it is spelled out instead.
+_MORE_FAMILIES = (
+    "Noto Sans CJK SC, Noto Sans CJK JP, WenQuanYi Zen Hei, PingFang SC, Hiragino Sans, "
+    "Microsoft YaHei, Malgun Gothic, Noto Sans Devanagari, Noto Sans Thai, Noto Emoji, Symbola"
+).split(", ")
+# Characters of a label before it is cut: longer ones leave no room for the axes of a figure six
+# inches wide.
+_LONGEST = 40
 # Entries of a legend in one column; a longer column is taller than the axes.
 _LEGEND_COLUMN = 12
 
 
 class Display:
-    """The base class of all displays.
+    """The base class of all displays; `plot` sets `ax_` and `figure_` to where it has drawn."""
 
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where `plot` has drawn.
-    """
+    # Width and height of a new figure in inches.
+    _size: tuple[float, float] = (6, 4.2)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the numbers and return the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        """
+        with self._axes(ax, self._size) as axes:
+            self._draw(axes)
+        return self
+
+    def _draw(self, axes: Any) -> None:
+        """Draw on these axes; a display without it has a `plot` of its own."""
 
     @contextlib.contextmanager
     def _axes(self, ax: Any, size: tuple[float, float]) -> Iterator[Any]:
         """Set `figure_` and `ax_` and yield the axes; within it, every installed script is drawn.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            None makes a new figure.
-        size : pair of float
-            Width and height of a new figure in inches.
+        Without `ax` they are those of a new figure of this size.
         """
         pyplot = require("matplotlib.pyplot", extra="app", purpose="a plot")
         # A text takes its font when it is made, so everything is drawn within these settings.
-        with pyplot.rc_context({"font.family": list(fonts())}):
+        with pyplot.rc_context({"font.family": list(_fonts())}):
             if ax is None:
                 _, ax = pyplot.subplots(layout="constrained", figsize=size)
             ax.spines[["top", "right"]].set_visible(False)
@@ -61,53 +81,60 @@ class Display:
         self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), **style)
 
 
-def shown_name(name: str) -> str:
-    """Return the name of a reducer as it is drawn."""
-    return drawable(name.removesuffix(GIVEN))
-
-
 def center_of(estimator: Any) -> str:
     """Return the mean that the losses of an estimator are about, "global" or "group".
 
-    Some published methods take second moments about zero, which no picture does; they are drawn,
-    as estimators without a `center` are, about the mean of all rows.
+    Methods that take second moments about zero, or have no `center`, are drawn as "global".
     """
     center = getattr(estimator, "center", "global")
     return center if center in CENTERS else "global"
 
 
-def shown_title(audit: Audit, n_shown: int) -> str:
-    """Return what the groups are groups of, and how many of them a picture shows if not all."""
-    title, k = group_title(audit), len(audit.groups)
-    return title if n_shown == k else f"{title} ({n_shown} worst of {k})"
+def group_colour(position: int) -> str:
+    """Return the colour of the group at a position; it repeats after `len(PALETTE)` groups."""
+    return PALETTE[position % len(PALETTE)]
 
 
-def projection_of(audit: Audit, reducer: str) -> tuple[FloatArray, FloatArray]:
-    """Return the components of one reducer of an audit, and the mean they are applied about.
+def _fonts() -> dict[str, Any]:
+    """Return matplotlib's fonts by family: the user's, then those with letters they lack."""
+    pyplot = require("matplotlib.pyplot", extra="app", purpose="a plot")
+    manager = require("matplotlib.font_manager", extra="app", purpose="a plot")
+    installed = set(manager.get_font_names())
+    more = (name for name in _MORE_FAMILIES if name in installed)
+    return {
+        family: manager.get_font(manager.findfont(manager.FontProperties(family=[family])))
+        for family in (*pyplot.rcParams["font.family"], *more)
+    }
 
-    Parameters
-    ----------
-    audit : Audit
-    reducer : str
-        One of `audit.reducers`, with the number of components the audit was asked about.
 
-    Returns
-    -------
-    components : ndarray of shape (r, n)
-        Rotated as `FairPCA` rotates them: the pooled covariance decreases along them.
-    mean : ndarray of shape (n,)
-        Of all rows.
+def drawable(text: str) -> str:
+    r"""Return a label that is drawn as it was written.
 
-    Raises
-    ------
-    ValueError
-        If the audit was read from a file.
+    A dollar sign is escaped, since matplotlib would set what is between two as a formula. A
+    character no installed font has (colour emoji, mostly) is spelled out by its Unicode name
+    between colons, so that two labels never come out alike. More than 40 characters are cut.
+
+    Examples
+    --------
+    >>> from fairpca.plots.display import drawable
+    >>> print(drawable("under 50$"))
+    under 50\$
     """
-    basis = audit.bases.get((reducer, audit.n_components))
-    if basis is None or audit.moments is None:
-        raise ValueError(
-            "this audit was read from a file, which holds no projections; use from_estimator."
-        )
-    pooled = audit.moments.pooled()
-    components, _ = principal_rotation(basis, pooled.covariances[0])
-    return components, pooled.mean[0]
+    known = tuple(_fonts().values())
+    shown = "".join(_drawable_char(char, known) for char in text)
+    if len(shown) > _LONGEST:
+        shown = shown[: _LONGEST - 1] + "…"
+    return shown.replace("$", r"\$")
+
+
+def _drawable_char(char: str, known: tuple[Any, ...]) -> str:
+    """Return a character, what stands for it, or nothing where it has no shape of its own."""
+    kind = unicodedata.category(char)
+    if kind in ("Cc", "Zl", "Zp"):
+        return " "
+    if any(font.get_char_index(ord(char)) for font in known):
+        return char
+    if kind in ("Cf", "Mn", "Cs"):
+        # Joiners and variation selectors only steer the glyphs beside them.
+        return ""
+    return f":{unicodedata.name(char, f'U+{ord(char):04X}').lower()}:"

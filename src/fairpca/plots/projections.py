@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._linalg import FloatArray, IntArray, principal_rotation
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import label_texts
 from fairpca.moments.groups import Groups
-from fairpca.plots.display import Display, projection_of
-from fairpca.plots.style import MARKERS, drawable, group_colour
+from fairpca.plots.display import Display, drawable, group_colour
 
+# Markers of groups in a scatter plot. Ten do not divide seven, so the pair of colour and marker
+# repeats only after seventy groups.
+_MARKERS = "os^DvPX*<>"
 # A map of colours with white at zero; orange and purple are told apart by colour-blind people.
 _COLOURS = "PuOr_r"
 # Groups in the legend at most: in two columns, more are taller than the figure.
 _LONGEST_LEGEND = 20
+
+
+def _projection_of(audit: Audit, reducer: str) -> tuple[FloatArray, FloatArray]:
+    """Return the components of one reducer of an audit, and the mean they are applied about.
+
+    The components are rotated as `FairPCA` rotates them: the pooled covariance decreases along
+    them. An audit that was read from a file has none, which is a ValueError.
+    """
+    basis = audit.bases.get((reducer, audit.n_components))
+    if basis is None or audit.moments is None:
+        raise ValueError(
+            "this audit was read from a file, which holds no projections; use from_estimator."
+        )
+    pooled = audit.moments.pooled()
+    components, _ = principal_rotation(basis, pooled.covariances[0])
+    return components, pooled.mean[0]
 
 
 @dataclass(eq=False, repr=False)
@@ -38,22 +57,19 @@ class ScatterDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    points_ : list of PathCollection
-        One per group.
+    points_ : list of PathCollection, one per group, those of small groups on top
 
     Examples
     --------
-    >>> from fairpca import FairPCA
-    >>> from fairpca.plots import ScatterDisplay
+    >>> from fairpca import FairPCA, plots
     >>> from sklearn.datasets import load_wine
     >>> X, kind = load_wine(return_X_y=True)
     >>> model = FairPCA(2).fit(X, sensitive_features=kind)
-    >>> display = ScatterDisplay.from_estimator(model, X, sensitive_features=kind)
-    >>> display.groups
+    >>> plots.ScatterDisplay.from_estimator(model, X, sensitive_features=kind).groups
     ['0', '1', '2']
     """
 
+    _size = (7, 5)
     points: FloatArray
     codes: IntArray
     _: KW_ONLY
@@ -71,7 +87,7 @@ class ScatterDisplay(Display):
         random_state: int = 0,
         ax: Any = None,
     ) -> Self:
-        """Project rows with a fitted reducer and draw them.
+        """Project rows with a fitted reducer, draw them and return the display.
 
         Parameters
         ----------
@@ -81,58 +97,14 @@ class ScatterDisplay(Display):
             Rows to project.
         sensitive_features : array-like, Series, frame or dict
             One label per row; rows without a label are left out.
-        max_points : int, default=800
-            Rows drawn of every group at most, chosen at random. More hide each other.
-        random_state : int, default=0
-            Seed of that choice.
+        max_points, random_state : int, default 800 and 0
+            Rows drawn of every group at most (more hide each other), and the seed of the choice.
         ax : matplotlib Axes, optional
             Default: a new figure.
-
-        Returns
-        -------
-        ScatterDisplay
         """
         projected = np.asarray(estimator.transform(X), dtype=float)
-        return cls._of(projected, sensitive_features, max_points, random_state, ax)
-
-    @classmethod
-    def from_audit(
-        cls,
-        audit: Audit,
-        X: Any,
-        *,
-        sensitive_features: Any,
-        reducer: str = "FairPCA",
-        max_points: int = 800,
-        random_state: int = 0,
-        ax: Any = None,
-    ) -> Self:
-        """Project rows with one of the projections an audit looked at.
-
-        Parameters
-        ----------
-        audit : Audit
-            What `fairpca.audit` returned. It holds the projections and no rows.
-        X : array-like of shape (m, n)
-            Rows to project.
-        sensitive_features, max_points, random_state, ax
-            As in `from_estimator`.
-        reducer : str, default="FairPCA"
-            One of `audit.reducers`.
-
-        Returns
-        -------
-        ScatterDisplay
-        """
-        components, mean = projection_of(audit, reducer)
-        projected = (np.asarray(X, dtype=float) - mean) @ components.T
-        return cls._of(projected, sensitive_features, max_points, random_state, ax)
-
-    @classmethod
-    def _of(cls, projected: FloatArray, labels: Any, max_points: int, seed: int, ax: Any) -> Self:
-        """Return the display of at most `max_points` projected rows of every group, drawn."""
-        groups = Groups.from_labels(labels, n_rows=len(projected), unlabelled="ignore")
-        rng = np.random.default_rng(seed)
+        groups = Groups.from_labels(sensitive_features, n_rows=len(projected), unlabelled="ignore")
+        rng = np.random.default_rng(random_state)
         # As many of every group, however small: a draw in proportion could miss one entirely.
         chosen = [
             rng.permutation(np.flatnonzero(groups.codes == code))[:max_points]
@@ -147,39 +119,45 @@ class ScatterDisplay(Display):
         texts = label_texts(groups.labels, groups.names, "intersection")
         return cls(points, groups.codes[picks], groups=texts, names=names).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the points, those of small groups on top.
+    @classmethod
+    def from_audit(cls, audit: Audit, X: Any, *, reducer: str = "FairPCA", **options: Any) -> Self:
+        """Project rows with one of the projections an audit looked at, as `from_estimator` does.
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        self
+        audit : Audit
+            What `fairpca.audit` returned, not read from a file. It holds no rows.
+        reducer : str, default="FairPCA"
+            One of `audit.reducers`.
+        X, **options
+            As in `from_estimator`; `sensitive_features` is required there.
         """
+        components, mean = _projection_of(audit, reducer)
+        projection = SimpleNamespace(
+            transform=lambda rows: (np.asarray(rows, dtype=float) - mean) @ components.T
+        )
+        return cls.from_estimator(projection, X, **options)
+
+    def _draw(self, axes: Any) -> None:
+        """Draw the points, those of small groups on top."""
+        style = {"s": 16, "alpha": 0.55, "linewidths": 0}
         sizes = np.bincount(self.codes, minlength=len(self.groups))
         depths = np.argsort(np.argsort(-sizes, kind="stable"))
-        with self._axes(ax, (7, 5)) as axes:
-            self.points_ = [
-                axes.scatter(
-                    *self.points[self.codes == code].T,
-                    s=16,
-                    marker=MARKERS[code % len(MARKERS)],
-                    color=group_colour(code),
-                    alpha=0.55,
-                    linewidths=0,
-                    # Between the grid (below 2) and text (3), however many groups there are.
-                    zorder=2 + depths[code] / len(self.groups),
-                    label=drawable(group),
-                )
-                for code, group in enumerate(self.groups)
-            ]
-            axes.set(xlabel=self.names[0], ylabel=self.names[1])
-            if len(self.groups) <= _LONGEST_LEGEND:
-                self._legend_beside(self.points_)
-        return self
+        self.points_ = [
+            axes.scatter(
+                *self.points[self.codes == code].T,
+                marker=_MARKERS[code % len(_MARKERS)],
+                color=group_colour(code),
+                # Between the grid (below 2) and text (3), however many groups there are.
+                zorder=2 + depths[code] / len(self.groups),
+                label=drawable(group),
+                **style,
+            )
+            for code, group in enumerate(self.groups)
+        ]
+        axes.set(xlabel=self.names[0], ylabel=self.names[1])
+        if len(self.groups) <= _LONGEST_LEGEND:
+            self._legend_beside(self.points_)
 
 
 @dataclass(eq=False, repr=False)
@@ -197,21 +175,16 @@ class LoadingsDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    image_ : AxesImage
-        The weights as colours.
-    shown_ : ndarray of int
-        Columns shown, heaviest first.
+    image_ : AxesImage of the weights
+    shown_ : ndarray of int, the columns shown, heaviest first
 
     Examples
     --------
-    >>> from fairpca import FairPCA
-    >>> from fairpca.plots import LoadingsDisplay
+    >>> from fairpca import FairPCA, plots
     >>> from sklearn.datasets import load_wine
     >>> X, kind = load_wine(return_X_y=True, as_frame=True)
     >>> model = FairPCA(2).fit(X / X.std(), sensitive_features=kind)
-    >>> display = LoadingsDisplay.from_estimator(model, max_features=3)
-    >>> [label.get_text() for label in display.ax_.get_yticklabels()]
+    >>> X.columns[plots.LoadingsDisplay.from_estimator(model).shown_[:3]].tolist()
     ['color_intensity', 'alcohol', 'flavanoids']
     """
 
@@ -230,7 +203,7 @@ class LoadingsDisplay(Display):
         ax: Any = None,
         **options: Any,
     ) -> Self:
-        """Draw a fitted linear reducer.
+        """Draw a fitted linear reducer and return the display.
 
         Parameters
         ----------
@@ -240,14 +213,8 @@ class LoadingsDisplay(Display):
             Otherwise its column names are used.
         feature_names : sequence of str, optional
             Names that take precedence over both. Without any the columns are x0, x1, ...
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-        **options
+        ax, **options
             Of `plot`.
-
-        Returns
-        -------
-        LoadingsDisplay
         """
         components = np.asarray(estimator.components_, dtype=float)
         remembered = getattr(estimator, "feature_names_in_", None)
@@ -266,33 +233,18 @@ class LoadingsDisplay(Display):
         ax: Any = None,
         **options: Any,
     ) -> Self:
-        """Draw one of the projections an audit looked at.
+        """Draw one of the projections an audit looked at, as `from_estimator` does.
 
         Parameters
         ----------
         audit : Audit
-            What `fairpca.audit` returned. It does not hold the names of columns.
-        X : frame, optional
-            The table that was audited; its column names are used.
+            What `fairpca.audit` returned, not read from a file; it holds no names of columns.
         reducer : str, default="FairPCA"
             One of `audit.reducers`.
-        feature_names : sequence of str, optional
-            Names that take precedence over those of `X`. Without any the columns are x0, x1, ...
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-        **options
-            Of `plot`.
-
-        Returns
-        -------
-        LoadingsDisplay
-
-        Raises
-        ------
-        ValueError
-            If the audit was read from a file, which holds no projections.
+        X, feature_names, ax, **options
+            As in `from_estimator`.
         """
-        components, _ = projection_of(audit, reducer)
+        components, _ = _projection_of(audit, reducer)
         names = _names(components.shape[1], feature_names, getattr(X, "columns", None))
         return cls(components, feature_names=names, title=reducer).plot(ax=ax, **options)
 
@@ -305,46 +257,40 @@ class LoadingsDisplay(Display):
         image_shape: tuple[int, int] | None = None,
         component: int = 0,
     ) -> Self:
-        """Draw a table of weights, or one component as a picture.
+        """Draw a table of weights, or one component as a picture, and return the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Default: a new figure.
-        max_components : int, default=6
-            Leading components in the table.
-        max_features : int, default=20
-            Columns in the table, those with the largest weights; its title counts the others.
-        image_shape : pair of int, optional
-            Where the columns are pixels: draw `component` as an image of this shape.
-        component : int, default=0
-            Which component to draw as an image; 0 is the first.
-
-        Returns
-        -------
-        self
+        max_components, max_features : int, default 6 and 20
+            Leading components and heaviest columns in the table; its title counts the others.
+        image_shape, component : pair of int, optional, and int, default=0
+            Where the columns are pixels: draw this component as an image of this shape.
         """
         if image_shape is None:
-            weights, title = self._heaviest(max_components, max_features)
+            leading = self.components[:max_components]
+            self.shown_ = np.argsort(-np.abs(leading).max(axis=0), kind="stable")[:max_features]
+            weights = leading[:, self.shown_].T
+            left = len(self.feature_names) - len(self.shown_)
+            note = f" ({left} lighter columns not shown)" if left else ""
             size = (2.6 + 0.7 * weights.shape[1], 1.2 + 0.26 * len(weights))
         else:
-            weights, title = self.components[component].reshape(image_shape), self.title
-            title += f", component {component + 1}"
+            weights = self.components[component].reshape(image_shape)
             self.shown_ = np.arange(weights.size)
-            size = (3.6, 3.6)
+            note, size = f", component {component + 1}", (3.6, 3.6)
         # All weights zero would leave a range of colours without length.
         limit = float(np.abs(weights).max()) or 1.0
         with self._axes(ax, size) as axes:
             axes.spines[:].set_visible(True)
             self.image_ = axes.imshow(weights, cmap=_COLOURS, vmin=-limit, vmax=limit)
-            axes.set_title(drawable(title), fontsize="medium")
+            axes.set_title(drawable(self.title + note), fontsize="medium")
             if image_shape is None:
                 n, r = weights.shape
                 # Cells need not be square; pixels must be.
                 axes.set_aspect("auto")
-                axes.set_yticks(
-                    np.arange(n), [drawable(self.feature_names[i]) for i in self.shown_]
-                )
+                names = [drawable(self.feature_names[i]) for i in self.shown_]
+                axes.set_yticks(np.arange(n), names)
                 axes.set_xticks(np.arange(r), [str(j + 1) for j in range(r)])
                 axes.set_xlabel("component")
                 self.figure_.colorbar(self.image_, ax=axes, label="weight")
@@ -352,20 +298,11 @@ class LoadingsDisplay(Display):
                 axes.set(xticks=[], yticks=[])
         return self
 
-    def _heaviest(self, max_components: int, max_features: int) -> tuple[FloatArray, str]:
-        """Set `shown_` and return the weights of those columns, one per row, and a title."""
-        weights = self.components[:max_components]
-        self.shown_ = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:max_features]
-        left = len(self.feature_names) - len(self.shown_)
-        note = f" ({left} lighter columns not shown)" if left else ""
-        return weights[:, self.shown_].T, self.title + note
-
 
 def _names(n: int, *known: Any) -> list[str]:
     """Return names of n columns: the first that are known, else x0, x1, ..."""
-    names = next((list(map(str, given)) for given in known if given is not None), None)
-    if names is None:
-        return [f"x{j}" for j in range(n)]
+    default = [f"x{j}" for j in range(n)]
+    names = next((list(map(str, given)) for given in known if given is not None), default)
     if len(names) != n:
         raise ValueError(f"feature_names has {len(names)} entries and there are {n} columns.")
     return names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -17,8 +16,7 @@ from fairpca.fitting import solve
 from fairpca.metrics import as_moments, basis_of, kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.numerical_range import JointNumericalRange, joint_numerical_range, phi
-from fairpca.plots.display import Display, center_of
-from fairpca.plots.style import FAIR_COLOUR, PCA_COLOUR, drawable
+from fairpca.plots.display import FAIR_COLOUR, PCA_COLOUR, Display, center_of, drawable
 
 # How far the outline of the range may be from the true one, as a share of its diameter. A
 # hundredth of the picture is finer than the line it is drawn with.
@@ -28,8 +26,8 @@ _TOLERANCE = 1e-2
 class _TwoGroupDisplay(Display):
     """A display of two groups, made from their moments."""
 
-    # Every subclass has one, each with parameters of its own.
-    from_moments: ClassVar[Callable[..., Any]]
+    # Whether `from_moments` takes a projection to show, as `basis` and `name`.
+    _shows_projection: ClassVar[bool] = False
 
     @classmethod
     def from_audit(
@@ -41,22 +39,19 @@ class _TwoGroupDisplay(Display):
         ----------
         audit : Audit
             What `fairpca.audit` returned, not read from a file.
-        n_components : int, optional
-            Default: the number asked about.
-        ax : matplotlib Axes, optional
-            Default: a new figure.
+        n_components, ax
+            As in `GroupLossDisplay.from_audit`; any number of components.
         **options
             Of `from_moments`.
         """
         r = audit.n_components if n_components is None else n_components
-        moments = audit.moments
-        if moments is None:
+        if audit.moments is None:
             raise ValueError(
                 "this audit was read from a file, which holds no covariances; run the audit "
                 "again, or use from_estimator."
             )
-        options.setdefault("center", audit.center)
-        return cls.from_moments(moments, r, ax=ax, **options)  # type: ignore[no-any-return]
+        options = {"center": audit.center, "ax": ax, **options}
+        return cls.from_moments(audit.moments, r, **options)  # type: ignore[attr-defined,no-any-return]
 
     @classmethod
     def from_estimator(
@@ -76,27 +71,17 @@ class _TwoGroupDisplay(Display):
         estimator : fitted estimator with `components_`
             It is not fitted again. `NumericalRangeDisplay` shows its losses; `DualDisplay` uses
             the number of its components alone.
-        X : array-like of shape (m, n), or GroupMoments
-            The rows.
-        sensitive_features : array-like, Series, frame or dict
-            One label per row, two in all.
-        sample_weight : array-like of shape (m,), optional
-            Weight 2 is the row twice.
-        ax : matplotlib Axes, optional
-            Default: a new figure.
+        X, sensitive_features, sample_weight, ax
+            As in `GroupLossDisplay.from_estimator`; `X` may be GroupMoments. Two groups in all.
         **options
             Of `from_moments`.
         """
         basis = basis_of(estimator)
-        options |= {"ax": ax, **cls._shown(basis, type(estimator).__name__)}
-        options.setdefault("center", center_of(estimator))
+        options = {"center": center_of(estimator), "ax": ax, **options}
+        if cls._shows_projection:
+            options |= {"basis": basis, "name": type(estimator).__name__}
         moments = as_moments(X, sensitive_features, sample_weight)
-        return cls.from_moments(moments, basis.shape[1], **options)  # type: ignore[no-any-return]
-
-    @classmethod
-    def _shown(cls, basis: FloatArray, name: str) -> dict[str, Any]:
-        """Return the arguments of `from_moments` that show an estimator: by default none."""
-        return {}
+        return cls.from_moments(moments, basis.shape[1], **options)  # type: ignore[attr-defined,no-any-return]
 
     @staticmethod
     def _two_groups(moments: GroupMoments, center: str) -> tuple[FloatArray, list[str]]:
@@ -118,20 +103,16 @@ class _TwoGroupDisplay(Display):
 class DualDisplay(_TwoGroupDisplay):
     """phi(t), the lower bound on every projection's worst loss, and the value attained.
 
-    phi(t) is the smallest t-weighted average of the two losses that any projection has. No worst
-    loss is below it, for any t. With two groups its maximum is attained: where the curve touches
-    the dotted line, the projection is proven to be the best.
+    phi(t) is the smallest t-weighted average of the two losses that any projection has; see
+    `fairpca.phi`. No worst loss is below it, for any t. With two groups its maximum is attained:
+    where the curve touches the dotted line, the projection is proven to be the best.
 
     Parameters
     ----------
-    t : ndarray of shape (n_points,)
-        Weight of the first group.
-    phi : ndarray of shape (n_points,)
-        The bound at every weight.
-    t_best : float
-        Where it is largest.
-    value : float
-        The worst loss of the fair projection.
+    t, phi : ndarray of shape (n_points,)
+        Weights of the first group, and the bound at each.
+    t_best, value : float
+        The weight at which the bound is largest, and the worst loss of the fair projection.
     groups : list of str
         The two groups.
     n_components : int
@@ -139,26 +120,20 @@ class DualDisplay(_TwoGroupDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    line_ : Line2D
-        The curve.
-
-    See Also
-    --------
-    fairpca.phi : The function itself, for any number of groups.
+    line_ : Line2D of the curve
 
     Examples
     --------
-    >>> import fairpca
-    >>> from fairpca.plots import DualDisplay
+    >>> from fairpca import FairPCA, plots
     >>> from sklearn.datasets import load_wine
     >>> X, kind = load_wine(return_X_y=True)
-    >>> model = fairpca.FairPCA(2).fit(X, sensitive_features=kind == 0)
-    >>> display = DualDisplay.from_estimator(model, X, sensitive_features=kind == 0)
+    >>> model = FairPCA(2).fit(X, sensitive_features=kind == 0)
+    >>> display = plots.DualDisplay.from_estimator(model, X, sensitive_features=kind == 0)
     >>> bool(abs(display.phi.max() - display.value) < 1e-6 * display.value)
     True
     """
 
+    _size = (6, 4)
     t: FloatArray
     phi: FloatArray
     _: KW_ONLY
@@ -177,7 +152,7 @@ class DualDisplay(_TwoGroupDisplay):
         center: str = "global",
         ax: Any = None,
     ) -> Self:
-        """Draw phi for the moments of two groups.
+        """Draw phi for the moments of two groups and return the display.
 
         Parameters
         ----------
@@ -188,55 +163,33 @@ class DualDisplay(_TwoGroupDisplay):
         n_points : int, default=101
             Weights at which phi is computed, beside the best one. Each takes a decomposition.
         center : {"global", "group"}, default="global"
-            Whether losses are about the mean of all rows or about each group's own, as in
-            `FairPCA`.
+            Whether losses are about the mean of all rows or about each group's own.
         ax : matplotlib Axes, optional
             Default: a new figure.
-
-        Returns
-        -------
-        DualDisplay
         """
         covariances, texts = cls._two_groups(moments, center)
         solution = solve(covariances, n_components)
         t_best = float(solution.weights[0])
         # The maximum can be a corner of the curve, which a grid without it would cut off.
         t = np.unique(np.append(np.linspace(0, 1, n_points), t_best))
-        return cls(
-            t,
-            phi(covariances, n_components, t),
-            t_best=t_best,
-            value=float(solution.losses.max()),
-            groups=texts,
-            n_components=n_components,
-        ).plot(ax=ax)
+        bound, value = phi(covariances, n_components, t), float(solution.losses.max())
+        found = cls(t, bound, t_best=t_best, value=value, groups=texts, n_components=n_components)
+        return found.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the curve, its maximum and the value attained.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        self
-        """
+    def _draw(self, axes: Any) -> None:
+        """Draw the curve, its maximum and the value attained."""
         top = float(self.phi.max())
-        with self._axes(ax, (6, 4)) as axes:
-            (self.line_,) = axes.plot(self.t, self.phi, color=FAIR_COLOUR, label="φ(t)")
-            axes.axhline(self.value, color="0.45", linestyle=":", label="worst loss of FairPCA")
-            axes.plot(self.t_best, top, "o", color=FAIR_COLOUR)
-            below = {"xytext": (0, -16), "textcoords": "offset points", "ha": "center"}
-            axes.annotate(f"t = {self.t_best:.3f}", (self.t_best, top), **below)
-            axes.set_xlim(0, 1)
-            # Where no group loses anything all is zero, and the axis still needs a length.
-            axes.set_ylim(0, 1.12 * max(top, self.value, 1e-300))
-            first = drawable(self.groups[0])
-            axes.set(xlabel=f"weight t of {first}", ylabel="bound on the worst loss")
-            axes.legend(frameon=False, loc="lower center")
-        return self
+        (self.line_,) = axes.plot(self.t, self.phi, color=FAIR_COLOUR, label="φ(t)")
+        axes.axhline(self.value, color="0.45", linestyle=":", label="worst loss of FairPCA")
+        axes.plot(self.t_best, top, "o", color=FAIR_COLOUR)
+        below = {"xytext": (0, -16), "textcoords": "offset points", "ha": "center"}
+        axes.annotate(f"t = {self.t_best:.3f}", (self.t_best, top), **below)
+        # Where no group loses anything all is zero, and the axis still needs a length.
+        axes.set(xlim=(0, 1), ylim=(0, 1.12 * max(top, self.value, 1e-300)))
+        axes.set(
+            xlabel=f"weight t of {drawable(self.groups[0])}", ylabel="bound on the worst loss"
+        )
+        axes.legend(frameon=False, loc="lower center")
 
 
 @dataclass(eq=False, repr=False)
@@ -246,7 +199,7 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
     Parameters
     ----------
     range_ : JointNumericalRange
-        Of the two loss matrices.
+        Of the two loss matrices, from `fairpca.joint_numerical_range`.
     points : dict of str to pair of float
         Losses of projections, by name.
     groups : list of str
@@ -254,36 +207,25 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    outline_ : Polygon
-        The range.
-    points_ : dict of str to Line2D
-        The projections, by name.
-
-    See Also
-    --------
-    fairpca.joint_numerical_range : Computes the range.
+    outline_ : Polygon of the range
+    points_ : dict of str to Line2D, the projections by name
 
     Examples
     --------
-    >>> import fairpca
-    >>> from fairpca.plots import NumericalRangeDisplay
+    >>> from fairpca import audit, plots
     >>> from sklearn.datasets import load_wine
     >>> X, kind = load_wine(return_X_y=True)
-    >>> model = fairpca.FairPCA(2).fit(X, sensitive_features=kind == 0)
-    >>> display = NumericalRangeDisplay.from_estimator(model, X, sensitive_features=kind == 0)
-    >>> sorted(display.points)
+    >>> found = audit(X, kind == 0, 2, n_bootstrap=0)
+    >>> sorted(plots.NumericalRangeDisplay.from_audit(found).points)
     ['FairPCA', 'PCA']
     """
 
+    _size = (5.2, 5)
+    _shows_projection: ClassVar[bool] = True
     range_: JointNumericalRange
     _: KW_ONLY
     points: dict[str, tuple[float, float]]
     groups: list[str]
-
-    @classmethod
-    def _shown(cls, basis: FloatArray, name: str) -> dict[str, Any]:
-        return {"basis": basis, "name": name}
 
     @classmethod
     def from_moments(
@@ -297,29 +239,18 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
         center: str = "global",
         ax: Any = None,
     ) -> Self:
-        """Draw the range of two groups' losses.
+        """Draw the range of two groups' losses and return the display.
 
         Parameters
         ----------
-        moments : GroupMoments
-            Of two groups.
-        n_components : int
-            Number of components.
+        moments, n_components, center, ax
+            As in `DualDisplay.from_moments`.
         basis : ndarray of shape (n, n_components), optional
             Orthonormal columns of the projection to show beside PCA. Default: the fair one.
         name : str, default="FairPCA"
             What it is called.
         n_angles : int, default=64
             Directions in which the outline is computed first; more follow where it bends.
-        center : {"global", "group"}, default="global"
-            Whether losses are about the mean of all rows or about each group's own, as in
-            `FairPCA`.
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        NumericalRangeDisplay
         """
         covariances, texts = cls._two_groups(moments, center)
         own = own_variance(covariances, n_components)
@@ -328,43 +259,29 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
         first, second = own[:, None, None] / n_components * np.eye(len(pca)) - covariances
         if basis is None:
             basis = solve(covariances, n_components).components.T
-        points = {}
-        for label, columns in (("PCA", pca), (name, basis)):
-            x, y = own - kept_variance(columns, covariances)
-            points[label] = (float(x), float(y))
-        range_ = joint_numerical_range(
-            first, second, n_components, n_angles=n_angles, max_angles=4 * n_angles, tol=_TOLERANCE
-        )
+        losses = {"PCA": own - kept_variance(pca, covariances)}
+        losses[name] = own - kept_variance(basis, covariances)
+        points = {label: (float(x), float(y)) for label, (x, y) in losses.items()}
+        angles = {"n_angles": n_angles, "max_angles": 4 * n_angles}
+        range_ = joint_numerical_range(first, second, n_components, tol=_TOLERANCE, **angles)
         return cls(range_, points=points, groups=texts).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the range, the diagonal of equal losses and the projections.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-
-        Returns
-        -------
-        self
-        """
+    def _draw(self, axes: Any) -> None:
+        """Draw the range, the diagonal of equal losses and the projections."""
         outline = self.range_.outline
         top = float(outline.max())
-        with self._axes(ax, (5.2, 5)) as axes:
-            (self.outline_,) = axes.fill(
-                *outline.T, facecolor="0.92", edgecolor="0.45", label="every projection"
-            )
-            axes.plot([0, top], [0, top], color="0.6", linestyle="--", label="equal losses")
-            self.points_ = {}
-            for name, (x, y) in self.points.items():
-                marker, colour = ("o", PCA_COLOUR) if name == "PCA" else ("s", FAIR_COLOUR)
-                # Losses of zero lie on the axes, which would cut their marks in half.
-                options = {"color": colour, "label": drawable(name), "clip_on": False}
-                (self.points_[name],) = axes.plot(x, y, marker, **options)
-            # Equal scales: only then is the diagonal the line of equal losses to the eye.
-            axes.set(xlim=(0, top * 1.02), ylim=(0, top * 1.02), aspect="equal")
-            first, second = (f"loss of {drawable(group)}" for group in self.groups)
-            axes.set(xlabel=first, ylabel=second)
-            axes.legend(frameon=False, fontsize="small")
-        return self
+        (self.outline_,) = axes.fill(
+            *outline.T, facecolor="0.92", edgecolor="0.45", label="every projection"
+        )
+        axes.plot([0, top], [0, top], color="0.6", linestyle="--", label="equal losses")
+        self.points_ = {}
+        for name, (x, y) in self.points.items():
+            marker, colour = ("o", PCA_COLOUR) if name == "PCA" else ("s", FAIR_COLOUR)
+            # Losses of zero lie on the axes, which would cut their marks in half.
+            options = {"color": colour, "label": drawable(name), "clip_on": False}
+            (self.points_[name],) = axes.plot(x, y, marker, **options)
+        # Equal scales: only then is the diagonal the line of equal losses to the eye.
+        axes.set(xlim=(0, top * 1.02), ylim=(0, top * 1.02), aspect="equal")
+        first, second = (f"loss of {drawable(group)}" for group in self.groups)
+        axes.set(xlabel=first, ylabel=second)
+        axes.legend(frameon=False, fontsize="small")

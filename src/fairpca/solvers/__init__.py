@@ -1,6 +1,15 @@
 """Solvers of the minimax problem: everything with eigenvalues in it, and no row of X.
 
-`solve_problem` sends a problem to the algorithm that fits it: one group, two groups, or more.
+Given symmetric matrices S_1 ... S_k, offsets c_i and a rank r, find U with ``U.T U = I`` that
+minimises
+
+    max_i f_i(U),    f_i(U) = c_i - Tr(U.T S_i U).
+
+Every route bounds that minimum from below by the dual function (see `dual`) and from above by the
+basis it returns; the pair is the certificate.
+
+`solve_problem` sends a problem to the algorithm that fits it: one group, two groups, or more. Read
+it first, then `problem` and `solution` for what goes in and what comes out.
 """
 
 from __future__ import annotations
@@ -29,6 +38,7 @@ def solve_problem(
     random_state: int = 0,
     start: FloatArray | None = None,
     max_extra_components: int = 0,
+    exact_search: bool = True,
 ) -> Solution:
     """Solve a problem with any number of groups.
 
@@ -48,6 +58,19 @@ def solve_problem(
     max_extra_components : int
         With three or more groups, take up to this many components more than asked for where that
         closes an open gap.
+    exact_search : bool
+        Whether a small problem with a gap may be searched exhaustively, which takes seconds.
+
+    Returns
+    -------
+    Solution
+        Its certificate says how good the basis is, its `stop_reason` why the search ended. The
+        basis is the best one found, whether or not the gap is closed.
+
+    Raises
+    ------
+    ValueError
+        If ``solver="paper"`` is to solve three or more groups.
     """
     oracle = problem.oracle
     k, n, r = oracle.n_groups, oracle.n_features, problem.n_components
@@ -69,11 +92,16 @@ def solve_problem(
         max_iter=max_iter,
         random_state=random_state,
         start=start,
+        exact_search=exact_search,
         max_extra_components=max_extra_components,
     )
 
 
 def _solve_full_rank(problem: Problem) -> Solution:
+    """Return the identity as basis, where as many components are asked for as there are features.
+
+    Every orthonormal basis of that rank has the same losses, so the value is its own bound.
+    """
     # The whole space: nothing to choose, phi is linear, the worst group carries all the weight.
     n = problem.oracle.n_features
     losses = problem.losses(np.eye(n))
@@ -91,6 +119,10 @@ def _solve_full_rank(problem: Problem) -> Solution:
 
 
 def _solve_one_group(problem: Problem) -> Solution:
+    """Return the leading eigenvectors of the only matrix.
+
+    They are not computed again where the criterion already needed them.
+    """
     oracle, r, weights = problem.oracle, problem.n_components, np.ones(1)
     pairs = problem.own[0] if problem.own else oracle.leading(weights, r)
     return problem.solution(

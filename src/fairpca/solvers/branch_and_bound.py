@@ -33,6 +33,7 @@ import numpy as np
 from fairpca._linalg import FloatArray, IntArray, expand, span
 from fairpca.covariances.dense import DenseOracle
 from fairpca.solvers.descent import descend
+from fairpca.solvers.interior_point import solved
 from fairpca.solvers.problem import Problem
 
 
@@ -40,7 +41,16 @@ from fairpca.solvers.problem import Problem
 class Cells:
     """Boxes, one per row: the chart's rows, the centre Z, the half widths, a known bound.
 
-    `multipliers` are those of the box's last bound (of its parent's, before it has one).
+    Attributes
+    ----------
+    order : ndarray of int of shape (m, n)
+        The r rows that are the identity in this chart, then all others.
+    centre, half : ndarray of shape (m, d)
+        With d = r (n - r): the entries of Z at the centre, and how far the box reaches from them.
+    bound : ndarray of shape (m,)
+        No basis of the box has a smaller worst loss.
+    multipliers : ndarray of shape (m, k + 1)
+        Weights of the groups and tau of the box's last bound (of its parent's, before it has one).
     """
 
     order: IntArray
@@ -54,30 +64,23 @@ class Cells:
 
     def take(self, index: IntArray) -> Cells:
         """Return the cells at `index`."""
-        return Cells(
-            self.order[index],
-            self.centre[index],
-            self.half[index],
-            self.bound[index],
-            self.multipliers[index],
-        )
+        return Cells(*(part[index] for part in vars(self).values()))
+
+    def joined(self, other: Cells) -> Cells:
+        """Return these cells followed by others."""
+        both = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Cells(*map(np.concatenate, both))
 
     def halved(self) -> Cells:
         """Return two cells for each one, cut across its widest side."""
-        m = len(self)
-        rows = np.arange(m)
+        rows = np.arange(len(self))
         widest = np.argmax(self.half, axis=1)
         half = self.half.copy()
         half[rows, widest] *= 0.5
         shift = np.zeros_like(half)
         shift[rows, widest] = half[rows, widest]
-        return Cells(
-            np.concatenate([self.order, self.order]),
-            np.concatenate([self.centre - shift, self.centre + shift]),
-            np.concatenate([half, half]),
-            np.concatenate([self.bound, self.bound]),
-            np.concatenate([self.multipliers, self.multipliers]),
-        )
+        left = replace(self, centre=self.centre - shift, half=half)
+        return left.joined(replace(self, centre=self.centre + shift, half=half))
 
     def bases(self, r: int) -> FloatArray:
         """Return an orthonormal basis of every centre, shape (m, n, r)."""
@@ -107,8 +110,11 @@ class Cells:
         return np.asarray(np.minimum(sines, float(r)))
 
 
-def cover(n: int, r: int, n_multipliers: int) -> Cells:
-    """Return one box per choice of r rows."""
+def cover(n: int, r: int, multipliers: FloatArray) -> Cells:
+    """Return one box per choice of r rows, all with the same multipliers of shape (k + 1,).
+
+    Together they hold every subspace; none has a bound yet.
+    """
     charts = []
     for rows in combinations(range(n), r):
         charts.append([*rows, *(row for row in range(n) if row not in rows)])
@@ -118,15 +124,16 @@ def cover(n: int, r: int, n_multipliers: int) -> Cells:
         np.zeros((m, d)),
         np.ones((m, d)),
         np.full(m, -np.inf),
-        np.zeros((m, n_multipliers)),
+        np.tile(multipliers, (m, 1)),
     )
 
 
 MAX_DIMENSION = 4
 # Up to here it is worth looking for a smaller common range.
 _MAX_FEATURES = 50
-# A few seconds at most.
-_MAX_CELLS = 12_000
+# About a millisecond each with twelve groups, half of that with three. A few seconds at most:
+# 8,000 cells with three groups, 5,000 with twelve and more.
+_MAX_CELLS = 10_000
 _BATCH = 256
 # Groups that take part in the bound of one cell: those worst off at its centre.
 _MAX_GROUPS = 12
@@ -196,9 +203,12 @@ def search(
     bound: float,
     *,
     tol: float,
-    max_cells: int = _MAX_CELLS,
+    max_cells: int | None = None,
 ) -> Searched:
     """Raise the lower bound of a small problem, or find a better basis.
+
+    The cells with the least bounds are halved first, since they hold the proof back. A cell is
+    closed when its bound reaches the best value less the tolerance.
 
     Parameters
     ----------
@@ -212,19 +222,27 @@ def search(
         The dual bound.
     tol : float
         Relative gap at which to stop.
-    max_cells : int
-        Most cells that get a bound of their own.
+    max_cells : int, optional
+        Most cells that get a bound of their own; by default a few seconds' worth.
+
+    Returns
+    -------
+    Searched
+        Its bound is never below the dual bound, and valid however early the search stopped.
     """
     oracle, r = problem.oracle, problem.n_components
+    if max_cells is None:
+        max_cells = 12 * _MAX_CELLS // (12 + min(oracle.n_groups, _MAX_GROUPS))
     value = float(problem.losses(basis).max())
     bounds = CellBounds(problem)
-    cells = _with_start(cover(oracle.n_features, r, oracle.n_groups + 1), weights, bounds.scale)
+    even = 0.9 * weights + 0.1 / len(weights)
+    cells = cover(oracle.n_features, r, np.append(even, bounds.scale))
     used, proven, fresh = 0, np.inf, cells
     while True:
         goal = value - max(tol * abs(value), problem.resolution)
         fresh = bounds.improved(fresh, bound, goal)
         used += len(fresh)
-        cells = fresh if used == len(fresh) else _joined(cells, fresh)
+        cells = fresh if used == len(fresh) else cells.joined(fresh)
         closed = cells.bound >= goal
         proven = min(proven, float(cells.bound[closed].min(initial=np.inf)))
         cells = cells.take(np.flatnonzero(~closed))
@@ -245,25 +263,18 @@ def search(
     return Searched(max(bound, proven), basis, value, used)
 
 
-def _with_start(cells: Cells, weights: FloatArray, scale: float) -> Cells:
-    k = len(weights)
-    even = 0.9 * weights + 0.1 / k
-    multipliers = np.tile(np.append(even, scale), (len(cells), 1))
-    return Cells(cells.order, cells.centre, cells.half, cells.bound, multipliers)
-
-
-def _joined(one: Cells, other: Cells) -> Cells:
-    return Cells(
-        np.concatenate([one.order, other.order]),
-        np.concatenate([one.centre, other.centre]),
-        np.concatenate([one.half, other.half]),
-        np.concatenate([one.bound, other.bound]),
-        np.concatenate([one.multipliers, other.multipliers]),
-    )
-
-
 class CellBounds:
-    """Bounds of many cells at once by the reduced barrier of `barrier`, one more multiplier."""
+    """Bounds of many cells at once by the barrier of `interior_point`, with one more multiplier.
+
+    All cells take a step together: a loop over small matrices would be all overhead.
+
+    Attributes
+    ----------
+    matrices : ndarray of shape (k, n, n)
+    offsets : ndarray of shape (k,)
+    scale : float
+        The largest eigenvalue of any group, by magnitude.
+    """
 
     def __init__(self, problem: Problem) -> None:
         oracle = problem.oracle
@@ -275,7 +286,8 @@ class CellBounds:
     def improved(self, cells: Cells, floor: float, goal: float) -> Cells:
         """Return the cells with bounds and multipliers of their own, never worse than before.
 
-        A cell is left alone as soon as its bound reaches `goal`.
+        `floor` is a bound that holds for all cells. A cell is left alone as soon as its bound
+        reaches `goal`.
         """
         radii = np.maximum(cells.radii(self.r), 1e-14)
         chosen, forms, offsets = self._conditions(cells, radii)
@@ -305,14 +317,15 @@ class CellBounds:
         multipliers = np.zeros_like(cells.multipliers)
         np.put_along_axis(multipliers, chosen, kept[:, :-1], axis=1)
         multipliers[:, self.k] = kept[:, -1]
-        return Cells(cells.order, cells.centre, cells.half, best, multipliers)
+        return replace(cells, bound=best, multipliers=multipliers)
 
     def _conditions(
         self, cells: Cells, radii: FloatArray
     ) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return for every cell the groups that matter most, and all forms with their offsets.
 
-        The last form is the cell's own condition. Leaving groups out is weight zero for them.
+        With g groups chosen the forms have shape (m, g + 1, n, n). The last one, the projector of
+        the centre, is the cell's own condition. Leaving groups out is weight zero for them.
         """
         bases = cells.bases(self.r)
         centres = bases @ np.swapaxes(bases, 1, 2)
@@ -336,7 +349,11 @@ class CellBounds:
     def _step(
         self, x: FloatArray, mu: FloatArray, forms: FloatArray, offsets: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """One damped Newton step for every cell; with it its decrement and the bound before."""
+        """One damped Newton step for every cell; with it its decrement and the bound before.
+
+        `x`, of shape (m, g + 1), holds the multipliers, the cell's own last; `mu`, of shape (m,),
+        the barrier parameters; forms and offsets are those of `_conditions`.
+        """
         m, j, n, _ = forms.shape
         values, vectors = _checked_eigh(np.einsum("mj,mjab->mab", x, forms))
         p, v = _occupations(values, mu, self.r)
@@ -357,7 +374,7 @@ class CellBounds:
         system[:, : j - 1, j] = system[:, j, : j - 1] = size[:, None] * x[:, : j - 1]
         right = np.zeros((m, j + 1))
         right[:, :j] = x * gradient + mu[:, None]
-        step = np.linalg.solve(system, right[:, :, None])[:, :j, 0]
+        step = solved(system, right[:, :, None])[:, :j, 0]
         decrement = np.sqrt(np.maximum(np.einsum("mj,mj->m", step, right[:, :j]), 0.0) / mu)
         length = np.where(decrement > 1, 1.0 / (1.0 + decrement), 1.0)
         length = np.minimum(length, 0.9 / np.maximum(-step.min(axis=1), 1e-300))

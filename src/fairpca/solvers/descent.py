@@ -1,11 +1,14 @@
 """Minimax descent over subspaces, for the cases in which the dual leaves a gap.
 
 The worst loss is minimised directly over U by sequential quadratic programming on the
-Grassmannian. At U, with weights t, the Lagrangian's Hessian is diagonal in the bases that
-diagonalise A(t) inside U and inside its complement, so a step costs two small decompositions and a
-quadratic problem in as many variables as groups. Steps are Newton steps on the optimality
-conditions when those make sense, and steps with the Hessian made positive otherwise. The problem
-is not convex: several starts are tried, and only the dual bound says how good the best is.
+Grassmannian (its geometry: Edelman, Arias and Smith 1998). At U, with weights t, the Lagrangian's
+Hessian is diagonal in the bases that diagonalise A(t) inside U and inside its complement, so a
+step costs two small decompositions and a quadratic problem in as many variables as groups. Steps
+are Newton steps on the optimality conditions when those make sense, and steps with the Hessian
+made positive otherwise. The problem is not convex: several starts are tried, and only the dual
+bound says how good the best is.
+
+`descend` is the method, read it first; `attain` applies it to a solved dual.
 """
 
 from __future__ import annotations
@@ -39,7 +42,18 @@ _TAME = 0.5
 
 @dataclass(frozen=True)
 class Refined:
-    """A basis, its worst loss, the multipliers, and whether the descent became stationary."""
+    """A basis, its worst loss, the multipliers, and whether the descent became stationary.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n, r)
+    value : float
+    weights : ndarray of shape (k,)
+        Multipliers of the last quadratic problem; positive for the groups that bind.
+    stationary : bool
+        False where the descent was given up, or ran out of steps.
+    steps : int
+    """
 
     basis: FloatArray
     value: float
@@ -96,7 +110,23 @@ def refine(
 def descend(
     problem: Problem, start: FloatArray, weights: FloatArray, best: float = np.inf
 ) -> Refined:
-    """Descend from one basis; give up where the value `best` is clearly out of reach."""
+    """Descend from one basis; give up where the value `best` is clearly out of reach.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : ndarray of shape (n, r)
+        Orthonormal.
+    weights : ndarray of shape (k,)
+        First guess of the multipliers.
+    best : float
+        The worst loss of the best basis that is already known.
+
+    Returns
+    -------
+    Refined
+        Its value is never above that of the start.
+    """
     here = _Place(start, problem.losses(start))
     damping = 1.0
     for step in range(_MAX_STEPS):
@@ -124,6 +154,8 @@ def descend(
 
 @dataclass(frozen=True)
 class _Place:
+    """A basis of shape (n, r) and the losses of all groups there, shape (k,)."""
+
     basis: FloatArray
     losses: FloatArray
 
@@ -135,7 +167,21 @@ class _Place:
 class _Local:
     """Losses, first and second derivatives at one basis.
 
-    The tangent space is written in bases of U and of its complement that diagonalise A(weights).
+    The tangent space is written in bases of U and of its complement that diagonalise A(weights). A
+    tangent is a vector of d = r (n - r) numbers.
+
+    Attributes
+    ----------
+    outside : ndarray of shape (n, n - r)
+        The basis of the complement.
+    inside : ndarray of shape (r, r)
+        The rotation of U.
+    slopes : ndarray of shape (k, d)
+        Minus half the derivative of every loss.
+    hessian : ndarray of shape (d,)
+        The diagonal of the Lagrangian's Hessian; negative where U is no leading subspace.
+    positive : ndarray of shape (d,)
+        Its absolute values, none of them near zero.
     """
 
     def __init__(self, problem: Problem, here: _Place, weights: FloatArray) -> None:
@@ -154,7 +200,9 @@ class _Local:
         self.shape = slopes.shape[1:]
         self.hessian = 2.0 * (above - below[:, None]).ravel()
         size = np.abs(self.hessian)
-        self.positive = np.maximum(size, 1e-3 * float(size.max()) + 1e-300)
+        # Where all curvature vanishes, squared slopes over this must still be numbers.
+        self._least = 1e-30 * problem.oracle.scale + 1e-300
+        self.positive = np.maximum(size, 1e-3 * float(size.max()) + self._least)
 
     def at(self, step: FloatArray) -> _Place:
         """Return the basis that a tangent step leads to."""
@@ -164,6 +212,8 @@ class _Local:
 
     def convex(self, damping: float) -> tuple[FloatArray, FloatArray, float]:
         """Solve the subproblem with the Hessian made positive.
+
+        By duality it is a concave quadratic in the multipliers alone.
 
         Returns
         -------
@@ -192,7 +242,8 @@ class _Local:
         """Return where a step leads, its losses levelled by a second, small step if it went up.
 
         The losses of the groups `index` curve differently along the step, which the Lagrangian
-        cannot see. Without the correction the descent creeps along curved valleys.
+        cannot see. Without this second-order correction the descent creeps along curved valleys
+        (the Maratos effect).
         """
         trial = self.at(step)
         if len(index) == 1 or trial.value < self.losses.max():
@@ -206,13 +257,13 @@ class _Local:
 
     def newton(self, weights: FloatArray) -> tuple[FloatArray, IntArray] | None:
         """Return the Newton step on the optimality conditions, if tame, and its groups."""
-        floor = 1e-10 * float(np.abs(self.hessian).max()) + 1e-300
+        floor = 1e-10 * float(np.abs(self.hessian).max()) + self._least
         hessian = np.where(np.abs(self.hessian) > floor, self.hessian, floor)
         index = np.flatnonzero(weights > 0)
         while True:
             slopes = self.slopes[index]
             solved = _bordered(4.0 * (slopes / hessian) @ slopes.T, self.losses[index], 1.0)
-            if solved is None:
+            if solved is None or not np.all(np.isfinite(solved)):
                 return None
             if solved.min() >= 0:
                 break
@@ -258,6 +309,9 @@ class Attained:
 
 def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     """Return the best basis the solved dual leads to.
+
+    Where lambda_r is simple these are the leading eigenvectors. Otherwise the relaxed P is no
+    projector, and descent from several bases near it looks for one that is as good.
 
     Parameters
     ----------

@@ -1,11 +1,14 @@
 """The dual function over the simplex, and what is known about it so far.
 
 ``phi(t) = t . offsets - (sum of the r largest eigenvalues of A(t))``, ``A(t) = sum_i t_i S_i``, is
-concave, and phi of *any* weights is a lower bound on the worst loss of *every* basis. Its partner
-is the relaxation: a matrix P with eigenvalues in [0, 1] and trace r has the losses
-``y_i(P) = offsets[i] - <S_i, P>``, and the smallest ``max_i y_i(P)`` equals the largest phi. A
-solver of the dual is done when the two meet; whether P can also be a projector is another room's
-question.
+concave, and phi of *any* weights is a lower bound on the worst loss of *every* basis: the worst
+loss is at least the mean loss with weights t, and the smallest mean loss is phi(t) by Ky Fan's
+theorem (1949). Its partner is the relaxation: a matrix P with eigenvalues in [0, 1] and trace r
+has the losses ``y_i(P) = offsets[i] - <S_i, P>``, and the smallest ``max_i y_i(P)`` equals the
+largest phi (Overton and Womersley 1993). A solver of the dual is done when the two meet; whether P
+can also be a projector is what `descent` finds out.
+
+Read `Dual.evaluate` first, then `DualPoint` for what one decomposition gives.
 """
 
 from __future__ import annotations
@@ -28,6 +31,16 @@ class Cluster:
 
     P is one on the eigenvectors before `first`, zero from `last` on, and on the block between them
     ``rotation @ diag(occupation) @ rotation.T``; no rotation means the eigenvectors as they are.
+
+    Attributes
+    ----------
+    first, last : int
+        The block is ``first:last`` in decreasing order of the eigenvalues, q = last - first.
+        Both are r where nothing is tied.
+    occupation : ndarray of shape (q,)
+        Eigenvalues of P on the block, between 0 and 1, with the sum r - first.
+    rotation : ndarray of shape (q, q) or None
+        Orthogonal.
     """
 
     first: int
@@ -44,7 +57,11 @@ class Cluster:
 
     @classmethod
     def of(cls, first: int, matrix: FloatArray, r: int) -> Cluster:
-        """Return the cluster of the feasible block nearest to a symmetric `matrix`."""
+        """Return the cluster of the feasible block nearest to a symmetric `matrix`.
+
+        The matrix, of shape (q, q), is P on the block that begins at `first`. It comes from steps
+        taken to first order, so its eigenvalues may lie outside [0, 1].
+        """
         values, rotation = np.linalg.eigh(matrix)
         occupation = fill(values[::-1], r - first)
         return cls(first, first + len(matrix), occupation, rotation[:, ::-1])
@@ -61,6 +78,7 @@ class DualPoint:
     pairs : EigenPairs
         All pairs of A(weights).
     phi : float
+    r : int
     losses : ndarray of shape (k,)
         Of the r leading eigenvectors: the gradient of phi where it has one.
     matrices : ndarray of shape (k, n, n)
@@ -95,7 +113,11 @@ class DualPoint:
 
     @property
     def couplings(self) -> FloatArray:
-        """How each S_i couples the r leading eigenvectors to the others, shape (k, (n-r) r)."""
+        """How each S_i couples the r leading eigenvectors to the others, shape (k, (n-r) r).
+
+        An entry is ``v_a . S_i v_b`` with v_b among the leading eigenvectors and v_a among the
+        others. To first order these entries alone rotate the leading subspace.
+        """
         r = self.r
         return self._once(
             "couplings", lambda: self.columns(r)[:, r:].reshape(len(self.weights), -1)
@@ -103,7 +125,10 @@ class DualPoint:
 
     @property
     def rotations(self) -> FloatArray:
-        """How each group's weight rotates the leading eigenvectors, to first order (a tangent)."""
+        """How each group's weight rotates the leading eigenvectors, to first order (a tangent).
+
+        Every coupling over the distance of its two eigenvalues; the shape is that of `couplings`.
+        """
         values, r = self.pairs.values, self.r
         return self._once(
             "rotations", lambda: self.couplings / self._gaps(values[:r], values[r:]).ravel()
@@ -118,7 +143,20 @@ class DualPoint:
     def curvature(self, cluster: Cluster) -> FloatArray:
         """Return minus the second derivative of phi, pairs inside the cluster left out.
 
-        With an empty cluster at r this is the Hessian of phi itself.
+        With an empty cluster at r this is minus the Hessian of phi itself. Inside a cluster the
+        distances of the eigenvalues vanish and phi has a kink: there P takes the place of the
+        missing derivative.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            Describes a P with occupations p in the eigenbasis of this point.
+
+        Returns
+        -------
+        ndarray of shape (k, k)
+            Positive semidefinite. Entry (i, j) is twice the sum of
+            ``(p_b - p_a) / (lambda_b - lambda_a) (S_i)_ab (S_j)_ab`` over the pairs a > b.
         """
         first, last = cluster.first, cluster.last
         size = last - first
@@ -142,7 +180,16 @@ class DualPoint:
 
 @dataclass(frozen=True)
 class Relaxed:
-    """A feasible point of the relaxation in the eigenbasis of a dual point, with its losses."""
+    """A feasible point of the relaxation in the eigenbasis of a dual point, with its losses.
+
+    Attributes
+    ----------
+    point : DualPoint
+    cluster : Cluster
+        Describes P in the eigenvectors of the point.
+    losses : ndarray of shape (k,)
+        ``offsets[i] - <S_i, P>``.
+    """
 
     point: DualPoint
     cluster: Cluster
@@ -162,7 +209,10 @@ class Relaxed:
 
 
 def occupy(point: DualPoint, cluster: Cluster, r: int) -> Relaxed:
-    """Return the relaxed point that `cluster` describes at a dual point."""
+    """Return the relaxed point that a feasible `cluster` describes at a dual point.
+
+    An empty cluster gives the losses of the r leading eigenvectors.
+    """
     first, last = cluster.first, cluster.last
     if last == first:
         return Relaxed(point, cluster, point.losses)
@@ -184,6 +234,9 @@ def fill(occupation: FloatArray, total: float) -> FloatArray:
 
     At tiny barrier parameters occupations add up to r only roughly, and a P of smaller trace
     would look better than any feasible one.
+
+    The projection is ``clip(p + shift, 0, 1)`` for a single number shift. The sum is piecewise
+    linear in it and never falls, so Newton's method inside a bracket finds it in a few steps.
     """
     if not occupation.size:
         return occupation
@@ -219,6 +272,23 @@ class Dual:
     target : float
         The gap between relaxed value and bound at which the dual counts as solved, relative to
         the larger of |phi| and a thousandth of the spectral scale.
+
+    Attributes
+    ----------
+    best : DualPoint or None
+        The point with the largest phi; None before the first evaluation.
+    relaxed : Relaxed or None
+        The relaxed point with the smallest worst loss. It may belong to another dual point.
+    simple : Cluster
+        The empty one: P is the projector on the r leading eigenvectors.
+    left : int
+        Decompositions that are still allowed.
+    spectral : float
+        Magnitude of the eigenvalues of H(t) at the first weights.
+    group_scales : ndarray of shape (k,)
+        How strongly each group's weight can move phi.
+    history : list of dict
+        phi and the worst loss at every point evaluated.
     """
 
     def __init__(self, problem: Problem, *, max_iter: int, target: float) -> None:
@@ -238,19 +308,35 @@ class Dual:
         self.group_scales = self._group_scales()
 
     def _group_scales(self) -> FloatArray:
-        """How strongly each H_i = (c_i / r) I - S_i can move phi: spread plus mean level."""
+        """How strongly each H_i = (c_i / r) I - S_i can move phi: spread plus mean level.
+
+        Newton steps are taken in these units. In plain weights, groups whose variances differ by
+        orders of magnitude would make their systems badly scaled.
+        """
         matrices = self.oracle.matrices
         n = self.oracle.n_features
         means = np.trace(matrices, axis1=1, axis2=2) / n
         squares = np.einsum("kij,kij->k", matrices, matrices)
         spread = np.sqrt(np.maximum(squares - n * means**2, 0.0))
         scales = spread + np.abs(self.problem.offsets / self.r - means)
-        # A group without variance and offset never moves phi; any positive scale will do.
+        # A group without variance and offset never moves phi; any positive scale will do. One that
+        # is smaller than the others by a hundred orders does not either, and its reciprocal times
+        # the curvature would be infinite.
         largest = float(scales.max())
-        return np.where(scales > 0, scales, largest if largest > 0 else 1.0)
+        scales = np.where(scales > 0, scales, largest if largest > 0 else 1.0)
+        return np.maximum(scales, 1e-100 * largest)
 
     def evaluate(self, weights: FloatArray) -> DualPoint:
-        """Decompose A(weights) and keep the point if it has the largest phi."""
+        """Decompose A(weights) and keep the point if it has the largest phi.
+
+        The projector on its leading eigenvectors is offered as a relaxed point too: at the optimal
+        weights it is the optimal one, unless lambda_r is tied.
+
+        Raises
+        ------
+        BudgetSpent
+            If no decomposition is left.
+        """
         if self.left <= 0:
             raise BudgetSpent
         self.left -= 1
@@ -290,7 +376,7 @@ class Dual:
 
     @property
     def closed(self) -> bool:
-        """Whether relaxed value and bound have met."""
+        """Whether relaxed value and bound have met, to `target` or to rounding."""
         assert self.relaxed is not None
         return self.relaxed.value - self.bound <= self._allowed
 

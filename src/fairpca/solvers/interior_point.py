@@ -10,6 +10,10 @@ Hessian of F, and the minimiser P is feasible for the relaxation: its worst loss
 upper bound on phi at every step. As mu falls, t approaches the maximiser of phi and P an optimal
 relaxed point, whose fractional eigenvalues tell which eigenvalues of A(t) are tied.
 
+The barrier alone would need a tiny mu for the last digits. So `polish` finishes: with the tied
+eigenvalues guessed, Newton's method on the optimality conditions converges quadratically. Read
+`Barrier.advance` first, then `cluster_step`.
+
 It is an idea of its own: a method of its own for tied eigenvalues, where Newton has no Hessian.
 """
 
@@ -36,7 +40,18 @@ _MAX_STEPS = 80
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A point near the central path: the dual point, occupations of P and their complements."""
+    """A point near the central path: the dual point, occupations of P and their complements.
+
+    Attributes
+    ----------
+    point : DualPoint
+    mu : float
+        The barrier parameter.
+    level : float
+        The eigenvalue that would be half occupied; the multiplier of tr P = r.
+    occupied, vacant : ndarray of shape (n,)
+        p and 1 - p, each computed without cancellation, in the order of the eigenvalues.
+    """
 
     point: DualPoint
     mu: float
@@ -69,6 +84,16 @@ class Centre:
 
     Within a decrement of one the corrected P is feasible (it stays in the Dikin ellipsoid) and its
     losses are level, while those of the point itself may still be far from it.
+
+    Attributes
+    ----------
+    path : PathPoint
+        The point that the step starts from.
+    weights : ndarray of shape (k,)
+    matrix : ndarray of shape (n, n)
+        The corrected P in the eigenbasis of the point.
+    losses : ndarray of shape (k,)
+        What the step predicts.
     """
 
     path: PathPoint
@@ -97,7 +122,11 @@ class Barrier:
         self.here = self._at(dual.evaluate((1 - lift) * weights + lift / len(weights)), None)
 
     def advance(self, mu: float) -> Centre:
-        """Go down the path until it is centred at a parameter of at most `mu`."""
+        """Go down the path until it is centred at a parameter of at most `mu`.
+
+        Newton steps at a fixed parameter until the decrement is below one, then a smaller one. It
+        ends earlier if the dual is solved on the way.
+        """
         step = self._newton()
         for _ in range(_MAX_STEPS):
             if step.decrement < _CENTRED:
@@ -124,11 +153,13 @@ class Barrier:
         return self._at(self.dual.evaluate(step.short), self.here.level)
 
     def _at(self, point: DualPoint, level: float | None) -> PathPoint:
+        """Return the path point at a dual point, and offer its P to the dual as an upper bound."""
         here = occupations(point, self.mu, self.dual.r, level)
         self.dual.offer(here.relaxed(self.dual.r))
         return here
 
     def _newton(self) -> _Step:
+        """Return the Newton step of F at the present point, with the sum of the weights kept."""
         t, k = self.here.point.weights, len(self.here.point.weights)
         gradient, hessian = derivatives(self.here, self.dual.r)
         # Rows and columns in units of t: weights near zero would otherwise drown the rest.
@@ -137,7 +168,7 @@ class Barrier:
         system[np.arange(k), np.arange(k)] += self.mu
         size = float(np.abs(system[:k, :k]).max())
         system[:k, k] = system[k, :k] = size * t
-        step = np.linalg.solve(system, np.append(t * gradient + self.mu, 0.0))[:k]
+        step = solved(system, np.append(t * gradient + self.mu, 0.0)[:, None])[:k, 0]
         decrement = float(np.sqrt(max(float(step @ system[:k, :k] @ step), 0.0) / self.mu))
         longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
         long, short = (
@@ -147,6 +178,7 @@ class Barrier:
         return _Step(long / float(long.sum()), short / float(short.sum()), decrement, losses)
 
     def _centre(self, step: _Step) -> Centre:
+        """Return where `step` leads, with P moved as the inner minimiser responds to A."""
         here = self.here
         change = np.tensordot(
             step.weights - here.point.weights, here.point.columns(len(here.occupied)), axes=1
@@ -159,8 +191,28 @@ class Barrier:
         return Centre(here, step.weights, matrix, step.losses)
 
 
+def solved(systems: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve one symmetric system, or a stack of them; by least squares where one is singular."""
+    try:
+        return np.asarray(np.linalg.solve(systems, right))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(systems, hermitian=True) @ right)
+
+
 @dataclass(frozen=True)
 class _Step:
+    """A Newton step of the barrier function.
+
+    Attributes
+    ----------
+    weights, short : ndarray of shape (k,)
+        After the whole step, and after the damped one of length 1 / (1 + decrement).
+    decrement : float
+        Length of the step in the metric of the Hessian over mu: how far the path is away.
+    losses : ndarray of shape (k,)
+        Losses of P after the whole step, to first order.
+    """
+
     weights: FloatArray
     short: FloatArray
     decrement: float
@@ -170,7 +222,9 @@ class _Step:
 def occupations(point: DualPoint, mu: float, r: int, near: float | None = None) -> PathPoint:
     """Return the inner minimiser P at a dual point, as eigenvalues and their complements.
 
-    `near` is a guess of the level at which an eigenvalue would be half occupied.
+    P has the eigenvectors of A(t), and each occupation p solves
+    ``(level - lambda) / mu = 1 / p - 1 / (1 - p)``. The level is found by safeguarded Newton steps
+    so that the occupations add up to r; `near` is a guess of it.
     """
     values = point.pairs.values
     spread = 2 * mu * len(values)
@@ -207,7 +261,11 @@ def _inner(a: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def derivatives(here: PathPoint, r: int) -> tuple[FloatArray, FloatArray]:
-    """Return gradient and minus the Hessian of F, both without the log t terms."""
+    """Return gradient and minus the Hessian of F, both without the log t terms.
+
+    The gradient, of shape (k,), is the losses of P. The Hessian, of shape (k, k), follows from how
+    P moves with A; the term that is subtracted keeps the trace of P.
+    """
     p, v, omega = here.occupied, here.vacant, here.response
     rotated = here.point.columns(len(p))
     diagonals = np.diagonal(rotated, axis1=1, axis2=2)
@@ -228,7 +286,11 @@ _THRESHOLDS = (3e-2, 3e-3, 3e-4, 1e-1)
 
 
 def guesses(occupation: FloatArray, r: int) -> Iterator[Cluster]:
-    """Yield the clusters that occupations in the order of the eigenvalues suggest."""
+    """Yield the clusters that occupations in the order of the eigenvalues suggest.
+
+    Occupations are near 1 above the tied eigenvalues, near 0 below, and fractions in between. How
+    near is not known while mu is positive, so several thresholds are read.
+    """
     seen: set[tuple[int, int]] = set()
     for threshold in _THRESHOLDS:
         inside = np.flatnonzero((occupation > threshold) & (occupation < 1 - threshold))
@@ -248,13 +310,12 @@ def binding(weights: FloatArray, losses: FloatArray, scales: FloatArray) -> NDAr
     return np.asarray((sizes > 0.03 * slack) & (sizes > 1e-9 * sizes.max()))
 
 
-def polish(dual: Dual, relaxed: Relaxed, active: NDArray[np.bool_]) -> bool:
+def polish(dual: Dual, relaxed: Relaxed, active: NDArray[np.bool_]) -> None:
     """Run Newton steps with the cluster of `relaxed` held; offer what they find to `dual`.
 
-    Returns
-    -------
-    bool
-        Whether the first step was consistent with the cluster at all.
+    `active` tells which groups are taken to have the common, largest loss. A wrong guess of these
+    or of the cluster shows in a step that is inconsistent or does not halve the gap, and then
+    nothing is lost but a few decompositions.
     """
     here, point = relaxed, relaxed.point
     dual.offer(here)
@@ -264,25 +325,30 @@ def polish(dual: Dual, relaxed: Relaxed, active: NDArray[np.bool_]) -> bool:
         if gap > 0.5 * last_gap:
             break
         last_gap = gap if step else np.inf
-        solved = _constrained_step(dual, here, active)
-        if not _consistent(here, solved):
-            return step > 0
+        taken = _constrained_step(dual, here, active)
+        if not _consistent(here, taken):
+            break
         vectors = here.held_vectors
-        matrix = np.diag(here.cluster.occupation) + solved.change
-        active = solved.active
-        weights = np.where(active, np.maximum(point.weights + solved.delta, 0.0), 0.0)
+        matrix = np.diag(here.cluster.occupation) + taken.change
+        active = taken.active
+        weights = np.where(active, np.maximum(point.weights + taken.delta, 0.0), 0.0)
+        if not weights.sum() > 0:
+            break
         point = dual.evaluate(weights / weights.sum())
         cluster = carry(vectors, matrix, here.cluster.first, point, dual.r)
         here = occupy(point, cluster, dual.r)
         dual.offer(here)
         if dual.closed:
             break
-    return True
 
 
 @dataclass(frozen=True)
 class _Solved:
-    """A step: change of the weights, change of W, losses it predicts, and who is active."""
+    """A step: change of the weights, change of W, losses it predicts, and who is active.
+
+    W is P on the tied eigenvectors; its change, of shape (q, q), is symmetric and of trace zero.
+    `level` is the common loss of the active groups after the step.
+    """
 
     delta: FloatArray
     change: FloatArray
@@ -342,7 +408,13 @@ def cluster_step(
 ) -> _Solved:
     """Solve the linearised optimality conditions for given active groups.
 
-    W and its change are in the basis in which W is diagonal.
+    The active groups have equal losses, the q held eigenvalues are equal, the weights keep their
+    sum and W its trace. Unknowns are the active weights, the q (q + 1) / 2 entries of W, the
+    common loss and the common eigenvalue (compare Overton and Womersley 1995). The system is
+    singular where groups repeat, hence least squares.
+
+    W and its change are in the basis in which W is diagonal. `curvature`, of shape (k, k), is that
+    of the point with the cluster held.
     """
     held, point = here.cluster, here.point
     index = np.flatnonzero(active)
@@ -388,7 +460,11 @@ def cluster_step(
 
 
 def carry(vectors: FloatArray, matrix: FloatArray, first: int, to: DualPoint, r: int) -> Cluster:
-    """Express P on the orthonormal block `vectors` in the eigenvectors of another point."""
+    """Express P on the orthonormal block `vectors` in the eigenvectors of another point.
+
+    The block and the q eigenvectors from `first` on span nearly the same space. The rotation
+    between them is the orthogonal matrix nearest to their inner products (the Procrustes problem).
+    """
     q = vectors.shape[1]
     if q == 0:
         return Cluster(r, r, np.zeros(0))

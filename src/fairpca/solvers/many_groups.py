@@ -1,5 +1,7 @@
 """Any number of groups: maximise phi over the simplex, then find a basis that attains it.
 
+It is an idea of its own: the order in which the other steps are tried, beside that of two groups.
+
 The dual is solved first, by Newton's method (`newton`) and, where eigenvalues tie, by an interior
 point method (`interior_point`). If lambda_r is simple at the optimal weights, the leading
 eigenvectors have level losses and the gap is zero, whatever the number of groups. If it is tied,
@@ -47,6 +49,8 @@ _SOLVED = "dual solved"
 
 @dataclass(frozen=True)
 class _Options:
+    """The arguments of `solve_many_groups` that every step needs, under the same names."""
+
     tol: float
     max_iter: int
     random_state: int
@@ -58,7 +62,16 @@ class _Options:
 class _Found:
     """What a route hands back: a basis, weights that prove a bound with their eigenpairs, a story.
 
-    `searched` is the bound that a search over subspaces proved.
+    Attributes
+    ----------
+    basis : ndarray of shape (n, q)
+    weights : ndarray of shape (k,)
+    near : EigenPairs
+        Leading pairs at the weights.
+    reason : str
+    history : list of dict
+    searched : float
+        The bound that a search over subspaces proved; minus infinity without one.
     """
 
     basis: FloatArray
@@ -123,6 +136,7 @@ def solve_many_groups(
 
 
 def _on_simplex(weights: FloatArray) -> FloatArray:
+    """Return weights without negative ones and with sum one; even ones where nothing is left."""
     clipped = np.maximum(np.asarray(weights, dtype=float), 0.0)
     total = float(clipped.sum())
     return clipped / total if total > 0 else np.full(len(clipped), 1.0 / len(clipped))
@@ -140,7 +154,11 @@ def maximise_dual(dual: Dual, start: FloatArray | None) -> str:
 
 
 def _follow_central_path(dual: Dual) -> None:
-    """Follow the central path, trying to finish by Newton at a few places on the way."""
+    """Follow the central path, trying to finish by Newton at a few places on the way.
+
+    Which eigenvalues are tied shows earlier than the last digits of the weights do. So every stage
+    reads the ties off P and lets `polish` try; only if that fails does mu fall further.
+    """
     assert dual.best is not None
     path = Barrier(dual, dual.best.weights)
     for stage in _STAGES:
@@ -158,6 +176,11 @@ def _follow_central_path(dual: Dual) -> None:
 
 
 def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
+    """Return the result of a problem whose weighted sums are decomposed in full.
+
+    First the dual, then a basis; where both are settled and a gap remains, a small problem is
+    searched exhaustively.
+    """
     dual = Dual(problem, max_iter=options.max_iter, target=_TARGET * options.tol)
     reason = maximise_dual(dual, start)
     assert dual.best is not None
@@ -200,6 +223,13 @@ def _attained(dual: Dual, options: _Options) -> Attained:
 
 
 def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
+    """Return the result of a problem with large matrices, solved inside a growing subspace.
+
+    The maximum of phi inside is an upper bound on that of the large matrices, because leaving out
+    directions only makes sums of eigenvalues smaller. phi of the large matrices at the weights
+    found inside is a lower bound. The loop ends when they meet, when a decomposition adds no
+    direction, or at `max_iter`. Decompositions inside the subspace are not counted.
+    """
     space = _Visited(problem, start, options.max_iter)
     grown = True
     while True:
@@ -234,7 +264,19 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
 
 
 class _Visited:
-    """The problem in the span of all eigenvectors seen, and the best bound they came with."""
+    """The problem in the span of all eigenvectors seen, and the best bound they came with.
+
+    Attributes
+    ----------
+    inside : Subspace
+    width : int
+        Pairs that every partial decomposition returns.
+    bound : float
+        The largest phi of the large matrices; minus infinity before the first one.
+    weights, near : ndarray of shape (k,), EigenPairs
+        Where the bound was met, and the pairs that it comes from.
+    history : list of dict
+    """
 
     def __init__(self, problem: Problem, start: FloatArray | None, max_iter: int) -> None:
         k, r = problem.oracle.n_groups, problem.n_components
@@ -285,7 +327,7 @@ def _occupied(pairs: EigenPairs) -> FloatArray:
 def _descend_outside(
     space: _Visited, basis: FloatArray, weights: FloatArray, max_iter: int
 ) -> FloatArray:
-    """Continue a descent past the subspace it was made in.
+    """Continue a descent past the subspace it was made in; return where it ends, shape (n, r).
 
     A stationary basis is spanned by eigenvectors of A(weights) at its own multipliers, so those
     eigenvectors are what the subspace lacks.

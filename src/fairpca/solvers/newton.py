@@ -5,7 +5,7 @@ decomposition gives value, gradient and Hessian; the quadratic model is maximise
 simplex, so groups enter and leave the active set in one step. Where the step would rotate the
 leading eigenvectors too far, phi bends on the way and the quadratic is wrong: the step is
 shortened, and after one that failed the curvature is corrected to what it met. Where that does not
-help either, eigenvalues tie, and the interior-point method goes on.
+help either, eigenvalues tie, and the interior-point method goes on. Read `ascend` first.
 
 It is an idea of its own: Newton's method on the dual, separate from the dual function it climbs.
 """
@@ -39,7 +39,7 @@ def starting_point(dual: Dual, start: FloatArray | None = None) -> DualPoint:
 
     Even weights, or better ones where the groups' own bases are known; where the groups'
     magnitudes differ widely also weights that even out the magnitudes, and the geometric mean of
-    both. A given `start` is tried instead.
+    both. A given `start`, of shape (k,), is tried instead.
     """
     if start is not None:
         return dual.evaluate(start)
@@ -60,7 +60,8 @@ def _from_own_bases(problem: Problem, even: FloatArray) -> FloatArray:
     """Return weights that maximise a quadratic with the values and slopes of phi at the corners.
 
     phi vanishes where one group has all the weight, and its slope there is what the others lose
-    under that group's own basis; the quadratic takes the mean of both directions of each pair.
+    under that group's own basis; the quadratic takes the mean of both directions of each pair. No
+    decomposition is needed.
     """
     assert problem.own is not None
     k, r = len(even), problem.n_components
@@ -77,7 +78,11 @@ def _from_own_bases(problem: Problem, even: FloatArray) -> FloatArray:
 
 
 def ascend(dual: Dual, point: DualPoint) -> None:
-    """Run steps from `point` until the dual is solved or they stop helping."""
+    """Run steps from `point` until the dual is solved or they stop helping.
+
+    Nothing is returned: every point evaluated leaves its bound and relaxed value in `dual`. The
+    search gives up early, because the interior-point method takes over where phi has kinks.
+    """
     stalls = 0
     failed: list[DualPoint] = []
     for _ in range(_MAX_STEPS):
@@ -109,8 +114,9 @@ def _separated(dual: Dual, point: DualPoint) -> bool:
 def _newton_step(dual: Dual, point: DualPoint, failed: list[DualPoint]) -> FloatArray:
     """Return weights at the maximiser over the simplex of the model of phi at `point`.
 
-    The curvature is that at `point`, towards `failed` points the mean one on the way there. Where
-    the step would rotate the eigenvectors too far, only a part of it is taken.
+    The curvature is that at `point`, towards `failed` points (where earlier steps ended without a
+    larger phi) the mean one on the way there. Where the step would rotate the eigenvectors too
+    far, only a part of it is taken.
     """
     curvature = point.curvature(dual.simple)
     for other in failed:

@@ -30,6 +30,11 @@ def solve_paper(problem: Problem, *, tol: float = 1e-8, max_iter: int = 200) -> 
         authors' experiments use 1e-8).
     max_iter : int
         Most evaluations of phi.
+
+    Returns
+    -------
+    Solution
+        Certified like every other; its gap shows what the search by value leaves open.
     """
     oracle, r = problem.oracle, problem.n_components
     history: list[dict[str, float]] = []
@@ -66,7 +71,20 @@ _LOOKAHEAD = 8
 
 
 def _postprocess(problem: Problem, pairs: EigenPairs) -> FloatArray:
-    """Section 4.2, remark 3: if lambda_r is tied, bisect along ``orth(t V_M + (1 - t) V_m)``."""
+    """Section 4.2, remark 3: if lambda_r is tied, bisect along ``orth(t V_M + (1 - t) V_m)``.
+
+    Parameters
+    ----------
+    problem : Problem
+    pairs : EigenPairs
+        A few more than r leading pairs at the weight found.
+
+    Returns
+    -------
+    ndarray of shape (n, r)
+        The leading eigenvectors themselves where nothing is tied. The curve can lose rank; see
+        `two_group_ties` for what is done elsewhere.
+    """
     r = problem.n_components
     tied = np.abs(pairs.values - pairs.values[r - 1]) <= 1e-12 * problem.oracle.scale
     inside = np.flatnonzero(tied)

@@ -1,4 +1,10 @@
-"""The problem every solver gets: matrices through an oracle, offsets, a rank."""
+"""The problem every solver gets: matrices through an oracle, offsets, a rank.
+
+All criteria have the form ``f_i(U) = c_i - Tr(U.T S_i U)``. They differ in the offsets c_i and in
+the scale of each S_i, so one set of solvers serves them all, and no solver knows which criterion
+it solves. Every solver ends in `Problem.solution`, which computes the certificate from the
+matrices anew; read it first.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +25,14 @@ class Problem:
     Attributes
     ----------
     oracle : Oracle
-        Answers for the matrices S_i.
+        Answers for the matrices S_i, each of shape (n, n).
     offsets : ndarray of shape (k,)
+        The constants c_i of the criterion.
     n_components : int
-        The rank r.
+        The rank r, the number of columns of U.
     own : tuple of EigenPairs or None
-        Each group's own leading pairs, when the criterion already had to compute them.
+        Each group's own leading pairs, at least r of them, when the criterion already had to
+        compute them. They are good starting points, and directions that cost nothing.
     """
 
     oracle: Oracle
@@ -38,7 +46,7 @@ class Problem:
         return self.oracle.resolution
 
     def losses(self, basis: FloatArray) -> FloatArray:
-        """Return f_i of an orthonormal basis, for every group."""
+        """Return f_i of an orthonormal basis of shape (n, q) for every group, shape (k,)."""
         return self.offsets - self.oracle.retained_variance(basis)
 
     def images_and_losses(self, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -47,7 +55,16 @@ class Problem:
         return images, self.offsets - np.einsum("nr,knr->k", basis, images)
 
     def phi(self, weights: FloatArray, pairs: EigenPairs) -> float:
-        """Return the dual value at `weights` from the leading pairs of the weighted sum."""
+        """Return the dual value at `weights` from the leading pairs of the weighted sum.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (k,)
+            A point of the simplex.
+        pairs : EigenPairs
+            The r leading pairs of ``sum_i weights[i] S_i``, or more. Values that are too small
+            make phi too large, and then it is no bound.
+        """
         return float(weights @ self.offsets - pairs.values[: self.n_components].sum())
 
     def own_pairs(self) -> tuple[EigenPairs, ...]:
@@ -57,7 +74,7 @@ class Problem:
     def certificate(
         self, lower_bound: float, value: float, slack: float = 0.0, extra_components: int = 0
     ) -> Certificate:
-        """Return the certificate of a bound and a value of this problem."""
+        """Return the certificate of a bound and a value of this problem; see `Certificate.of`."""
         return Certificate.of(
             lower_bound,
             value,
@@ -100,6 +117,12 @@ class Problem:
             optimum may be known without a decomposition at them.
         searched : float
             A bound that a search over subspaces proved.
+
+        Returns
+        -------
+        Solution
+            Its components span the basis. A stop reason that claims a closed gap is replaced where
+            the certificate does not confirm it.
         """
         basis = orthonormal(basis)
         losses = self.losses(basis)

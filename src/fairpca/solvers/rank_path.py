@@ -33,7 +33,7 @@ class RankPath:
     oracle : Oracle
         Of two matrices.
     own : tuple of EigenPairs
-        Their leading pairs, as many as the largest rank.
+        Their leading pairs, as many as the largest rank. They begin the shared subspace.
     """
 
     def __init__(self, oracle: Oracle, own: tuple[EigenPairs, ...]) -> None:
@@ -45,7 +45,17 @@ class RankPath:
     def solve(
         self, problem: Problem, *, tol: float, max_iter: int, start: FloatArray | None
     ) -> Solution:
-        """Solve one rank; arguments as in `solve_two_groups`."""
+        """Solve one rank; arguments as in `solve_two_groups`.
+
+        The problem is solved inside the subspace and certified against the large matrices. These
+        are decomposed, and the subspace widened, only while the gap is open.
+
+        Returns
+        -------
+        Solution
+            Of the large problem. Its gap may be open where `max_iter` is reached or a
+            decomposition adds no direction.
+        """
         while True:
             reduced = restricted(problem, self._space, holds_own=True)
             found = solve_two_groups(reduced, tol=tol, max_iter=max_iter, start=start)
@@ -64,6 +74,11 @@ class RankPath:
                 return solution
 
     def _leading(self, weights: FloatArray, r: int) -> EigenPairs:
+        """Return leading Ritz pairs of the weighted sum, a few more than `r`, without a product.
+
+        Ritz values are never above the eigenvalues, so `Problem.solution` has them checked
+        before a bound rests on them.
+        """
         mixture = Mixture(weights, np.zeros((0, self.oracle.n_features)))
         ritz = self._space.ritz(mixture, r + _SPARE)
         return EigenPairs(ritz.values, ritz.vectors)

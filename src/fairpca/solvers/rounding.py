@@ -4,14 +4,14 @@ At the optimal weights P is one on the eigenvectors above the tied eigenvalue, z
 W with 0 <= W <= I on the tied eigenspace. The losses are linear in W, so W may be moved along any
 direction that changes none of them until one of its eigenvalues reaches 0 or 1. What remains when
 no such direction is left is an extreme point: with f fractional eigenvalues, f (f + 1) / 2 is at
-most the number of conditions. Taking the fractional directions whole closes the gap.
+most the number of conditions (Pataki 1998). Taking the fractional directions whole closes the gap.
+
+`extra_basis` is the whole of it; `settle` is the step to the extreme point.
 
 It is an idea of its own: how a matrix between projectors becomes a projector.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,26 +26,18 @@ _BINDING = 1e-9
 _WIDTHS = (1e-13, 1e-11, 1e-9, 1e-7)
 
 
-@dataclass(frozen=True)
-class Extreme:
-    """An extreme point: directions taken whole, and fractional ones with their share."""
-
-    whole: FloatArray
-    fractional: FloatArray
-    occupation: FloatArray
-
-
 def extra_basis(relaxed: Relaxed, r: int, scale: float) -> FloatArray:
     """Return a basis of slightly larger rank none of whose losses exceeds the relaxed ones.
 
     The fractional directions of an extreme point are taken whole. For covariances (no negative
     variance) that can only lower the losses; at most ``floor(sqrt(2 k + 1/4) - 3/2)`` components
-    come on top of r (Tantipongpipat et al. 2019).
+    come on top of r (Tantipongpipat et al. 2019). Which eigenvalues are tied is tried at several
+    widths relative to `scale`, and the smallest basis is returned.
     """
     found = []
     for width in _WIDTHS:
-        extreme = extreme_point(relaxed, *_tied(relaxed, r, width * scale))
-        found.append(np.hstack([extreme.whole, extreme.fractional]))
+        vectors, occupation = extreme_point(relaxed, *_tied(relaxed, r, width * scale))
+        found.append(vectors[:, occupation > 0])
     return orthonormal(min(found, key=lambda basis: basis.shape[1]))
 
 
@@ -61,17 +53,19 @@ def _tied(relaxed: Relaxed, r: int, width: float) -> tuple[int, int]:
     return min(int(inside[0]), first), max(int(inside[-1]) + 1, last)
 
 
-def extreme_point(relaxed: Relaxed, first: int, last: int) -> Extreme:
-    """Move W on the block first..last to an extreme point; no loss exceeds the worst one."""
+def extreme_point(relaxed: Relaxed, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+    """Move W on the block first..last to an extreme point; no loss exceeds the worst one.
+
+    Returned are eigenvectors of the new P and its eigenvalues: exactly 0 or 1, or fractions.
+    """
     vectors, occupation = _block(relaxed, first, last)
     level = float(relaxed.losses.max())
     resolution = _BINDING * max(abs(level), float(np.abs(relaxed.losses).max()))
     vectors, occupation = settle(
         relaxed.point.matrices, vectors, occupation, level - relaxed.losses, resolution
     )
-    open_ = (occupation > 0) & (occupation < 1)
-    whole = np.hstack([relaxed.point.pairs.vectors[:, :first], vectors[:, occupation == 1]])
-    return Extreme(orthonormal(whole), vectors[:, open_], occupation[open_])
+    above = relaxed.point.pairs.vectors[:, :first]
+    return np.hstack([above, vectors]), np.concatenate([np.ones(first), occupation])
 
 
 def settle(

@@ -2,7 +2,13 @@
 
 Both the Newton step on phi and the step of the minimax refinement end in this problem. It is
 small (one variable per group), so a dense active-set method is exact and quick, and no solver has
-to be imported.
+to be imported. On a face of the simplex, with x zero outside it, the maximiser solves
+
+    Q x + s a = l,   a . x = 1
+
+for x and a multiplier s. The method walks from face to face: a variable that would turn negative
+leaves, and the one whose derivative exceeds ``s a`` by the most, relative to a, enters (see
+Nocedal and Wright, "Numerical Optimization", chapter 16). Read `maximise_on_simplex` first.
 """
 
 from __future__ import annotations
@@ -49,102 +55,106 @@ def maximise_on_simplex(
     ndarray of shape (k,)
         Exactly zero outside the support.
     """
-    return SimplexQuadratic(linear, quadratic, sums).maximise(linear, start)
+    k = len(sums)
+    system, unit = _bordered(linear, quadratic, sums)
+    # The last entry stands for the sum, which every face keeps, and its multiplier.
+    right, x, free = np.empty(k + 1), np.empty(k + 1), np.empty(k + 1, dtype=bool)
+    right[:k], right[k] = linear, unit
+    np.maximum(start, 0.0, out=x[:k])
+    x[k] = 1.0
+    if k > _MANY and np.count_nonzero(x[:k]) > _MANY:
+        # Few groups bind in the end, and leaving the others one by one costs a solve each:
+        # start at the best corner, which the few enter.
+        corners = linear / sums - 0.5 * system.diagonal()[:k] / sums**2
+        best = int(corners.argmax())
+        x[:k] = 0.0
+        x[best] = 1.0 / sums[best]
+    np.greater(x, 0.0, out=free)
+    blocked = -1
+    # Finite by strict concavity; the cap guards against cycling at rounding level only.
+    for _ in range(20 * k + 20):
+        index = free.nonzero()[0]
+        target = _on_face(system, right, index, sums)
+        if min(target[:-1].tolist()) >= 0:
+            x = np.zeros(k + 1)
+            x[index] = target
+            if len(index) > k:
+                break
+            slope = system[:, index] @ target if k > _MANY else system @ x
+            rise = right - slope
+            rise[index] = -np.inf
+            if blocked >= 0:
+                # Leaving and re-entering at once would cycle.
+                rise[blocked], blocked = -np.inf, -1
+            if max(rise.tolist()) <= 0:
+                break
+            entering = int((rise[:k] / sums).argmax())
+            noise = 1e-13 * float(np.abs(linear).max() + np.abs(slope).max())
+            if rise[entering] <= noise:
+                break
+            free[entering] = True
+            continue
+        here = x[index]
+        step = target - here
+        falling = (target[:-1] < 0).nonzero()[0]
+        ratios = here[falling] / -step[falling]
+        first = int(ratios.argmin())
+        blocked = int(index[falling[first]])
+        x[index] = np.maximum(here + min(float(ratios[first]), 1.0) * step, 0.0)
+        x[blocked] = 0.0
+        free[blocked] = False
+    found = x[:k]
+    return np.asarray(found / float(sums @ found))
 
 
-class SimplexQuadratic:
-    """The problem of `maximise_on_simplex`, for one linear term after the other.
+def _bordered(
+    linear: FloatArray, quadratic: FloatArray, sums: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return the optimality system of all variables, bordered by the sum, and the border's unit.
 
-    Parameters
-    ----------
-    linear, quadratic, sums
-        As there; of the linear term only the magnitude counts.
+    The border is scaled to the block so that elimination pivots sensibly; the largest entry of a
+    semidefinite matrix is on its diagonal. A tiny ridge makes every face have one maximiser.
+
+    Returns
+    -------
+    system : ndarray of shape (k + 1, k + 1)
+    unit : float
+        The right-hand side of the last equation, ``unit * sums @ x = unit``.
     """
+    k = len(sums)
+    # As lists: for so few numbers NumPy's calls take longer than Python's.
+    diagonal = quadratic.diagonal().tolist()
+    # Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
+    flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
+    ridge = _RIDGE * max(sum(diagonal), flat, _TINY)
+    unit = max(diagonal) + ridge
+    if unit <= _SMALLEST:
+        # Nothing to gain anywhere; an even spread is as good as any other point.
+        ridge = unit = 1.0
+    system = np.zeros((k + 1, k + 1))
+    system[:k, :k] = quadratic
+    system.flat[: -1 : k + 2] += ridge
+    system[:k, k] = system[k, :k] = unit * sums
+    return system, unit
 
-    def __init__(self, linear: FloatArray, quadratic: FloatArray, sums: FloatArray) -> None:
-        k = len(sums)
-        # As lists: for so few numbers NumPy's calls take longer than Python's.
-        diagonal = quadratic.diagonal().tolist()
-        # Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
-        flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
-        ridge = _RIDGE * max(sum(diagonal), flat, _TINY)
-        # The border is scaled to the block so that elimination pivots sensibly; the largest entry
-        # of a semidefinite matrix is on its diagonal.
-        self._unit = max(diagonal) + ridge
-        self.sums = sums
-        self._system = np.zeros((k + 1, k + 1))
-        self._hessian = self._system[:k, :k]
-        self._hessian[...] = quadratic
-        if self._unit <= _SMALLEST:
-            # Nothing to gain anywhere; an even spread is as good as any other point.
-            ridge = self._unit = 1.0
-        self._system.flat[: -1 : k + 2] += ridge
-        self._system[:k, k] = self._system[k, :k] = self._unit * sums
 
-    def maximise(self, linear: FloatArray, start: FloatArray) -> FloatArray:
-        """Return the maximiser for a linear term, from a feasible point."""
-        k = len(linear)
-        # The last entry stands for the sum, which every face keeps, and its multiplier.
-        right, x, free = np.empty(k + 1), np.empty(k + 1), np.empty(k + 1, dtype=bool)
-        right[:k], right[k] = linear, self._unit
-        np.maximum(start, 0.0, out=x[:k])
-        x[k] = 1.0
-        if k > _MANY and np.count_nonzero(x[:k]) > _MANY:
-            # Few groups bind in the end, and leaving the others one by one costs a solve each:
-            # start at the best corner, which the few enter.
-            corners = linear / self.sums - 0.5 * self._hessian.diagonal() / self.sums**2
-            best = int(corners.argmax())
-            x[:k] = 0.0
-            x[best] = 1.0 / self.sums[best]
-        np.greater(x, 0.0, out=free)
-        blocked = -1
-        # Finite by strict concavity; the cap guards against cycling at rounding level only.
-        for _ in range(20 * k + 20):
-            index = free.nonzero()[0]
-            target = self._on_face(right, index)
-            if min(target[:-1].tolist()) >= 0:
-                x = np.zeros(k + 1)
-                x[index] = target
-                if len(index) > k:
-                    break
-                slope = self._system[:, index] @ target if k > _MANY else self._system @ x
-                rise = right - slope
-                rise[index] = -np.inf
-                if blocked >= 0:
-                    # Leaving and re-entering at once would cycle.
-                    rise[blocked], blocked = -np.inf, -1
-                if max(rise.tolist()) <= 0:
-                    break
-                entering = int((rise[:k] / self.sums).argmax())
-                noise = 1e-13 * float(np.abs(linear).max() + np.abs(slope).max())
-                if rise[entering] <= noise:
-                    break
-                free[entering] = True
-                continue
-            here = x[index]
-            step = target - here
-            falling = (target[:-1] < 0).nonzero()[0]
-            ratios = here[falling] / -step[falling]
-            first = int(ratios.argmin())
-            blocked = int(index[falling[first]])
-            x[index] = np.maximum(here + min(float(ratios[first]), 1.0) * step, 0.0)
-            x[blocked] = 0.0
-            free[blocked] = False
-        found = x[:k]
-        return np.asarray(found / float(self.sums @ found))
+def _on_face(
+    system: FloatArray, right: FloatArray, index: IntArray, sums: FloatArray
+) -> FloatArray:
+    """Return the maximiser on a face, signs ignored, followed by its multiplier.
 
-    def _on_face(self, right: FloatArray, index: IntArray) -> FloatArray:
-        """Return the maximiser on a face, signs ignored, followed by its multiplier."""
-        if len(index) == 2:
-            # A corner; elimination with a vanishing quadratic would miss even that.
-            i, share = int(index[0]), float(self.sums[index[0]])
-            level = float(right[i] - self._hessian[i, i] / share) / share
-            return np.array([1.0 / share, level / self._unit])
-        system = self._system
-        if len(index) < len(right):
-            system, right = system[index[:, None], index], right[index]
-        # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
-        _, _, solved, failed = dgesv(system, right)
-        if failed or not math.isfinite(sum(solved.tolist())):
-            solved = np.linalg.lstsq(system, right, rcond=None)[0]
-        return np.asarray(solved)
+    The face consists of the variables in `index`, whose last entry stands for the multiplier.
+    `system` and `right` are the bordered system of all variables.
+    """
+    if len(index) == 2:
+        # A corner; elimination with a vanishing quadratic would miss even that.
+        i, share = int(index[0]), float(sums[index[0]])
+        level = float(right[i] - system[i, i] / share) / share
+        return np.array([1.0 / share, level / right[-1]])
+    if len(index) < len(right):
+        system, right = system[index[:, None], index], right[index]
+    # The driver behind np.linalg.solve, whose wrapping takes longer than the solving.
+    _, _, solved, failed = dgesv(system, right)
+    if failed or not math.isfinite(sum(solved.tolist())):
+        solved = np.linalg.lstsq(system, right, rcond=None)[0]
+    return np.asarray(solved)

@@ -1,4 +1,10 @@
-"""What every solver returns: a basis, and the proof of how good it is."""
+"""What every solver returns: a basis, and the proof of how good it is.
+
+With v the worst loss of the basis and b a lower bound on the worst loss of every basis of its
+rank, the relative gap is ``(v - b) / |v|``. A gap of zero proves that the basis is optimal, and
+nothing else does. `Certificate.of` decides what rounding still allows to be claimed; read it
+first.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +81,13 @@ class Certificate:
             What the bound was lowered by to be safe from rounding.
         extra_components : int
             How many components more than asked for the value was reached with.
+
+        Returns
+        -------
+        Certificate
+            A bound that exceeds the value by rounding only is lowered to the value. Where
+            rounding is coarse against `scale`, no gap smaller than rounding is claimed. A bound
+            far above the value contradicts it: it becomes minus infinity, and the gap infinite.
         """
         # More than that is no rounding but a bound that could not be computed well.
         resolution = resolution + min(slack, _MOST_SLACK * resolution)
@@ -154,7 +167,7 @@ class Solution:
     Attributes
     ----------
     components : ndarray of shape (r, n)
-        Orthonormal rows.
+        Orthonormal rows. There are more than r of them only if extra components were allowed.
     weights : ndarray of shape (k,)
         Dual weights, a point of the simplex; zero for groups that are not binding.
     losses : ndarray of shape (k,)

@@ -1,8 +1,14 @@
 """The problem inside a growing subspace, for matrices too large to decompose often.
 
-Any basis of the subspace is one of the large problem, so what is found inside is attained outside;
-a bound still has to come from the large matrices. Both routes for large matrices, two groups and
-more, and the search over all ranks grow their subspace here.
+With an orthonormal Q of shape (n, p) the matrices become ``Q.T S_i Q``, of shape (p, p); offsets
+and rank stay. Any basis of the subspace is one of the large problem, so what is found inside is
+attained outside; a bound still has to come from the large matrices. Eigenvectors of the large
+matrices at the weights found inside widen Q, and the two values approach each other (compare
+Kangal, Meerbergen, Mengi and Michiels, "A subspace method for large-scale eigenvalue
+optimization", 2018).
+
+Both routes for large matrices, two groups and more, and the search over all ranks grow their
+subspace here. Read `restricted` first.
 """
 
 from __future__ import annotations
@@ -23,6 +29,14 @@ class Subspace(ProjectedBasis):
     ----------
     problem : Problem
         The large problem.
+
+    Attributes
+    ----------
+    large : Problem
+    basis : ndarray of shape (n, p)
+        Orthonormal columns; none at first.
+    compressed : ndarray of shape (k, p, p)
+        ``basis.T @ S_i @ basis`` for every group.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -31,7 +45,11 @@ class Subspace(ProjectedBasis):
         self.large = problem
 
     def within(self, coordinates: FloatArray) -> Subspace:
-        """Return the problem restricted to ``basis @ coordinates``, which takes no product."""
+        """Return the problem restricted to ``basis @ coordinates``, which takes no product.
+
+        The coordinates, of shape (p, q), are orthonormal. Widening the result leaves this subspace
+        as it is.
+        """
         part = copy.copy(self)
         part.basis = self.basis @ coordinates
         part.compressed = symmetric(coordinates.T @ self.compressed @ coordinates)
@@ -53,6 +71,12 @@ def restricted(large: Problem, space: ProjectedBasis, *, holds_own: bool = False
     space : ProjectedBasis
     holds_own : bool
         Whether the groups' own bases lie in the span; their pairs are then known inside too.
+
+    Returns
+    -------
+    Problem
+        With matrices of shape (k, p, p). A basis V of it has the losses that ``space.basis @ V``
+        has in the large problem.
     """
     oracle = DenseOracle(space.compressed, scale=large.oracle.scale)
     own = None

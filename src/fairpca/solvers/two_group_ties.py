@@ -6,6 +6,9 @@ Two constructions move to it without ever losing rank; the caller keeps whicheve
 smaller worst loss. (The paper interpolates ``orth(t V_M + (1 - t) V_m)``, which loses rank when
 the two ends share directions and are listed in opposite order.)
 
+`swap_candidates` needs to know which eigenvalues are tied, and then has a closed form.
+`geodesic_candidate` needs a basis on either side of g = 0 instead.
+
 It is an idea of its own: what to do where the optimal eigenvalue of two groups is tied.
 """
 
@@ -28,6 +31,9 @@ def swap_candidates(
 ) -> Iterator[FloatArray]:
     """Yield bases with equal losses inside the eigenvalue clusters around position `r`.
 
+    Inside a tied eigenspace every basis has the same weighted loss, so g may be moved to zero
+    there without giving up the optimum.
+
     Parameters
     ----------
     pairs : EigenPairs
@@ -38,6 +44,12 @@ def swap_candidates(
     delta : float
         ``offsets[0] - offsets[1]``.
     scale : float
+        Magnitude of the matrices, which cluster widths are relative to.
+
+    Yields
+    ------
+    ndarray of shape (n, r)
+        One for every cluster that is wide enough to reach g = 0; there may be none.
     """
     tried: set[tuple[int, int]] = set()
     for width in _CLUSTER_WIDTHS:
@@ -56,6 +68,21 @@ def swap_candidates(
 def _swap(
     fixed: FloatArray, cluster: FloatArray, d: int, difference: FloatArray, delta: float
 ) -> FloatArray | None:
+    """Return `d` directions of the cluster with which g vanishes, or None if g cannot reach zero.
+
+    The d directions that make g smallest are exchanged one by one for those that make it largest.
+    The exchange in which g changes sign is done in part, by a rotation whose angle is explicit.
+
+    Parameters
+    ----------
+    fixed : ndarray of shape (n, r - d)
+        The eigenvectors above the cluster, which stay.
+    cluster : ndarray of shape (n, q)
+        The tied eigenvectors, of which the basis takes d.
+    d : int
+    difference, delta
+        As in `swap_candidates`.
+    """
     # Directions of the cluster ordered by what they contribute to g = delta - Tr(U.T E U).
     gains, rotation = np.linalg.eigh(-symmetric(cluster.T @ difference @ cluster))
     directions = cluster @ rotation
@@ -85,8 +112,20 @@ def geodesic_candidate(
     """Return the basis with equal losses on the way from `start` (g >= 0) to `end` (g <= 0).
 
     One principal pair is rotated at a time, largest angle first. Along such a leg g is a constant
-    plus a cosine and a sine of twice the angle, so its root is explicit. No cluster has to be
+    plus a cosine and a sine of twice the angle, so its root is cheap to find. No cluster has to be
     guessed, which makes this the right tool for nearly tied eigenvalues.
+
+    Parameters
+    ----------
+    start, end : ndarray of shape (n, r)
+        Orthonormal.
+    difference, delta
+        As in `swap_candidates`.
+
+    Returns
+    -------
+    ndarray of shape (n, r) or None
+        None if g does not change sign on the way.
     """
     y, _, zt = np.linalg.svd(start.T @ end)
     source, target = start @ y, end @ zt.T
@@ -118,7 +157,13 @@ def geodesic_candidate(
 
 
 class _Leg:
-    """The quadratic form of the difference along ``cos(x) a + sin(x) b``."""
+    """The quadratic form of the difference E along ``cos(x) a + sin(x) b``.
+
+    Parameters
+    ----------
+    p, q, s : float
+        ``a . E a``, ``a . E b`` and ``b . E b``, for orthonormal a and b.
+    """
 
     def __init__(self, p: float, q: float, s: float) -> None:
         self.half, self.q = 0.5 * (p - s), q
@@ -128,7 +173,10 @@ class _Leg:
         return float(2 * np.sin(x) * (self.q * np.cos(x) - self.half * np.sin(x)))
 
     def solve(self, value: float, theta: float) -> float:
-        """Return x in [0, theta] with ``rise(x) == value``: bisection, then Newton."""
+        """Return x in [0, theta] with ``rise(x) == value``, by bisection.
+
+        Sixty halvings leave nothing of the interval but rounding.
+        """
         low, high = 0.0, theta
         sign = 1.0 if value >= 0 else -1.0
         for _ in range(60):

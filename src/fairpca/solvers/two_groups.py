@@ -2,12 +2,18 @@
 
 Searching for the largest *value* of phi, as the paper prints it, stops near the square root of
 machine precision in t and leaves the two losses different in the seventh digit. The derivative is
-the loss difference itself, costs nothing extra, and its root is found to rounding.
+the loss difference itself, costs nothing extra, and its root is found to rounding. With
+E = S_1 - S_2, delta = offsets[0] - offsets[1] and eigenpairs (lambda_a, v_a) of A(t),
+
+    phi'(t) = delta - sum_{b <= r} v_b . E v_b
+    phi''(t) = -2 sum_{b <= r < a} (v_a . E v_b)^2 / (lambda_b - lambda_a).
 
 Two routes share the root finder. Small matrices are decomposed in full, which gives the second
 derivative for nothing, hence Newton. Large ones (or operators) are solved inside the span of the
 eigenvectors seen so far, where equal losses hold exactly; one partial decomposition at the optimum
 found there gives the lower bound and the next directions. Its gap closes quadratically.
+
+Read `NewtonSearch.run` first, then `_LargeSearch.run`.
 """
 
 from __future__ import annotations
@@ -29,7 +35,20 @@ _CLOSED = 1e-14
 
 @dataclass(frozen=True)
 class _Point:
-    """phi at one weight t of the first group, with its derivatives and eigenpairs."""
+    """phi at one weight t of the first group, with its derivatives and eigenpairs.
+
+    Attributes
+    ----------
+    t, value : float
+        The weight and phi there.
+    slope : float
+        phi'(t), the first group's loss minus the second's.
+    curvature : float
+        phi''(t), never positive; 0 at the ends of the interval, where it is not computed.
+    basis : ndarray of shape (n, r)
+        The r leading eigenvectors.
+    pairs : EigenPairs
+    """
 
     t: float
     value: float
@@ -43,7 +62,19 @@ class _Point:
 class Best:
     """The best basis (met at weight `t`) and the best bound (phi at weight `proof`) so far.
 
-    `near` are the eigenpairs that the bound was computed from.
+    Attributes
+    ----------
+    basis : ndarray of shape (n, r)
+    value : float
+        Its worst loss.
+    spread : float
+        The distance between its two losses.
+    t : float
+        The weight of the first group at which it was met.
+    bound, proof : float
+        The largest phi, and the weight of the first group at which phi has it.
+    near : EigenPairs
+        The pairs that the bound was computed from.
     """
 
     basis: FloatArray
@@ -56,7 +87,30 @@ class Best:
 
 
 class NewtonSearch:
-    """Bracketed Newton on phi' with full decompositions."""
+    """Bracketed Newton on phi' with full decompositions.
+
+    phi is concave, so its slope falls on [0, 1] and its root always has a bracket. Newton
+    converges quadratically where lambda_r is simple. Where it is tied phi' jumps, and the tangents
+    of both sides find the kink.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of two groups, with matrices small enough to be decomposed in full.
+
+    Attributes
+    ----------
+    difference : ndarray of shape (n, n)
+        ``S_1 - S_2``.
+    delta : float
+        ``offsets[0] - offsets[1]``.
+    best : Best or None
+        The basis with the smallest worst loss so far.
+    bound, proof, near : float, float, EigenPairs or None
+        The largest phi so far, with its weight and pairs.
+    history : list of dict
+        One entry for every full decomposition inside the interval.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -73,7 +127,18 @@ class NewtonSearch:
     def run(self, *, max_iter: int, first: float | None = None) -> tuple[Best, str]:
         """Search between the two groups' own bases; return the best basis and why it stopped.
 
-        `first` is a weight near the answer.
+        Parameters
+        ----------
+        max_iter : int
+            Most decompositions inside the interval.
+        first : float, optional
+            A weight near the answer, to start from.
+
+        Returns
+        -------
+        best : Best
+        reason : str
+            Why the search stopped, in words.
         """
         own = self.problem.own
         low, high = (
@@ -111,6 +176,7 @@ class NewtonSearch:
         return self._result(), reason
 
     def _end(self, t: float, pairs: EigenPairs) -> _Point:
+        """Return the point at an end of the interval, where one group has all the weight."""
         basis = pairs.vectors[:, : self.r]
         value = self.problem.phi(np.array([t, 1 - t]), pairs)
         self._raise_bound(value, t, pairs)
@@ -123,7 +189,9 @@ class NewtonSearch:
         Only criteria whose optimum may lie at an end need it: with "loss" both groups bind.
         """
         pairs = self.oracle.full(np.array([t, 1 - t]))
-        near = np.abs(pairs.values - pairs.values[self.r - 1]) <= 1e-12 * self.oracle.scale
+        # Relative to this group: beside a much larger one all of its eigenvalues would seem tied.
+        width = 1e-12 * float(np.abs(pairs.values).max())
+        near = np.abs(pairs.values - pairs.values[self.r - 1]) <= width
         first, last = int(np.argmax(near)), len(near) - int(np.argmax(near[::-1]))
         cluster = pairs.vectors[:, first:last]
         other = self.oracle.matrices[1 if t == 1 else 0]
@@ -131,6 +199,10 @@ class NewtonSearch:
         return EigenPairs(pairs.values, np.hstack([pairs.vectors[:, :first], cluster @ best]))
 
     def _evaluate(self, t: float) -> _Point:
+        """Decompose at weight `t`; keep its bound and its basis if they are the best so far.
+
+        Returns the point with slope and curvature, both from one product with the difference.
+        """
         weights = np.array([t, 1 - t])
         pairs = self.oracle.full(weights)
         basis = pairs.vectors[:, : self.r]
@@ -162,6 +234,10 @@ class NewtonSearch:
         return slope
 
     def _nearly_tied(self, point: _Point, low: _Point, high: _Point) -> bool:
+        """Whether lambda_r is so nearly tied, or the bracket so narrow, that t no longer helps.
+
+        The basis that equalises the losses then has to be built from the eigenvectors at hand.
+        """
         values = point.pairs.values
         tie = values[self.r - 1] - values[self.r] <= 1e-7 * self.oracle.scale
         # Newton wants a step t can hardly resolve, yet the losses still differ.
@@ -172,6 +248,10 @@ class NewtonSearch:
         return bool(tie or stiff or high.t - low.t <= step)
 
     def _recover(self, point: _Point, low: _Point, high: _Point) -> None:
+        """Consider bases with equal losses, between the bracket's ends and in the tied eigenspace.
+
+        Both are only candidates: they replace the best basis if their worst loss is smaller.
+        """
         on_the_way = geodesic_candidate(low.basis, high.basis, self.difference, self.delta)
         if on_the_way is not None:
             self._consider(on_the_way, point.t, *self.problem.losses(on_the_way).tolist())
@@ -200,7 +280,19 @@ def _tangent_intersection(low: _Point, high: _Point) -> float:
 
 
 def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: bool) -> float:
-    """Return the next weight, strictly inside the bracket unless the bracket is exhausted."""
+    """Return the next weight, strictly inside the bracket unless the bracket is exhausted.
+
+    Parameters
+    ----------
+    point : _Point
+        The last one evaluated; it is one end of the bracket.
+    low, high : _Point
+        The bracket: positive slope at `low`, negative at `high`.
+    same_side : int
+        How many times in a row the same end of the bracket moved.
+    falling : bool
+        Whether the last step at least halved the slope.
+    """
     if high.t - low.t <= 4 * np.finfo(float).eps:
         return high.t
     # Newton as long as it halves the slope; past a kink it would jump back and forth.
@@ -248,6 +340,12 @@ def solve_two_groups(
     start : ndarray of shape (2,), optional
         Weights of a neighbouring problem, for small matrices; large ones are solved in the span
         of both groups' own bases first, which finds better weights for nothing.
+
+    Returns
+    -------
+    Solution
+        Its two losses are equal, unless one group is worse off than the other even under its own
+        optimal basis and binds alone, or `max_iter` was too small.
     """
     oracle = problem.oracle
     if oracle.in_full(problem.n_components):
@@ -272,7 +370,21 @@ def solve_two_groups(
 
 
 class _LargeSearch:
-    """Two large groups: the optimum inside a growing subspace, bounds from the large matrices."""
+    """Two large groups: the optimum inside a growing subspace, bounds from the large matrices.
+
+    Attributes
+    ----------
+    space : Subspace
+        The span of all eigenvectors seen; both groups' own bases at first.
+    bound, proof, near : float, float, EigenPairs
+        The largest phi of the large matrices, with its weight and pairs.
+    spare : int
+        Pairs past r that the next decomposition returns.
+    settles : bool
+        Whether the search goes on until the subspace, not only the value, is right to rounding.
+    slopes : list of (float, float)
+        Weights at which there are eigenvectors, and phi' there.
+    """
 
     def __init__(self, problem: Problem, tol: float) -> None:
         self.problem, self.tol = problem, tol
@@ -295,7 +407,16 @@ class _LargeSearch:
         self.history: list[dict[str, float]] = []
 
     def run(self, max_iter: int) -> tuple[Best, str]:
-        """Return the best basis, with the bound's weight and pairs, and why the search stopped."""
+        """Return the best basis, with the bound's weight and pairs, and why the search stopped.
+
+        Each round solves the problem inside the subspace by `NewtonSearch`, decomposes the large
+        matrices once at the weight found there, and widens the subspace by the eigenvectors.
+
+        Parameters
+        ----------
+        max_iter : int
+            Most decompositions of the large matrices.
+        """
         t: float | None = None
         visited = [0.0, 1.0]
         while True:
@@ -334,7 +455,10 @@ class _LargeSearch:
         return self.problem.certificate(self.bound, best.value).gap
 
     def _decompose(self, best: Best, rough: bool) -> EigenPairs:
-        """Decompose at the weight of `best` and keep the bound if it is the largest."""
+        """Decompose at the weight of `best` and keep the bound if it is the largest.
+
+        Rough pairs are cheaper and serve for directions only; no bound is taken from them.
+        """
         weights = np.array([best.t, 1 - best.t])
         width = min(self.r + self.spare, self.oracle.n_features)
         pairs = self.oracle.leading(weights, width, start=best.basis, rough=rough)
@@ -394,7 +518,10 @@ class _LargeSearch:
 
 
 def _between(problem: Problem, best: Best, space: Subspace) -> Best:
-    """Return the optimum in `space`, unless it is no better."""
+    """Return the optimum in `space`, unless it is no better.
+
+    The space is narrow: the span of the best basis and of the eigenvectors just computed.
+    """
     found, _ = NewtonSearch(space.problem()).run(max_iter=50, first=best.t)
     if found.value > best.value + problem.resolution:
         return best
