@@ -126,7 +126,9 @@ def test_loss_ratios(quick):
     ours = [row["ratio_ours"] for row in rows(quick, "curves") if row["set"] != "CM"]
     assert max(ours) <= 1e-10
     ratios = [row for row in rows(quick, "loss_ratios") if row["set"] != "CM"]
-    assert max(row["ratio_eigopt"] for row in ratios) <= 1e-5
+    # The published search compares values, so rounding of the matrices decides where it stops:
+    # 0.8e-5 and 1.3e-5 were seen for the same table.
+    assert max(row["ratio_eigopt"] for row in ratios) <= 2e-5
     for key, above in (("BM", 13), ("DCC", 19)):
         printed = [row["ratio_printed"] for row in ratios if row["set"] == key]
         assert abs(sum(value > 1e-5 for value in printed) - above) <= 1
