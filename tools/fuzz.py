@@ -8,7 +8,8 @@ one line that repeats it, ``python -m tools.fuzz --case SEED``, and makes the ex
 What is promised of every fit: the stated value is that of the basis, to `resolution`; no basis of
 the rank has a value below the lower bound; what is called optimal is; two groups close; components
 are orthonormal and every number is finite; the same input gives the same bits; wrong input is
-refused with a ValueError that names a remedy, and right input is not; no fit takes ten seconds.
+refused with a ValueError that names a remedy, and right input is not; no fit of up to 50 columns
+takes ten seconds of processor time, and none takes a minute.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ OPTIONS = set(inspect.signature(fairpca.FairPCA.__init__).parameters)
 REMEDIES = (
     "pass use drop give replace rescale remove impute choose must label ask count contains".split()
 )
-SLOW = 10.0
+# Seconds of processor time; the second limit is for more columns than the first is promised for.
+SLOW, SLOW_WIDE, NARROW = 10.0, 60.0, 50
 # A value within this of the optimum, relative to itself, may be called optimal.
 OPTIMAL_GAP, FLOOR = 1e-8, 1e-12
 
@@ -392,12 +394,13 @@ def weighs(case: SimpleNamespace, rows: Any) -> bool:
 
 def too_long(signum: int, frame: Any) -> None:
     """Stop a fit."""
-    raise TimeoutError(f"a fit took more than {SLOW:g} s")
+    raise TimeoutError("a fit took too long")
 
 
 def timed_fit(case: SimpleNamespace) -> tuple[Any, list[Any]]:
     """Fit a case under the limit of processor time; return it and any unmeant warnings."""
-    signal.setitimer(signal.ITIMER_PROF, SLOW)
+    limit = SLOW if case.X.shape[1] <= NARROW else SLOW_WIDE
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

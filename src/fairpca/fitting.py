@@ -117,7 +117,8 @@ def loss_of_chance(spectra: FloatArray, rows: FloatArray, r: int) -> FloatArray:
     spectra = np.maximum(spectra, 0.0) / unit
     inside, outside = spectra[:, :r, None], spectra[:, None, r:]
     apart = inside - outside
-    coupled = 4 * inside * outside / np.reshape(rows, (-1, 1, 1))
+    # Weights may add up to less than one row; fewer than that nobody has.
+    coupled = 4 * inside * outside / np.reshape(np.maximum(rows, 1.0), (-1, 1, 1))
     return np.asarray(unit * np.sum(np.sqrt(apart**2 + coupled) - apart, axis=(1, 2)))
 
 

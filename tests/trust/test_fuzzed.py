@@ -1,5 +1,9 @@
 """One promise each that `python -m tools.fuzz` once found broken."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -168,3 +172,23 @@ def test_three_groups_without_curvature_are_descended_from():
         found = fairpca.solve(S, 1, criterion="error")
         assert found.certificate.value == pytest.approx(0.75 * unit**2)
         assert found.certificate.optimal
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # A subspace that grew for ever by directions without variance.
+        92010000758,
+        # Components after the first, where nothing but rounding is left.
+        71020001955,
+        # A step of the interior-point method whose system is singular.
+        71020002136,
+        # A step that left no group any weight.
+        71030000311,
+    ],
+)
+def test_a_case_of_the_fuzzer_stays_mended(case):
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-m", "tools.fuzz", "--case", str(case)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.stdout.strip().endswith("every promise kept"), done.stdout + done.stderr

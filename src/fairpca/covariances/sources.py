@@ -407,7 +407,8 @@ class OperatorCovariances(CovarianceSource):
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
         # In units of the trace, as for moments.
-        mixing = self._everything.mixing.mixed(np.eye(1) / max(self.total.trace, _TINY))
+        trace = self.total.trace
+        mixing = self._everything.mixing.mixed(np.eye(1) / (trace if trace >= _TINY else 1.0))
         return self._oracle(mixing).leading(np.ones(1), r).vectors
 
 

@@ -246,6 +246,10 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         if not grown:
             reason = "no new direction at working precision"
             break
+        if space.bound >= dual.bound - problem.resolution:
+            # phi is the same inside and outside: a wider subspace closes no gap of the inner dual.
+            reason = "dual open at working precision"
+            break
         if problem.oracle.n_eigen >= options.max_iter and space.bound > -np.inf:
             reason = "max_iter reached"
             break
