@@ -11,7 +11,7 @@ from fairpca import FairPCA, GroupMoments, compare
 from fairpca.datasets import fetch_bank_marketing
 from fairpca.metrics import group_losses
 
-from data_dir import reference
+from data_dir import data_path, reference
 from tables import COMMON, standardised
 
 
@@ -74,7 +74,8 @@ def real_tables():
         yield name, *COMMON[name]()
     X, _ = load_diabetes(return_X_y=True)
     yield "diabetes", X, (X[:, 1] > 0).astype(int)
-    bank = fetch_bank_marketing(sensitive="marital")
+    folder = data_path("bank.csv").parent
+    bank = fetch_bank_marketing(sensitive="marital", data_home=folder)
     rows = standardised(np.asarray(bank.data, float), ddof=0)
     yield "bank", rows, np.asarray(bank.sensitive_features).ravel()
 
