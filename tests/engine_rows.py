@@ -10,6 +10,16 @@ import pyarrow.parquet as pq
 
 from fairpca import FairPCA, GroupMoments, cross_fit
 
+#: What Dask's `read_moments`, which has no defaults, is asked in tests of weighted Parquet files.
+PARQUET_OPTIONS = dict(
+    sensitive_features=["sex"],
+    features=None,
+    sample_weight="weight",
+    unlabelled="error",
+    scheduler=None,
+    memory_limit=None,
+)
+
 
 def small_rows(m=600, n=7, seed=0):
     """Return rows far from zero, labels of three sizes, and weights."""

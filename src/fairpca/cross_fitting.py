@@ -24,7 +24,7 @@ from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.estimator import FairPCA
 from fairpca.fitting import NoisyGroupWarning, group_shrinkage
-from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
 
@@ -124,8 +124,8 @@ class CrossFit:
         Estimate
             Three numbers.
         """
-        for name in (fit, than):
-            check_choice("fit", name, self.fits)
+        check_choice("fit", fit, self.fits)
+        check_choice("than", than, self.fits)
         r = int(self.n_components[0]) if n_components is None else n_components
         check_choice("n_components", r, tuple(self.n_components.tolist()))
         j, f, g = self.n_components.tolist().index(r), self.fits.index(fit), self.fits.index(than)
@@ -268,16 +268,9 @@ def _folds(
         if not isinstance(groups, Groups):
             groups = Groups.from_labels(labels, n_rows=m)
         weights = check_weights(sample_weight, m)
-        fold = _dealt(groups.codes, n_folds, random_state)
-        folds = []
-        for i in range(n_folds):
-            picks = np.flatnonzero(fold == i)
-            if len(picks):
-                mine = groups.with_codes(groups.codes[picks])
-                weight = None if weights is None else weights[picks]
-                counted = GroupMoments.from_array(rows[picks], mine, sample_weight=weight)
-                # A fold without rows of a group says nothing about it.
-                folds.append(counted.select(np.flatnonzero(counted.count > 0).tolist()))
+        in_folds = groups.in_folds(_dealt(groups.codes, n_folds, random_state), n_folds)
+        counted = GroupMoments.from_array(rows, in_folds, sample_weight=weights)
+        folds = [fold for fold in split_folds(counted, n_folds) if fold.labels]
     if len(folds) < 2:
         raise ValueError(
             f"{len(folds)} fold(s) leave nothing to fit to; pass at least two, or more rows."
@@ -356,7 +349,6 @@ def own_errors(
     found = []
     for amount in _OWN:
         shrunk = source.shrunk(group_shrinkage(amount, source.groups.weight))
-        assert isinstance(shrunk, MomentCovariances)
         bases = [
             leading_pairs(shrunk.covariances[known.index(label)], r).vectors
             if label in known
@@ -392,10 +384,8 @@ def _errors(
     left_out: GroupMoments, mean: FloatArray, bases: Sequence[FloatArray | None]
 ) -> FloatArray:
     """Return every group's mean squared distance from its projection through a mean."""
-    shift = left_out.mean - mean
-    second = left_out.covariances + shift[:, :, None] * shift[:, None, :]
     found = np.full(len(bases), np.nan)
-    for g, (matrix, basis) in enumerate(zip(second, bases, strict=True)):
+    for g, (matrix, basis) in enumerate(zip(left_out.second_moments(mean), bases, strict=True)):
         if basis is not None and left_out.weight[g] > 0:
             found[g] = np.trace(matrix) - np.einsum("nr,nm,mr->", basis, matrix, basis)
     return found

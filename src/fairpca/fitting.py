@@ -94,9 +94,11 @@ def loss_of_chance(spectra: FloatArray, rows: FloatArray, r: int) -> FloatArray:
     """Return the loss that groups show under the best shared projection by chance alone.
 
     A group's own PCA fits the noise of its rows: it keeps more of them than it would of new ones.
-    Two directions of variances a > b that noise of size ``a b / rows`` couples gain
-    ``(sqrt((a - b)**2 + 4 a b / rows) - (a - b)) / 2`` in these rows (the eigenvalue of a matrix
-    of two rows), and lose as much in new ones.
+    Take one direction inside the leading r and one outside, with variances a > b. In a sample
+    their covariance is not zero; its square has the mean ``a b / rows``. With that entry off the
+    diagonal, the larger eigenvalue of the 2 x 2 matrix exceeds a by
+    ``(sqrt((a - b)**2 + 4 a b / rows) - (a - b)) / 2``. The own PCA gains this in the rows at hand
+    and loses about as much in new ones; both are added up over all pairs of directions.
 
     Parameters
     ----------

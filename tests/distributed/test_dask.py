@@ -19,6 +19,7 @@ from fairpca.distributed import dask as engine
 from fairpca.moments.groups import row_folds
 
 from engine_rows import (
+    PARQUET_OPTIONS,
     assert_same_folds,
     assert_same_moments,
     assert_same_subspace,
@@ -171,7 +172,8 @@ def test_labels_belong_to_rows_by_their_index(frame):
     assert_same_moments(engine.moments(D[NAMES], unknown), want(weighted=False), names=("sex",))
 
 
-def test_memory_is_refused_before_the_work(frame):
+def watched_rows():
+    """Return rows and labels in blocks, and a list that gets the length of each block computed."""
     counted = []
 
     def count(block):
@@ -180,7 +182,11 @@ def test_memory_is_refused_before_the_work(frame):
 
     X, labels, _ = small_rows()
     A = da.from_array(X, chunks=(100, -1)).map_blocks(count, meta=np.empty((0, 0)))
-    lazy = da.from_array(labels, chunks=100)
+    return A, da.from_array(labels, chunks=100), counted
+
+
+def test_memory_is_refused_before_the_work(frame):
+    A, lazy, counted = watched_rows()
     one_group = 7 * 7 * 8
     for limit in (one_group - 1, 3 * one_group):
         with pytest.raises(MemoryError, match="fit_operators"):
@@ -188,7 +194,7 @@ def test_memory_is_refused_before_the_work(frame):
     assert not counted
     # Three groups, two of them and their sum at once: the least that a merge needs.
     engine.moments(A, lazy, memory_limit=9 * one_group)
-    assert sum(counted) == len(X)
+    assert sum(counted) == len(A)
 
 
 def test_files(tmp_path, frame):
@@ -196,14 +202,7 @@ def test_files(tmp_path, frame):
     for i in range(3):
         part = pa.Table.from_pandas(frame[i * 200 : i * 200 + 200], preserve_index=False)
         pq.write_table(part, tmp_path / f"{i}.parquet", row_group_size=50)
-    options = dict(
-        sensitive_features=["sex"],
-        features=None,
-        sample_weight="weight",
-        unlabelled="error",
-        scheduler=None,
-        memory_limit=None,
-    )
+    options = PARQUET_OPTIONS
     assert_same_moments(engine.read_moments([tmp_path], **options), want(), names=("sex",))
     tight = {**options, "memory_limit": 9 * 7 * 7 * 8}
     assert_same_moments(engine.read_moments([tmp_path], **tight), want(), names=("sex",))
@@ -291,15 +290,7 @@ def test_folds_are_those_of_rows_in_memory(frame, client):
 
 
 def test_folds_cost_one_pass_and_their_memory_is_known_first():
-    counted = []
-
-    def count(block):
-        counted.append(len(block))
-        return block
-
-    X, labels, _ = small_rows()
-    A = da.from_array(X, chunks=(100, -1)).map_blocks(count, meta=np.empty((0, 0)))
-    lazy = da.from_array(labels, chunks=100)
+    A, lazy, counted = watched_rows()
     one_group = 7 * 7 * 8
     for limit in (2 * one_group - 1, 3 * 6 * one_group - 1):
         with pytest.raises(MemoryError, match="fit_operators"):
@@ -311,4 +302,4 @@ def test_folds_cost_one_pass_and_their_memory_is_known_first():
     # Six cells, two of such moments and their sum at once; in threads, which share the list.
     with dask.config.set(scheduler="threads"):
         engine.moments(A, lazy, memory_limit=3 * 6 * one_group, n_folds=2)
-    assert sum(counted) == len(X)
+    assert sum(counted) == len(A)

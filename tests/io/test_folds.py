@@ -15,7 +15,13 @@ from fairpca.io import read_moments
 from fairpca.io.sources import Batch
 from fairpca.moments.groups import Groups, row_folds
 
-from engine_rows import assert_same_folds, assert_same_moments, counted_in_memory, small_rows
+from engine_rows import (
+    PARQUET_OPTIONS,
+    assert_same_folds,
+    assert_same_moments,
+    counted_in_memory,
+    small_rows,
+)
 
 NAMES = [f"x{j}" for j in range(7)]
 OPTIONS = dict(sensitive_features="sex", sample_weight="weight", batch_rows=70)
@@ -82,16 +88,8 @@ def test_memory_maps(tmp_path, order):
 
 def test_parquet_on_dask_has_the_folds_of_files(tmp_path):
     paths = write_parts(tmp_path, "parquet")
-    options = dict(
-        sensitive_features=["sex"],
-        features=None,
-        sample_weight="weight",
-        unlabelled="error",
-        scheduler=None,
-        memory_limit=None,
-    )
-    got = dask.read_moments(paths, n_folds=4, **options)
-    assert_same_folds(got, expected(4), dask.read_moments(paths, **options))
+    got = dask.read_moments(paths, n_folds=4, **PARQUET_OPTIONS)
+    assert_same_folds(got, expected(4), dask.read_moments(paths, **PARQUET_OPTIONS))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])

@@ -142,11 +142,8 @@ def audit_model(
     cells = GroupMoments.from_array(rows, groups, sample_weight=weight)
     chosen = cells.grouped(group_by)
     check_groups(chosen.labels, chosen.weight)
-    second, whole = (
-        part.covariances + np.einsum("kn,km->knm", shift, shift)
-        for part in (chosen, cells.pooled())
-        for shift in [part.mean - model.mean_]
-    )
+    second = chosen.second_moments(model.mean_)
+    whole = cells.pooled().second_moments(model.mean_)
     traces, kept = np.trace(second, axis1=1, axis2=2), kept_variance(basis, second)
     own = np.array([leading_pairs(matrix, r).values.sum() for matrix in second])
     known = _trained(model, tuple(chosen.names), group_by)
@@ -172,6 +169,9 @@ def _trained(
     fitted = tuple(getattr(model, "group_names_", ())), getattr(model, "group_by", group_by)
     if fitted != (names, group_by):
         return {}
-    other = np.nan if getattr(model, "center", "global") == "group" else 0.0
-    columns = (model.group_counts_, model.group_errors_, model.group_losses_ + other)
+    losses = model.group_losses_
+    if getattr(model, "center", "global") == "group":
+        # About each group's own mean, and so no neighbours of the losses here.
+        losses = np.full(len(losses), np.nan)
+    columns = (model.group_counts_, model.group_errors_, losses)
     return dict(zip(model.groups_, zip(*columns, strict=True), strict=True))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -115,7 +115,7 @@ class CovarianceSource(ABC):
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading `r` eigenvectors of the covariance of all rows, as columns."""
 
-    def shrunk(self, shares: FloatArray) -> CovarianceSource:
+    def shrunk(self, shares: FloatArray) -> Self:
         """Return the same data with every group's matrix moved towards what all groups share.
 
         Parameters

@@ -31,7 +31,7 @@ def tangent(basis: FloatArray, gradient: FloatArray) -> FloatArray:
 
 
 def retract(basis: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the orthonormal factor of ``basis + step`` (thin QR, positive diagonal)."""
+    """Return an orthonormal basis of the span of ``basis + step``, near `basis`."""
     return orthonormal(basis + step)
 
 

@@ -273,6 +273,15 @@ class GroupMoments:
         """Return every group's mean minus the mean of moments of one group, shape (k, n)."""
         return np.asarray((self._exact_mean - other._exact_mean).sum(axis=1))
 
+    def second_moments(self, about: FloatArray) -> FloatArray:
+        """Return every group's mean of ``(x - about)(x - about).T``, shape (k, n, n).
+
+        About its own mean a group's second moment is its covariance; about any other vector, such
+        as the mean that a projection subtracts, the distance of the two adds to it.
+        """
+        shift = self.mean - about
+        return self.covariances + shift[:, :, None] * shift[:, None, :]
+
     def grouped(self, group_by: str = "intersection") -> GroupMoments:
         """Return the groups of the minimax: without unlabelled rows, or each column's levels.
 
