@@ -31,7 +31,7 @@ def main() -> None:
         default=(20, 50, 200, 1000),
         help="new_rows: rows of the small group, such as 20,50",
     )
-    parser.add_argument("--draws", type=int, help="new_rows (12), intervals (200): samples")
+    parser.add_argument("--draws", type=int, help="new_rows (60), intervals (200): samples")
     parser.add_argument("--seed", type=int, default=0, help="new_rows: seed of the samples")
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
     arguments = parser.parse_args()
@@ -63,7 +63,7 @@ def main() -> None:
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,
         "many": many.run,
-        "new_rows": lambda: new_rows.run(arguments.small, arguments.draws or 12, arguments.seed),
+        "new_rows": lambda: new_rows.run(arguments.small, arguments.draws or 60, arguments.seed),
         "intervals": lambda: new_rows.intervals(arguments.draws or 200, arguments.seed),
     }
     rows = tables[arguments.what]()

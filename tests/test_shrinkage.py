@@ -7,6 +7,8 @@ from functools import reduce
 
 import numpy as np
 import pytest
+import scipy.sparse
+import scipy.sparse.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +101,63 @@ def test_the_centre_does_not_matter_where_means_agree(table, shrinkage):
         first, second = (getattr(model, name) for model in about.values())
         if name == "shrinkage_" or all(m.certificate_.optimal for m in about.values()):
             np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-8 * X.var(axis=0).sum())
+
+
+def with_few(rng, rows, *, mean=0.0, spread=None):
+    """2,000 rows with a decaying spectrum, and a few with another mean or another spread."""
+    usual = np.exp(-np.arange(12) / 4)
+    X = rng.normal(size=(2000 + rows, 12)) * usual
+    X[2000:] = rng.normal(size=(rows, 12)) * (usual if spread is None else spread)
+    X[2000:, -1] += mean
+    return X, np.repeat(["many", "few"], [2000, rows])
+
+
+@pytest.mark.parametrize("rows", [20, 50, 200])
+class TestAuto:
+    """How far "auto" moves a small group: by its size, unless it is known to differ."""
+
+    def share(self, X, labels):
+        model = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
+        few, many = model.shrinkage_
+        assert 0 <= many < 0.01
+        return few * (1 + (np.sum(labels == "few") / 150) ** 2)
+
+    def test_rows_like_all_others_are_taken_for_noise(self, rows):
+        assert self.share(*with_few(np.random.default_rng(rows), rows)) == pytest.approx(1)
+
+    def test_a_mean_of_its_own_is_believed(self, rows):
+        assert self.share(*with_few(np.random.default_rng(rows), rows, mean=1.5)) < 0.1
+
+    def test_a_loss_far_beyond_chance_is_believed(self, rows):
+        spread = 3 * np.exp(-np.arange(12)[::-1])
+        found = self.share(*with_few(np.random.default_rng(rows), rows, spread=spread))
+        assert found < (0.02 if rows == 200 else 1.0)
+
+
+@pytest.mark.parametrize("center", CENTERS)
+def test_auto_is_the_same_on_every_road(center):
+    rng = np.random.default_rng(0)
+    X, labels = with_few(rng, 40, mean=1.0)
+    options = {"center": center, "shrinkage": "auto"}
+    usual = FairPCA(3, **options).fit(X, sensitive_features=labels)
+    products = FairPCA(3, **options).fit(
+        scipy.sparse.linalg.aslinearoperator(X), sensitive_features=labels
+    )
+    np.testing.assert_allclose(products.shrinkage_, usual.shrinkage_, rtol=0, atol=1e-9)
+    wide = rng.normal(size=(60, 1500)) * np.exp(-np.arange(1500) / 20)
+    groups = np.repeat(["a", "b"], [40, 20])
+    dense = FairPCA(3, **options).fit(wide, sensitive_features=groups)
+    sparse = FairPCA(3, **options).fit(scipy.sparse.csr_array(wide), sensitive_features=groups)
+    np.testing.assert_allclose(sparse.shrinkage_, dense.shrinkage_, rtol=0, atol=1e-8)
+
+
+def test_a_path_has_for_every_rank_what_a_fit_has():
+    X, labels = with_few(np.random.default_rng(3), 40, mean=1.0)
+    moments = GroupMoments.from_array(X, labels)
+    path = fairpca.component_path(moments, shrinkage="auto", max_components=4)
+    for r in (1, 4):
+        model = FairPCA(r, shrinkage="auto").fit_moments(moments)
+        np.testing.assert_allclose(path.losses[r - 1], model.group_losses_, atol=1e-8)
 
 
 def small_group(rng, rows, different):

@@ -151,7 +151,8 @@ def fit_nested(
     free = replace(settings, max_extra_components=0)
     last = fit_source(source, n_components, free)
     r = last.basis.shape[1]
-    ranks = Ranks(source, free, r)
+    # One family of matrices: those of the last rank.
+    ranks = Ranks(source, replace(free, shrinkage=last.shrinkage), r)
     # Of the ranks on the way only the dual's bound is shown; a search of each takes seconds.
     fits = [ranks.solve(j, exact_search=False) for j in range(1, r)] + [last]
     bounds = np.array([fit.solution.certificate.lower_bound for fit in fits])

@@ -8,7 +8,7 @@ to them loses on rows it has not seen.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -23,7 +23,7 @@ from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.estimator import FairPCA
-from fairpca.fitting import NoisyGroupWarning, group_shrinkage
+from fairpca.fitting import NoisyGroupWarning, prior_shares
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
@@ -32,10 +32,11 @@ from fairpca.moments.label_codes import Label
 _FOLDS = 5
 # Share of the interval in its two tails.
 _TAILS = 0.05
-# Shrinkage of the own projection that a group's loss is set against. Of few rows that are like all
-# others the second serves new ones better, of rows that are unlike them the first; which of them
-# counts for a fold, the rows of the other folds tell.
-_OWN = (None, "auto")
+# How far a group's matrix is moved towards what all groups share, for the own projection that its
+# loss is set against. Of few rows that are like all others the second serves new ones better, of
+# rows that are unlike them the first; which of them counts for a fold, the rows of the other folds
+# tell.
+_OWN: tuple[Callable[[FloatArray], FloatArray], ...] = (np.zeros_like, prior_shares)
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ class CrossFit:
     losses : ndarray of shape (f, q, k)
         Mean squared error on the rows left out, minus that of the group's own projection. It can
         be negative, and then nothing was lost. The group's own projection is fitted to the same
-        rows, to its second moments about the mean of all of them, as they are or shrunk as by
-        ``shrinkage="auto"``, whichever serves the rows of the other folds better.
+        rows, to its second moments about the mean of all of them, as they are or moved by
+        80 / (rows + 80) towards those of all groups, whichever serves the rows of the other folds
+        better.
     errors : ndarray of shape (f, q, k)
         Mean squared error on the rows left out.
     low, high : ndarray of shape (f, q, k)
@@ -347,8 +349,8 @@ def own_errors(
     source = MomentCovariances(training, group_by, "global")
     known = source.groups.labels
     found = []
-    for amount in _OWN:
-        shrunk = source.shrunk(group_shrinkage(amount, source.groups.weight))
+    for shares in _OWN:
+        shrunk = source.shrunk(shares(source.groups.weight))
         bases = [
             leading_pairs(shrunk.covariances[known.index(label)], r).vectors
             if label in known

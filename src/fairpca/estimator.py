@@ -42,7 +42,6 @@ from fairpca.fitting import (
     SHARE_KEPT,
     Settings,
     fit_source,
-    group_shrinkage,
     warn_of_noise,
 )
 from fairpca.moments.group_moments import GroupMoments
@@ -99,10 +98,11 @@ class FairPCA(LinearReducer):
     shrinkage : float, "auto" or None, default=None
         How far each group's covariance is moved towards what all groups share. The covariance of
         few rows is mostly noise, and the projection that serves it best serves nobody on new rows.
-        "auto" moves a group of n rows by 80 / (n + 80). A number from 0 to 1 is the same for all
-        groups; 1 is PCA (with ``center="global"``). The components and `certificate_` are then
-        those of the shrunk covariances; `group_losses_` and `group_errors_` stay those of the
-        rows.
+        "auto" moves groups of fewer than about 150 rows far and larger ones little, and less
+        where a group's mean alone explains what it loses by PCA. A number from 0 to 1 is the same
+        for all groups; 1 is PCA (with ``center="global"``). The components and `certificate_` are
+        then those of the shrunk covariances; `group_losses_` and `group_errors_` stay those of
+        the rows.
     group_by : {"intersection", "marginal"}, default="intersection"
         With several columns of labels: every combination is a group, or every level of every
         column is (groups then overlap).
@@ -484,7 +484,7 @@ class FairPCA(LinearReducer):
             **projection_attributes(
                 source, fit.basis, fit.losses, fit.retained, keep_order=bool(nested)
             ),
-            "shrinkage_": group_shrinkage(self.shrinkage, groups.weight),
+            "shrinkage_": fit.shrinkage,
             "group_values_": solution.losses,
             "group_weights_": solution.weights,
             "certificate_": solution.certificate,

@@ -23,6 +23,7 @@ from fairpca._checks import (
 from fairpca._linalg import FloatArray
 from fairpca._threads import blas_for
 from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import find_criterion, pose, pose_on
 from fairpca.moments.group_moments import GroupMoments
@@ -31,14 +32,37 @@ from fairpca.solvers.problem import Problem
 from fairpca.solvers.rank_path import RankPath
 from fairpca.solvers.solution import Solution
 
-# With shrinkage="auto", what all groups share counts as this many rows beside a group's own. The
-# number was chosen among 30, 50, 80, 100 and 150 by the worst group's loss in the population, for
-# samples of 20 to 1,000 rows of one group: on credit (r = 5, 8), bank by job (3) and faces (5, 20)
-# it has the smallest maximum, 1.04 over 24 samples (1.18 over 12), relative to the better of PCA
-# and the fit without shrinkage. With fewer rows, groups of 20 are fitted to their noise; with
-# more, groups of 200 lose what is their own. Where groups differ far more than these do (digits
-# below 5 against the others) it shrinks too much. `python -m benchmarks new_rows` has the table.
+# Where a group's few rows are asked for a projection or a spectrum of the group's own, what all
+# groups share counts as this many rows beside them. Chosen among 30, 50, 80, 100 and 150 on
+# credit, bank and faces; `python -m benchmarks intervals` shows that losses measured against such
+# projections are right. With fewer, groups of 20 are fitted to their noise; with more, groups of
+# 200 lose what is their own.
 _PRIOR_ROWS = 80.0
+# What shrinkage="auto" is made of; `shares_by_rows` says how. All were chosen together, by the
+# worst group's loss in the population, on samples of credit, bank and faces in which one group
+# has 20 to 1,000 rows and the others 2,000. Over 60 samples each, the loss is 0.79 to 1.03 times
+# that of the better of PCA and the fit without shrinkage in every one of 40 cases, and at most
+# 1.01 times that of PCA with 20 or 50 rows. `python -m benchmarks new_rows` has the table.
+# Rows at which half of the matrix is taken to be noise. With 200, groups of 200 faces lose 1.06
+# times what they lose by the better fit; with 130, groups of 50 in credit by sex 1.02 times PCA's.
+_NOISY_ROWS = 150.0
+# How much a mean that explains the loss holds a group back. With the power 2, a table that holds
+# the sensitive column itself has 1.45 times the loss of the better fit in place of 1.27; with 4,
+# groups of 20 rows have 1.04 times PCA's.
+_KNOWN_POWER = 3
+# A mean is believed from this many times its squared error on. With 1, groups of 20 rows have 1.05
+# times PCA's loss; with 2, credit by marriage 1.12 times that of the better fit.
+_CLEAR_OF_CHANCE = 1.8
+# Chance makes this many times more than among normal rows, whose tails are lighter than those of
+# real columns. With 4, groups of 50 in bank by marital status have 1.02 times PCA's loss; with 8,
+# two hundred digits are not believed to differ (1.19 times the better fit).
+_TAILS = 6.0
+# How fast a loss beyond chance frees a group. With 6 no ratio changes by more than 0.02.
+_DOUBT_POWER = 4
+# Numbers that products with many groups' means may hold at once; only memory depends on it.
+_NUMBERS_AT_ONCE = 2**23
+# Losses below this share of the variance explain nothing and are explained by nothing.
+_NO_LOSS = 1e-6
 
 
 #: Why a fit with a share of variance stopped, where the share cost something of the criterion.
@@ -50,7 +74,8 @@ class Settings:
     """How to solve; the names are FairPCA's parameters."""
 
     criterion: str = "loss"
-    shrinkage: float | str | None = None
+    # Also one share a group.
+    shrinkage: float | str | FloatArray | None = None
     solver: str = "auto"
     tol: float = 1e-10
     max_iter: int = 200
@@ -58,24 +83,94 @@ class Settings:
     max_extra_components: int = 0
 
 
-def group_shrinkage(shrinkage: float | str | None, weight: FloatArray) -> FloatArray:
-    """Return how far each group's matrix is moved towards what all groups share.
+def prior_shares(weight: FloatArray) -> FloatArray:
+    """Return how far a group's matrix is moved when asked for what is the group's own."""
+    return np.asarray(_PRIOR_ROWS / (weight + _PRIOR_ROWS))
+
+
+def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
+    """Return how far ``shrinkage="auto"`` moves each group's matrix towards what all share.
+
+    The covariance of few rows is mostly noise, the more so the fewer they are, and is moved by
+    ``1 / (1 + (rows / 150)**2)``. Two things say that a group is no noise, and make that less:
+
+    * its mean, which few rows tell far better than a covariance, explains what it loses by PCA;
+    * it loses more by PCA than chance makes groups of its size lose.
 
     Parameters
     ----------
-    shrinkage : float, "auto" or None
-        As in FairPCA; None is zero.
-    weight : ndarray of shape (k,)
-        Total weight of every group: its number of rows, where rows have no weights.
+    source : CovarianceSource
+    r : int
+        Number of components.
 
     Returns
     -------
     ndarray of shape (k,)
         Between 0, the group's own matrix, and 1, the mean of all groups' matrices.
     """
-    if shrinkage == "auto":
-        return np.asarray(_PRIOR_ROWS / (weight + _PRIOR_ROWS))
-    return np.full(len(weight), 0.0 if shrinkage is None else float(shrinkage))
+    groups = source.groups
+    noisy = 1 / (1 + (groups.weight / _NOISY_ROWS) ** 2)
+    # In units of the variance: squares of very large variances are no numbers.
+    unit = find_criterion("loss").unit(groups.traces)
+    oracle = source.oracle(np.full(len(noisy), unit), "auto")
+    pooled = groups.weight / groups.weight.sum()
+    pca = oracle.leading(pooled, r)
+    own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)])
+    trace = unit * float(pooled @ groups.traces)
+    losses = np.maximum(own - oracle.retained_variance(pca.vectors), _NO_LOSS * trace)
+    # The mean of n rows is off by a squared distance of a row's variance over n.
+    shift = groups.shift * (np.sqrt(unit) if source.center == "global" else 0.0)
+    squares = np.einsum("kn,kn->k", shift, shift)
+    chance = trace / np.maximum(groups.weight, 1.0)
+    beyond = np.where(squares > 0, squares, 1.0) / (_CLEAR_OF_CHANCE * chance)
+    real = np.maximum(1 - 1 / beyond**2, 0.0)
+    explained = _loss_of_mean(oracle, pooled, pca, shift * np.sqrt(real)[:, None])
+    known = np.clip(explained / losses, 0.0, 1.0)
+    # Products show the leading eigenvalues only; the others share the variance that is left.
+    dimension = min(shift.shape[1], source.total.count)
+    rest = np.full(max(dimension - r, 0), (trace - pca.values.sum()) / max(dimension - r, 1))
+    by_chance = loss_of_chance(np.r_[pca.values, rest][None], groups.weight / _TAILS, r)
+    doubtful = np.clip(by_chance / losses, 0.0, 1.0)
+    return np.asarray(noisy * (1 - known) ** _KNOWN_POWER * doubtful**_DOUBT_POWER)
+
+
+def _loss_of_mean(
+    oracle: Oracle, pooled: FloatArray, pca: EigenPairs, shift: FloatArray
+) -> FloatArray:
+    """Return what PCA would lose for groups that differ from all rows by their mean alone.
+
+    Such a group has the matrix W of all rows and beside it its mean times itself. In PCA's
+    subspace and the one direction of the mean outside of it, that is a diagonal and one outer
+    product; PCA gives the direction outside up, and the best choice gives up the least one.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    pooled : ndarray of shape (k,)
+        Weights of the groups in W.
+    pca : EigenPairs
+        Leading pairs of W.
+    shift : ndarray of shape (k, n)
+        Mean of every group minus mean of all rows.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+    """
+    inside = shift @ pca.vectors
+    outside = shift - inside @ pca.vectors.T
+    distance = np.linalg.norm(outside, axis=1)
+    directions = (outside / np.where(distance > 0, distance, 1.0)[:, None]).T
+    found = np.zeros(len(shift))
+    few = max(1, _NUMBERS_AT_ONCE // outside.size)
+    for start in range(0, len(shift), few):
+        columns = directions[:, start : start + few]
+        spread = pooled @ np.einsum("np,knp->kp", columns, oracle.apply(columns))
+        for g, variance in enumerate(spread, start):
+            ends = np.r_[inside[g], distance[g]]
+            matrix = np.diag(np.r_[pca.values, variance]) + np.outer(ends, ends)
+            found[g] = matrix[-1, -1] - np.linalg.eigvalsh(matrix)[0]
+    return np.maximum(found, 0.0)
 
 
 class NoisyGroupWarning(UserWarning):
@@ -146,7 +241,7 @@ def warn_of_noise(
     if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT:
         return
     # What so few rows say about their own spectrum is noise, too.
-    spectra = source.shrunk(group_shrinkage("auto", groups.weight)).spectra(few)
+    spectra = source.shrunk(prior_shares(groups.weight)).spectra(few)
     if spectra is None:
         return
     noisy = few[losses[few] <= loss_of_chance(spectra, groups.weight[few], r)]
@@ -178,12 +273,15 @@ class Fit:
         What the basis keeps of every group's variance.
     losses : ndarray of shape (k,)
         What each group loses against its own PCA of the rank asked for.
+    shrinkage : ndarray of shape (k,)
+        How far each group's matrix was moved towards what all groups share.
     """
 
     basis: FloatArray
     solution: Solution
     retained: FloatArray
     losses: FloatArray
+    shrinkage: FloatArray
 
 
 class Ranks:
@@ -202,8 +300,12 @@ class Ranks:
     ) -> None:
         # The rows as they are, and what is solved for.
         self.rows, self.settings = source, settings
-        shares = group_shrinkage(settings.shrinkage, source.groups.weight)
-        self.source = source = source.shrunk(shares) if shares.any() else source
+        # Shares that depend on the rank are those of `solve`.
+        fixed = settings.shrinkage
+        if fixed is None or isinstance(fixed, str):
+            fixed = 0.0
+        self.shrinkage = np.broadcast_to(fixed, source.groups.weight.shape).astype(float)
+        self.source = source = source.shrunk(self.shrinkage) if self.shrinkage.any() else source
         self.criterion = find_criterion(settings.criterion)
         self.traces = source.groups.traces
         self.unit = self.criterion.unit(self.traces)
@@ -241,6 +343,10 @@ class Ranks:
         Without `exact_search` a small problem with a gap is not searched exhaustively.
         """
         with blas_for(self.n_features, r):
+            if isinstance(self.settings.shrinkage, str):
+                shares = shares_by_rows(self.rows, r)
+                fixed = Ranks(self.rows, replace(self.settings, shrinkage=shares))
+                return fixed.solve(r, start, exact_search)
             solution = self._solution(r, start, exact_search)
             return self.described(self._with_spare_components(solution, r), r)
 
@@ -308,7 +414,7 @@ class Ranks:
         if basis.shape[1] == r:
             # Rounding only; with extra components a group may truly beat its own PCA of rank r.
             losses = np.maximum(losses, 0.0)
-        return Fit(basis, solution.times(1 / self.unit), retained, losses)
+        return Fit(basis, solution.times(1 / self.unit), retained, losses, self.shrinkage)
 
     def _described_by_rows(self, solution: Solution, r: int) -> Fit:
         """Return the fit of a shrunk problem: its certificate, and losses of the rows."""
@@ -323,7 +429,8 @@ class Ranks:
         losses = own - retained
         if basis.shape[1] == r:
             losses = np.maximum(losses, 0.0)
-        return Fit(basis, replace(solution, certificate=certificate), retained, losses)
+        solution = replace(solution, certificate=certificate)
+        return Fit(basis, solution, retained, losses, self.shrinkage)
 
     def priced(self, kept: Fit, best: Fit, r: int) -> Fit:
         """Return the basis of `kept` with its values of this criterion and the bound of `best`."""
