@@ -52,7 +52,8 @@ def warn_one_group(*, stacklevel: int) -> None:
     """Warn that without labels there is nobody to be fair to."""
     warnings.warn(
         "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
-        "Pass one label per row to serve the worst group.",
+        "Pass one label per row, fit(X, sensitive_features=labels), to serve the worst group; y, "
+        "the second argument, is not used.",
         UserWarning,
         stacklevel=stacklevel,
     )
@@ -132,7 +133,10 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     components_: FloatArray
     mean_: FloatArray
+    explained_variance_: FloatArray
     n_components_: int
+    # Whether projected columns are divided by their standard deviation: a parameter of FairPCA.
+    whiten: bool = False
     # Formats of sparse rows that `fit` takes; False for methods that need dense rows.
     _accept_sparse: tuple[str, ...] | bool = False
 
@@ -151,6 +155,9 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def transform(self, X: Any) -> Any:
         """Project rows: subtract the overall mean, multiply by the components.
+
+        With `whiten` every column of the result is divided by its standard deviation in the rows
+        of the fit.
 
         Parameters
         ----------
@@ -173,12 +180,22 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             reset=False,
             accept_sparse=self._accept_sparse,
         )
-        if is_sparse(X):
-            projected = X @ self.components_.T - self.mean_ @ self.components_.T
-        else:
-            # Centred before the product: afterwards, a large mean would have eaten the digits.
-            projected = (X - self.mean_) @ self.components_.T
+        columns = self._scoring_rows.T
+        # Centred before the product: afterwards, a large mean would have eaten the digits.
+        centred = None if is_sparse(X) else X - self.mean_
+        projected = X @ columns - self.mean_ @ columns if centred is None else centred @ columns
         return projected.astype(X.dtype, copy=False)
+
+    @property
+    def _scoring_rows(self) -> FloatArray:
+        """What `transform` multiplies centred rows with, shape (r, n)."""
+        return self.components_ / self._spread if self.whiten else self.components_
+
+    @property
+    def _spread(self) -> FloatArray:
+        """Standard deviation along every component, shape (r, 1); none is taken to be zero."""
+        found = np.sqrt(self.explained_variance_)[:, None]
+        return np.maximum(found, np.finfo(float).eps)
 
     def inverse_transform(self, X: Any) -> Any:
         """Map projected rows back to the original columns.
@@ -198,7 +215,9 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
                 "those that transform returns."
             )
-        return Z @ self.components_ + self.mean_
+        return (
+            Z @ (self.components_ * self._spread if self.whiten else self.components_) + self.mean_
+        )
 
     def to_sklearn(self) -> PCA:
         """Return a fitted `sklearn.decomposition.PCA` with the same transform.
@@ -206,7 +225,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         For tools that know PCA but not this class (exporters, explainers).
         """
         check_is_fitted(self)
-        pca = PCA(n_components=self.n_components_)
+        pca = PCA(n_components=self.n_components_, whiten=self.whiten)
         for name in LIKE_PCA:
             setattr(pca, name, getattr(self, name))
         pca.n_features_in_ = self.n_features_in_

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca._checks import (
+    as_numpy,
     check_choice,
     check_groups,
     check_limits,
@@ -113,6 +115,9 @@ class FairPCA(LinearReducer):
         leading j are the answer for every smaller j too: "forward" (or True) adds the best next
         one, "backward" drops the least needed one. `certificate_` then shows the price over the
         free optimum.
+    whiten : bool, default=False
+        Divide the columns of `transform` by their standard deviation over all rows, as PCA does.
+        Components, losses and proofs are the same; `inverse_transform` multiplies again.
     solver : {"auto", "dense", "krylov", "paper"}, default="auto"
         How eigenvectors are computed. "paper" runs the published Algorithm 2 (two groups) with
         `tol` as its tolerance on t, for comparison.
@@ -217,6 +222,7 @@ class FairPCA(LinearReducer):
         group_by: str = "intersection",
         unlabelled: str = "error",
         nested: bool | str = False,
+        whiten: bool = False,
         solver: str = "auto",
         tol: float = 1e-10,
         max_iter: int = 200,
@@ -230,6 +236,7 @@ class FairPCA(LinearReducer):
         self.group_by = group_by
         self.unlabelled = unlabelled
         self.nested = nested
+        self.whiten = whiten
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -343,6 +350,62 @@ class FairPCA(LinearReducer):
             self.__dict__.pop("feature_names_in_", None)
             return self._solve_and_set(OperatorCovariances(cells, self.group_by, self.center))
 
+    def get_covariance(self) -> FloatArray:
+        """Return the covariance of rows under the probabilistic model of PCA.
+
+        Along the components rows have the variances of `explained_variance_`, in every other
+        direction that of `noise_variance_` (Tipping and Bishop 1999). Groups play no part in it.
+        With `whiten` too it is the covariance of rows, where that of
+        `sklearn.decomposition.PCA` is not.
+
+        Returns
+        -------
+        ndarray of shape (n_features_in_, n_features_in_)
+        """
+        return np.asarray(self.to_sklearn().set_params(whiten=False).get_covariance())
+
+    def get_precision(self) -> FloatArray:
+        """Return the inverse of `get_covariance`.
+
+        Returns
+        -------
+        ndarray of shape (n_features_in_, n_features_in_)
+        """
+        return np.asarray(self.to_sklearn().set_params(whiten=False).get_precision())
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return the log-likelihood of every row under the model of `get_covariance`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
+        precision = self.get_precision()
+        centred = X - self.mean_
+        distances = np.einsum("ij,ij->i", centred @ precision, centred)
+        constant = X.shape[1] * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1]
+        return np.asarray(-0.5 * (distances + constant))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of `score_samples`: a model of all rows, whomever it serves.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        float
+        """
+        return float(np.mean(self.score_samples(X)))
+
     # What follows fills the attributes; nothing below is called by users.
 
     def _check_params(self) -> None:
@@ -353,6 +416,7 @@ class FairPCA(LinearReducer):
         check_choice("group_by", self.group_by, ("intersection", "marginal"))
         check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
+        check_choice("whiten", self.whiten, (False, True))
         check_limits(self.tol, self.max_iter, self.max_extra_components)
         r = self.n_components
         if isinstance(r, float) and not 0 < r < 1:

@@ -109,7 +109,8 @@ def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
         Between 0, the group's own matrix, and 1, the mean of all groups' matrices.
     """
     groups = source.groups
-    noisy = 1 / (1 + (groups.weight / _NOISY_ROWS) ** 2)
+    # Beyond a million times as many rows the square may be no number, and nothing is moved.
+    noisy = 1 / (1 + np.minimum(groups.weight / _NOISY_ROWS, 1e6) ** 2)
     # In units of the variance: squares of very large variances are no numbers.
     unit = find_criterion("loss").unit(groups.traces)
     oracle = source.oracle(np.full(len(noisy), unit), "auto")
@@ -117,13 +118,14 @@ def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
     pca = oracle.leading(pooled, r)
     own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)])
     trace = unit * float(pooled @ groups.traces)
+    if trace == 0:
+        return np.asarray(noisy)
     losses = np.maximum(own - oracle.retained_variance(pca.vectors), _NO_LOSS * trace)
     # The mean of n rows is off by a squared distance of a row's variance over n.
     shift = groups.shift * (np.sqrt(unit) if source.center == "global" else 0.0)
     squares = np.einsum("kn,kn->k", shift, shift)
-    chance = trace / np.maximum(groups.weight, 1.0)
-    beyond = np.where(squares > 0, squares, 1.0) / (_CLEAR_OF_CHANCE * chance)
-    real = np.maximum(1 - 1 / beyond**2, 0.0)
+    chance = _CLEAR_OF_CHANCE * trace / np.maximum(groups.weight, 1.0)
+    real = 1 - np.divide(chance, squares, out=np.ones_like(squares), where=squares > chance) ** 2
     explained = _loss_of_mean(oracle, pooled, pca, shift * np.sqrt(real)[:, None])
     known = np.clip(explained / losses, 0.0, 1.0)
     # Products show the leading eigenvalues only; the others share the variance that is left.

@@ -107,11 +107,12 @@ def test_several_columns_and_missing_labels(frame):
         engine.moments(D[NAMES], D["sex"])
 
 
-def test_fit_and_transform_are_those_of_rows_in_memory(frame):
-    model = FairPCA(2).fit(
+@pytest.mark.parametrize("whiten", [False, True])
+def test_fit_and_transform_are_those_of_rows_in_memory(frame, whiten):
+    model = FairPCA(2, whiten=whiten).fit(
         dd.from_pandas(frame, npartitions=3), sensitive_features="sex", sample_weight="weight"
     )
-    whole = FairPCA(2).fit(
+    whole = FairPCA(2, whiten=whiten).fit(
         frame[NAMES], sensitive_features=frame["sex"], sample_weight=frame["weight"]
     )
     np.testing.assert_allclose(model.components_, whole.components_, atol=1e-10)

@@ -9,6 +9,7 @@ check fails.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -185,18 +186,20 @@ def are_pairs(product: Product, pairs: EigenPairs, n: int, r: int) -> bool:
     values, vectors = pairs.values, pairs.vectors
     if values.shape != (r,) or vectors.shape != (n, r):
         return False
-    if not (np.all(np.isfinite(values)) and np.all(np.isfinite(vectors))):
-        return False
-    mixture = np.resize(_MIXTURE, r)
-    combined = vectors @ mixture
-    apart = vectors.T @ combined - mixture
-    residual = product(combined) - vectors @ (values * mixture)
     size = float(np.abs(values).max(initial=0.0))
-    length = float(np.linalg.norm(mixture))
-    return bool(
-        np.linalg.norm(apart) <= _WRONG * length
-        and np.linalg.norm(residual) <= _WRONG * length * size + np.finfo(float).tiny
-    )
+    if not math.isfinite(size):
+        return False
+    mixture = _MIXTURE[:r] if r <= len(_MIXTURE) else np.resize(_MIXTURE, r)
+    length = math.sqrt(mixture @ mixture)
+    # Vectors that are not finite make distances that are not, and no such distance is small.
+    with np.errstate(invalid="ignore", over="ignore"):
+        combined = vectors @ mixture
+        apart = vectors.T @ combined - mixture
+        residual = product(combined) - vectors @ (values * mixture)
+        return bool(
+            np.sqrt(apart @ apart) <= _WRONG * length
+            and np.sqrt(residual @ residual) <= _WRONG * length * size + np.finfo(float).tiny
+        )
 
 
 def krylov_pairs(

@@ -363,7 +363,7 @@ def transform(model: Any, X: Any) -> Any:
     dask array of shape (m, n_components_), or dataframe with the components' names
         With the chunks or partitions of X.
     """
-    mean, components = model.mean_, model.components_
+    mean, components = model.mean_, model._scoring_rows
     is_frame = hasattr(X, "columns")
     if is_frame:
         rows = X[list(_choose(X, (), features=getattr(model, "feature_names_in_", None)).features)]

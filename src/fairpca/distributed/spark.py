@@ -139,7 +139,7 @@ def transform(
             f"{model.n_features_in_}; pass the same columns."
         )
     _choose(frame, (), features=features)
-    mean, components = model.mean_, model.components_
+    mean, components = model.mean_, model._scoring_rows
 
     def score(rows: Any) -> Any:
         return pandas.Series(list(pieces.project(rows, mean, components)))

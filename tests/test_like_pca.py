@@ -1,0 +1,104 @@
+"""What a fitted sklearn PCA can do beside projecting: whitening and the probabilistic model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+
+from fairpca import FairPCA
+
+pytestmark = pytest.mark.filterwarnings("ignore:sensitive_features=None")
+TABLES = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}
+
+
+def table(name):
+    X, y = TABLES[name](return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("r", [1, 2, None])
+@pytest.mark.parametrize("whiten", [False, True])
+class TestOneGroupIsPca:
+    def both(self, name, r, whiten):
+        X, _ = table(name)
+        return X, FairPCA(r, whiten=whiten).fit(X), PCA(r, whiten=whiten).fit(X)
+
+    def test_rows_and_back(self, name, r, whiten):
+        X, ours, theirs = self.both(name, r, whiten)
+        # The signs of components are a convention.
+        np.testing.assert_allclose(abs(ours.transform(X)), abs(theirs.transform(X)), atol=1e-10)
+        back = ours.inverse_transform(ours.transform(X))
+        wanted = theirs.inverse_transform(theirs.transform(X))
+        np.testing.assert_allclose(back, wanted, atol=1e-10)
+
+    def test_model(self, name, r, whiten):
+        X, ours, theirs = self.both(name, r, whiten)
+        # With whiten=True scikit-learn scales the components twice; the covariance is the same.
+        theirs.set_params(whiten=False)
+        for method in ("get_covariance", "get_precision"):
+            found, wanted = getattr(ours, method)(), getattr(theirs, method)()
+            np.testing.assert_allclose(found, wanted, atol=1e-10 * abs(wanted).max())
+        wanted = theirs.score_samples(X)
+        np.testing.assert_allclose(ours.score_samples(X), wanted, rtol=1e-10, atol=1e-9)
+        assert ours.score(X) == pytest.approx(theirs.score(X), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", TABLES)
+class TestGroups:
+    def test_whitened_columns_have_variance_one(self, name):
+        X, y = table(name)
+        plain = FairPCA(2).fit(X, sensitive_features=y)
+        white = FairPCA(2, whiten=True).fit(X, sensitive_features=y)
+        np.testing.assert_array_equal(white.components_, plain.components_)
+        np.testing.assert_array_equal(white.group_errors_, plain.group_errors_)
+        np.testing.assert_allclose(np.cov(white.transform(X).T), np.eye(2), atol=1e-10)
+        rebuilt = white.inverse_transform(white.transform(X))
+        np.testing.assert_allclose(
+            rebuilt, plain.inverse_transform(plain.transform(X)), atol=1e-12
+        )
+        wanted = [((X - rebuilt)[y == g] ** 2).sum(axis=1).mean() for g in white.groups_]
+        np.testing.assert_allclose(white.group_errors_, wanted, rtol=1e-10)
+
+    def test_likelihood_is_that_of_the_covariance(self, name):
+        from scipy.stats import multivariate_normal
+
+        X, y = table(name)
+        model = FairPCA(2).fit(X, sensitive_features=y)
+        wanted = multivariate_normal(model.mean_, model.get_covariance()).logpdf(X)
+        np.testing.assert_allclose(model.score_samples(X), wanted, rtol=1e-8)
+        # What PCA is the best at, by definition of its model.
+        assert model.score(X) <= PCA(2).fit(X).score(X) + 1e-10
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_precision_is_the_inverse(seed, r):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 5)) * np.exp(-rng.random(5) * 3)
+    model = FairPCA(r, whiten=bool(seed % 2)).fit(X, sensitive_features=rng.integers(0, 2, 40))
+    np.testing.assert_allclose(
+        model.get_precision() @ model.get_covariance(), np.eye(5), atol=1e-8
+    )
+
+
+def test_mistakes_are_named():
+    X, y = table("iris")
+    with pytest.raises(NotFittedError):
+        FairPCA(2).score(X)
+    with pytest.raises(ValueError, match="whiten='yes' is not known"):
+        FairPCA(2, whiten="yes").fit(X, sensitive_features=y)
+    with pytest.raises(ValueError, match="3 features, but FairPCA is expecting 4"):
+        FairPCA(2).fit(X, sensitive_features=y).score_samples(X[:, :3])
+
+
+def test_labels_in_the_place_of_y_are_no_groups_and_the_warning_says_so():
+    X, y = table("iris")
+    with pytest.warns(UserWarning, match=r"fit\(X, sensitive_features=labels\).*y, the second"):
+        model = FairPCA(2).fit(X, y)
+    assert len(model.groups_) == 1
