@@ -144,19 +144,19 @@ def cases(quick: bool = False) -> list[Any]:
     small = [
         tables("bank", bank, (2, 4, 8), (1.5,) * 3, (1.5,) * 3),
         tables("credit", credit, (5, 10, 15), (1.5,) * 3, (1.5,) * 3),
-        tables("credit, 4 groups", lambda: coded(*several("credit", 4)), (10,), (2.0,), (None,)),
-        tables("credit, 8 groups", lambda: coded(*several("credit", 8)), (10,), (2.0,), (None,)),
+        tables("credit, 4 groups", lambda: coded(*several("credit", 4)), (10,), (2.5,), (None,)),
+        tables("credit, 8 groups", lambda: coded(*several("credit", 8)), (10,), (2.5,), (None,)),
         # The same groups as the loader names them, and as fixed-width text.
-        tables("credit, 4 as text", lambda: several("credit", 4), (10,), (2.0,), (None,)),
-        tables("credit, 8 as text", lambda: several("credit", 8), (10,), (2.0,), (None,)),
-        tables("credit, 4 as U15", lambda: fixed(*several("credit", 4)), (10,), (2.0,), (None,)),
-        tables("credit, 8 as U15", lambda: fixed(*several("credit", 8)), (10,), (2.0,), (None,)),
+        tables("credit, 4 as text", lambda: several("credit", 4), (10,), (2.5,), (None,)),
+        tables("credit, 8 as text", lambda: several("credit", 8), (10,), (2.5,), (None,)),
+        tables("credit, 4 as U15", lambda: fixed(*several("credit", 4)), (10,), (2.5,), (None,)),
+        tables("credit, 8 as U15", lambda: fixed(*several("credit", 8)), (10,), (2.5,), (None,)),
     ]
     if quick:
         return small
     return [
         *small,
-        tables("crop shape", crop_shape, (30, 60, 120), (1.3,) * 3, (1.3,) * 3),
+        tables("crop shape", crop_shape, (30, 60, 120), (1.1,) * 3, (1.1,) * 3),
         tables("faces", faces, (50, 100, 200), (1.2, 1.2, 1.4), (1.5, 1.5, 2.3)),
         tables("faces, 4 groups", lambda: several("faces", 4), (50,), (2.0,), (None,)),
         tables("faces, 8 groups", lambda: several("faces", 8), (50,), (2.0,), (None,)),
