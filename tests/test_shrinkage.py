@@ -162,11 +162,7 @@ def test_a_path_has_for_every_rank_what_a_fit_has():
 
 def small_group(rng, rows, different):
     """2,000 rows with a decaying spectrum, and a few that are like them or are not."""
-    spread = np.exp(-np.arange(12) / 4)
-    X = rng.normal(size=(2000 + rows, 12)) * spread
-    if different:
-        X[2000:] = rng.normal(size=(rows, 12)) * spread[::-1]
-    return X, np.repeat(["many", "few"], [2000, rows])
+    return with_few(rng, rows, spread=np.exp(-np.arange(12)[::-1] / 4) if different else None)
 
 
 @pytest.mark.parametrize("rows", [20, 50, 200, 900])

@@ -173,7 +173,9 @@ def group_scatter(
     if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
         scaled = squares * largest[:, None]
-        lost = (squares > 0) & (scaled < np.finfo(float).tiny)
+        # Beside another column of the same rows, less than this is rounding and may vanish.
+        counts = squares > np.finfo(float).eps ** 2 * squares.max(axis=1, keepdims=True)
+        lost = counts & (scaled < np.finfo(float).tiny)
         if np.any(lost) or (np.isfinite(squares.sum()) and not np.isfinite(scaled.sum())):
             raise ValueError(
                 f"sample_weight reaches {largest.max():.3g}, and times the squares of X that "
