@@ -116,7 +116,11 @@ def draw_case(plan: SimpleNamespace) -> SimpleNamespace:
     free = plan.road not in ("nested", "path") and rng.random() < 0.08
     if plan.wrong in ("nan", "infinity", "square"):
         bad = {"nan": np.nan, "infinity": np.inf, "square": 1e200}[plan.wrong]
-        X[rng.integers(len(X)), rng.integers(n)] = bad
+        row = int(rng.integers(len(X)))
+        X[row, rng.integers(n)] = bad
+        if plan.road == "chunks" and weight is not None and weight[row] == 0:
+            # A chunk without any weight is never handed over, and nobody would see the row.
+            weight[row] = 1.0
     elif plan.wrong in ("no weight", "negative"):
         first = codes[:, 0] == codes[0, 0]
         weight = np.where(first, 0.0 if plan.wrong == "no weight" else -1.0, 1.0)
