@@ -158,6 +158,7 @@ def test_a_path_has_for_every_rank_what_a_fit_has():
     for r in (1, 4):
         model = FairPCA(r, shrinkage="auto").fit_moments(moments)
         np.testing.assert_allclose(path.losses[r - 1], model.group_losses_, atol=1e-8)
+        np.testing.assert_allclose(path.shrinkage[r - 1], model.shrinkage_, atol=1e-12)
 
 
 def small_group(rng, rows, different):

@@ -235,17 +235,10 @@ def fitted(case: SimpleNamespace) -> Any:
     return model.fit(wrap(X), sensitive_features=labels, sample_weight=w)
 
 
-def shrinkage_of(case: SimpleNamespace, found: Any) -> Any:
-    """Return how far every group's matrix was shrunk, as the model says; None if not at all."""
-    if case.road == "path" and case.shrinkage is not None:
-        # A path does not say; a model of the same moments does.
-        moments = fairpca.GroupMoments.from_array(
-            case.X, labels_of(case.codes), sample_weight=case.weight, unlabelled="ignore"
-        )
-        options = {name: getattr(case, name) for name in ("criterion", "center", "shrinkage")}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            found = fairpca.FairPCA(1, unlabelled="ignore", **options).fit_moments(moments)
+def shrinkage_of(case: SimpleNamespace, found: Any, r: int) -> Any:
+    """Return how far every group's matrix was shrunk, as the answer says; None if not at all."""
+    if case.road == "path":
+        return found.shrinkage[r - 1] if case.shrinkage is not None else None
     return getattr(found, "shrinkage_", None)
 
 
@@ -434,13 +427,10 @@ def check(case: SimpleNamespace) -> Iterator[tuple[str, str]]:
     if stray:
         yield "stray warning", f"{stray[0].category.__name__}: {stray[0].message}"
     if case.road == "solve":
-        truth, members = Truth(own_covariances(case).astype(LONG)), []
-        asked = truth
+        truth, members, weights = Truth(own_covariances(case).astype(LONG)), [], None
     else:
         members = members_of(case, found)
         truth, weights = truth_of_rows(case, members, case.center)
-        amount = shrinkage_of(case, found)
-        asked = truth if amount is None else truth.shrunk(amount, weights)
     shown = truth
     if case.road not in ("solve", "path") and "center" in OPTIONS:
         shown = truth_of_rows(case, members, "global")[0]
@@ -451,6 +441,8 @@ def check(case: SimpleNamespace) -> Iterator[tuple[str, str]]:
     if truth.dusty or shown.dusty or chunks_are_dusty(case, members):
         return
     for answer in answers(case, found):
+        amount = shrinkage_of(case, found, answer.r)
+        asked = truth if amount is None else truth.shrunk(amount, weights)
         search = Search(asked, case.criterion, answer.r, answer.certificate.extra_components)
         yield from check_answer(case, answer, search)
     if case.road not in ("solve", "path"):

@@ -45,6 +45,8 @@ class ComponentPath:
     certificates : tuple of Certificate
     groups : tuple
         Labels, in the order of the columns.
+    shrinkage : ndarray of shape (R, k)
+        How far each group's matrix was moved towards what all groups share.
     """
 
     n_components: IntArray
@@ -54,6 +56,7 @@ class ComponentPath:
     weights: FloatArray
     certificates: tuple[Certificate, ...]
     groups: tuple[Label, ...]
+    shrinkage: FloatArray
 
 
 def component_path(
@@ -119,6 +122,7 @@ def component_path(
         np.array([fit.solution.weights for fit in fits]),
         tuple(fit.solution.certificate for fit in fits),
         source.groups.labels,
+        np.array([fit.shrinkage for fit in fits]),
     )
 
 

@@ -84,3 +84,20 @@ def test_a_bound_from_unfinished_vectors_is_lowered_by_their_residual(monkeypatc
     found = krylov_pairs(matrix.__matmul__, 30, 3)
     assert found.values.sum() >= values[:3].sum()
     assert found.values.sum() == pytest.approx(values[:3].sum(), abs=1e-7)
+
+
+@pytest.mark.parametrize("r", [1, 2, 3])
+def test_as_many_pairs_as_were_missed_are_found(monkeypatch, r):
+    """A driver whose answer has none of the leading pairs: the search finds them one by one."""
+    matrix = np.diag(np.r_[9.0, 8.0, 7.0, np.linspace(3.0, 1.0, 27)])
+    real = eigenpairs._arpack
+
+    def trailing(product, n, k, v0, tol, most=None):
+        if tol == 0:
+            return EigenPairs(np.diag(matrix)[3 : 3 + r], np.eye(n)[:, 3 : 3 + r])
+        return real(product, n, k, v0, tol, most)
+
+    monkeypatch.setattr(eigenpairs, "_arpack", trailing)
+    found = krylov_pairs(matrix.__matmul__, 30, r)
+    assert found.vectors.shape == (30, r)
+    np.testing.assert_allclose(found.values, [9.0, 8.0, 7.0][:r], rtol=1e-9)

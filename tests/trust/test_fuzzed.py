@@ -187,6 +187,10 @@ def test_three_groups_without_curvature_are_descended_from():
         71030000311,
         # Tiny weights refused, for the sake of directions in which rows have rounding only.
         510010000929,
+        # Rough pairs in single precision, of a matrix beyond its range.
+        510010003265,
+        # A Krylov method that returned a direction more than it has values.
+        520010002578,
     ],
 )
 def test_a_case_of_the_fuzzer_stays_mended(case):

@@ -104,15 +104,18 @@ def by_lapack(matrix: FloatArray, r: int, rough: bool = False) -> EigenPairs:
     if n <= 2 / FULL_SHARE or r > FULL_SHARE * n:
         return full_pairs(matrix).head(r)
 
+    # Single precision has fewer orders of magnitude.
+    unit = float(np.abs(matrix).max()) or 1.0 if rough else 1.0
+
     def partial() -> EigenPairs:
         with _threads(n):
             values, vectors = scipy.linalg.eigh(
-                matrix.astype(np.float32) if rough else matrix,
+                (matrix / unit).astype(np.float32) if rough else matrix,
                 subset_by_index=(n - r, n - 1),
                 driver="evr",
                 check_finite=False,
             )
-        return _reversed(values.astype(float), vectors.astype(float))
+        return _reversed(values.astype(float) * unit, vectors.astype(float))
 
     found = _attempt(partial)
     if found is not None and found.vectors.shape == (n, r):
@@ -247,7 +250,8 @@ def krylov_pairs(
     if rough or not search:
         return found
     vectors = found.vectors
-    for attempt in range(r):
+    # As many directions as were asked for may have been missed, and one search more finds none.
+    for attempt in range(r + 1):
         image = product(vectors)
         inner = full_pairs(symmetric(vectors.T @ image)).head(r)
         values, rotation = inner.values, inner.vectors
@@ -257,6 +261,8 @@ def krylov_pairs(
         if missed is None:
             break
         vectors = np.linalg.qr(np.column_stack([vectors, missed]))[0]
+    else:
+        raise scipy.sparse.linalg.ArpackError(-9999)
     if not np.all(residual <= _UNCONVERGED * max(float(values[0]), np.finfo(float).tiny)):
         raise scipy.sparse.linalg.ArpackError(-9999)
     return EigenPairs(values + residual, vectors)
