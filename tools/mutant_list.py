@@ -281,15 +281,15 @@ MUTANTS = (
     Mutant(
         "transform centres on the new rows",
         "base.py",
-        "(X - self.mean_) @",
-        "(X - X.mean(axis=0)) @",
+        "X - self.mean_\n",
+        "X - X.mean(axis=0)\n",
         f"{ESTIMATOR} transform",
     ),
     Mutant(
         "the way back forgets the mean",
         "base.py",
-        "return Z @ self.components_ + self.mean_",
-        "return Z @ self.components_",
+        "return Z @ rows + self.mean_",
+        "return Z @ rows",
         f"{ESTIMATOR} inverts",
     ),
     Mutant(

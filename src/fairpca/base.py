@@ -215,9 +215,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
                 "those that transform returns."
             )
-        return (
-            Z @ (self.components_ * self._spread if self.whiten else self.components_) + self.mean_
-        )
+        rows = self.components_ * self._spread if self.whiten else self.components_
+        return Z @ rows + self.mean_
 
     def to_sklearn(self) -> PCA:
         """Return a fitted `sklearn.decomposition.PCA` with the same transform.

@@ -487,8 +487,10 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     told, and the certificate shows its price over the optimum of the criterion.
     """
     needed = share * (1 - 1e-12)
+    # The published algorithm may stop short of the largest share, and would ask for more.
+    exact = replace(settings, solver=_method(settings.solver))
     largest = Ranks(
-        source, replace(settings, criterion="share", shrinkage=None, max_extra_components=0)
+        source, replace(exact, criterion="share", shrinkage=None, max_extra_components=0)
     )
     start = None
     for r in range(1, largest.n_features + 1):
@@ -500,7 +502,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
         if np.all(largest.shares(told) >= needed) or r == largest.n_features:
             break
     ranks = Ranks(source, settings)
-    if settings.criterion == "share" and settings.shrinkage is None:
+    if settings.criterion == "share" and settings.shrinkage is None and settings == exact:
         return told
     asked = ranks.solve(r)
     if settings.shrinkage is None:

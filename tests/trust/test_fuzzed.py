@@ -191,6 +191,8 @@ def test_three_groups_without_curvature_are_descended_from():
         510010003265,
         # A Krylov method that returned a direction more than it has values.
         520010002578,
+        # A component too many for a share, where the published algorithm stops short.
+        610010001797,
     ],
 )
 def test_a_case_of_the_fuzzer_stays_mended(case):
