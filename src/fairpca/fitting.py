@@ -118,7 +118,8 @@ def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
     pca = oracle.leading(pooled, r)
     own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)])
     trace = unit * float(pooled @ groups.traces)
-    if trace == 0:
+    if trace < np.finfo(float).tiny / _NO_LOSS:
+        # Nobody who weighs anything varies.
         return np.asarray(noisy)
     losses = np.maximum(own - oracle.retained_variance(pca.vectors), _NO_LOSS * trace)
     # The mean of n rows is off by a squared distance of a row's variance over n.

@@ -193,6 +193,8 @@ def test_three_groups_without_curvature_are_descended_from():
         520010002578,
         # A component too many for a share, where the published algorithm stops short.
         610010001797,
+        # One row with all the weight, and shares of no variance.
+        610010005183,
     ],
 )
 def test_a_case_of_the_fuzzer_stays_mended(case):
