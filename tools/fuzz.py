@@ -114,6 +114,9 @@ def draw_case(plan: SimpleNamespace) -> SimpleNamespace:
     elif plan.labels == "marginal" and plan.solver != "paper":
         codes = np.c_[codes, rng.integers(0, 2, len(X))]
     free = plan.road not in ("nested", "path") and rng.random() < 0.08
+    if plan.road == "chunks" and plan.wrong == "no weight":
+        # Batches without any weight are never handed over, and the group might be in no other.
+        plan.wrong = "right"
     if plan.wrong in ("nan", "infinity", "square"):
         bad = {"nan": np.nan, "infinity": np.inf, "square": 1e200}[plan.wrong]
         row = int(rng.integers(len(X)))
