@@ -195,6 +195,8 @@ def test_three_groups_without_curvature_are_descended_from():
         610010001797,
         # One row with all the weight, and shares of no variance.
         610010005183,
+        # Distances between the means of small cells, lost beside a mean eleven orders larger.
+        720010003998,
     ],
 )
 def test_a_case_of_the_fuzzer_stays_mended(case):

@@ -465,10 +465,14 @@ def choose_source(
     m, n = X.shape
     # A share of variance never needs more directions than the rows span.
     r = 1 if isinstance(n_components, float) else n_components or n
-    if wants_operators(X, len(groups.labels) if groups else 1):
+    wide = n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m and isinstance(X, np.ndarray)
+    # The row space knows cells by their distance from the mean of all rows. About the own mean of
+    # a group of several cells their distances from each other count, and may be far smaller.
+    between_cells = center == "group" and group_by == "marginal"
+    if wants_operators(X, len(groups.labels) if groups else 1) or (wide and between_cells):
         _check_finite(X, estimator)
         return OperatorCovariances(GroupOperators.from_rows(X, groups, weight), group_by, center)
-    if n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m and isinstance(X, np.ndarray):
+    if wide:
         _check_finite(X, estimator)
         reduced = RowSpaceCovariances(X, groups, weight, group_by, center)
         if reduced.n_features >= r:
