@@ -197,6 +197,8 @@ def test_three_groups_without_curvature_are_descended_from():
         610010005183,
         # Distances between the means of small cells, lost beside a mean eleven orders larger.
         720010003998,
+        # Equal wide rows, whose rounding was taken for variance.
+        710010006731,
     ],
 )
 def test_a_case_of_the_fuzzer_stays_mended(case):

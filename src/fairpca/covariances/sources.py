@@ -330,8 +330,13 @@ def _centred_cells(
             rest = w @ block / total
             block -= rest
             block[w == 0] = 0.0
+            # A constant column leaves the rounding of its own mean behind, and so does the
+            # distance of two means that agree; neither is variance.
+            dust = 16 * np.finfo(float).eps * np.abs(own)
+            block[:, np.sqrt(w / total) @ np.abs(block) <= dust] = 0.0
             columns[:, picks] = block.T
-            columns[:, m + cell] = (own - mean) + rest
+            apart = (own - mean) + rest
+            columns[:, m + cell] = np.where(np.abs(apart) <= dust, 0.0, apart)
         check_square(np.einsum("ij,ij->", columns, columns))
     return columns, np.asarray(mean)
 
