@@ -371,7 +371,17 @@ class FairPCA(LinearReducer):
         -------
         ndarray of shape (n_features_in_, n_features_in_)
         """
-        return np.asarray(self.to_sklearn().set_params(whiten=False).get_precision())
+        check_is_fitted(self)
+        rows, noise = self.components_, self.noise_variance_
+        variances = np.maximum(self.explained_variance_, noise)[:, None]
+        if len(rows) == rows.shape[1]:
+            # Nothing is left out; a direction without variance has a precision beyond all bounds.
+            return np.asarray(rows.T @ (rows / np.maximum(variances, np.finfo(float).tiny)))
+        if noise == 0:
+            return np.linalg.inv(self.get_covariance())
+        return (
+            np.asarray(np.eye(rows.shape[1]) - rows.T @ (rows * (1 - noise / variances))) / noise
+        )
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log-likelihood of every row under the model of `get_covariance`.
