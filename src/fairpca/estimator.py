@@ -378,10 +378,9 @@ class FairPCA(LinearReducer):
             # Nothing is left out; a direction without variance has a precision beyond all bounds.
             return np.asarray(rows.T @ (rows / np.maximum(variances, np.finfo(float).tiny)))
         if noise == 0:
-            return np.linalg.inv(self.get_covariance())
-        return (
-            np.asarray(np.eye(rows.shape[1]) - rows.T @ (rows * (1 - noise / variances))) / noise
-        )
+            return np.asarray(np.linalg.inv(self.get_covariance()), dtype=float)
+        outside = np.eye(rows.shape[1]) - rows.T @ rows
+        return np.asarray(rows.T @ (rows / variances) + outside / noise)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log-likelihood of every row under the model of `get_covariance`.
