@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fairpca
 from fairpca import FairPCA, GroupMoments, NoisyGroupWarning
-from fairpca.fitting import loss_of_chance
+from fairpca.shrinkage import loss_of_chance
 
 CENTERS = ("global", "group")
 

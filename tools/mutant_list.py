@@ -281,8 +281,8 @@ MUTANTS = (
     Mutant(
         "transform centres on the new rows",
         "base.py",
-        "X - self.mean_\n",
-        "X - X.mean(axis=0)\n",
+        "(X - self.mean_) @",
+        "(X - X.mean(axis=0)) @",
         f"{ESTIMATOR} transform",
     ),
     Mutant(

@@ -27,12 +27,12 @@ if _typing.TYPE_CHECKING:
     from fairpca.cross_fitting import CrossFit as CrossFit
     from fairpca.cross_fitting import cross_fit as cross_fit
     from fairpca.estimator import FairPCA as FairPCA
-    from fairpca.fitting import NoisyGroupWarning as NoisyGroupWarning
     from fairpca.fitting import solve as solve
     from fairpca.moments import GroupMoments as GroupMoments
     from fairpca.moments import Groups as Groups
     from fairpca.numerical_range import joint_numerical_range as joint_numerical_range
     from fairpca.numerical_range import phi as phi
+    from fairpca.shrinkage import NoisyGroupWarning as NoisyGroupWarning
     from fairpca.solvers import Certificate as Certificate
     from fairpca.solvers import Solution as Solution
 
@@ -47,7 +47,7 @@ _HOMES = {
     "FairPCA": "estimator",
     "GroupMoments": "moments",
     "Groups": "moments",
-    "NoisyGroupWarning": "fitting",
+    "NoisyGroupWarning": "shrinkage",
     "Solution": "solvers",
     "audit": "auditing",
     "compare": "comparison",

@@ -155,7 +155,7 @@ def fit_nested(
     free = replace(settings, max_extra_components=0)
     last = fit_source(source, n_components, free)
     r = last.basis.shape[1]
-    # One family of matrices: those of the last rank.
+    # A sequence is about one set of matrices: with "auto", those of the last rank.
     ranks = Ranks(source, replace(free, shrinkage=last.shrinkage), r)
     # Of the ranks on the way only the dual's bound is shown; a search of each takes seconds.
     fits = [ranks.solve(j, exact_search=False) for j in range(1, r)] + [last]

@@ -181,9 +181,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             accept_sparse=self._accept_sparse,
         )
         columns = self._scoring_rows.T
-        # Centred before the product: afterwards, a large mean would have eaten the digits.
-        centred = None if is_sparse(X) else X - self.mean_
-        projected = X @ columns - self.mean_ @ columns if centred is None else centred @ columns
+        if is_sparse(X):
+            projected = X @ columns
+            projected -= self.mean_ @ columns
+        else:
+            # Centred before the product: afterwards, a large mean would have eaten the digits.
+            projected = (X - self.mean_) @ columns
         return projected.astype(X.dtype, copy=False)
 
     @property

@@ -23,10 +23,10 @@ from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.estimator import FairPCA
-from fairpca.fitting import NoisyGroupWarning, prior_shares
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
+from fairpca.shrinkage import NoisyGroupWarning, prior_shares
 
 # Folds when the caller names no number: four fifths of the rows are fitted to each time.
 _FOLDS = 5

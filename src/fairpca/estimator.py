@@ -44,9 +44,9 @@ from fairpca.fitting import (
     SHARE_KEPT,
     Settings,
     fit_source,
-    warn_of_noise,
 )
 from fairpca.moments.group_moments import GroupMoments
+from fairpca.shrinkage import warn_of_noise
 from fairpca.solvers import SOLVERS
 
 _FITTED = frozenset(

@@ -52,7 +52,7 @@ def own_means():
 
 
 # The audit says itself what new rows get; fits to compare it with have few rows.
-pytestmark = pytest.mark.filterwarnings("ignore::fairpca.fitting.NoisyGroupWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fairpca.NoisyGroupWarning")
 # Four groups of so few rows can leave the proof open; the audit says so in words instead.
 OPEN = "ignore::sklearn.exceptions.ConvergenceWarning"
 

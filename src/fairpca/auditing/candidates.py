@@ -21,10 +21,11 @@ from fairpca.auditing.verdict import SHRUNK
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.estimator import FairPCA
-from fairpca.fitting import NoisyGroupWarning, Ranks, Settings
+from fairpca.fitting import Ranks, Settings
 from fairpca.metrics import basis_of, kept_variance
 from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
+from fairpca.shrinkage import NoisyGroupWarning
 from fairpca.solvers.solution import Certificate
 
 #: With more groups than this, what has to be solved once per group is done only on request: twenty

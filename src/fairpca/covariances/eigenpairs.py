@@ -105,7 +105,7 @@ def by_lapack(matrix: FloatArray, r: int, rough: bool = False) -> EigenPairs:
         return full_pairs(matrix).head(r)
 
     # Single precision has fewer orders of magnitude.
-    unit = float(np.abs(matrix).max()) or 1.0 if rough else 1.0
+    unit = (float(np.abs(matrix).max()) or 1.0) if rough else 1.0
 
     def partial() -> EigenPairs:
         with _threads(n):

@@ -41,6 +41,8 @@ from fairpca.moments.memory import default_limit
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
 _TINY = float(np.finfo(float).tiny)
+# Relative to the mean they were subtracted from, differences up to this are its rounding.
+_DUST = 16 * float(np.finfo(float).eps)
 # Rows are solved in the coordinates of their span with more columns than this, and more than this
 # many columns a row: below, explicit covariances cost no more than finding the coordinates.
 _WIDE_FROM, _WIDE_SHARE = 256, 1.5
@@ -332,7 +334,7 @@ def _centred_cells(
             block[w == 0] = 0.0
             # A constant column leaves the rounding of its own mean behind, and so does the
             # distance of two means that agree; neither is variance.
-            dust = 16 * np.finfo(float).eps * np.abs(own)
+            dust = _DUST * np.abs(own)
             block[:, np.sqrt(w / total) @ np.abs(block) <= dust] = 0.0
             columns[:, picks] = block.T
             apart = (own - mean) + rest
@@ -427,7 +429,7 @@ def _shares(member: FloatArray | IntArray, weight: FloatArray) -> FloatArray:
 def _apart(mean: FloatArray, origin: FloatArray) -> FloatArray:
     """Return the distance between means, zero where it is rounding of the means."""
     found = mean - origin
-    found[np.abs(found) <= 16 * np.finfo(float).eps * np.abs(origin)] = 0.0
+    found[np.abs(found) <= _DUST * np.abs(origin)] = 0.0
     return found
 
 
