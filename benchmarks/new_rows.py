@@ -9,6 +9,7 @@ alone, both through the mean of the sample.
 from __future__ import annotations
 
 import warnings
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,11 @@ def _loss(model: Any, rows: Any) -> float:
 
 
 def intervals(draws: int = 200, seed: int = 0) -> Any:
-    """Return how often the intervals of `fairpca.cross_fit` hold the truth, and its bias.
+    """Return the bias of `fairpca.cross_fit`, and how often its intervals hold the truth.
 
-    The truth is the mean loss, in the whole population, of projections fitted to as many rows as
-    four folds of five have.
+    The truth of one sample is what all other rows of the population lose by the very projections
+    that were fitted to its folds, the groups' own ones included; an interval has to hold its mean
+    over all samples.
     """
     found = []
     tables = _populations()
@@ -137,56 +139,65 @@ def intervals(draws: int = 200, seed: int = 0) -> Any:
         ("bank, marital", (600, 200, 100), 3),
         ("credit, education", (1000, 300, 60), 5),
     ):
-        X, labels, _ = tables[name]
-        counts = dict(zip(*np.unique(labels, return_counts=True), strict=True))
-        largest = sorted(counts, key=lambda label: -counts[label])[: len(sizes)]
-        groups = [X[labels == label] for label in largest]
-        population = GroupMoments.from_array(
-            np.concatenate(groups), np.repeat(np.arange(len(sizes)), [len(g) for g in groups])
-        )
-        drawn = np.repeat(np.arange(len(sizes)), sizes)
-        fits = {fit: FairPCA(**options) for fit, options in FITS.items()}
-        seen: list[Any] = []
-        truth: list[Any] = []
-        alone: list[Any] = []
         say(f"{name}, r = {r}")
-        for draw in range(draws):
-            rng = np.random.default_rng(seed + draw)
-            rows = np.concatenate(
-                [
-                    g[rng.choice(len(g), m, replace=False)]
-                    for g, m in zip(groups, sizes, strict=True)
-                ]
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                seen.append(fairpca.cross_fit(rows, drawn, r, fits=fits, random_state=draw))
-                fold = _dealt(drawn, 5, draw)
-                training = GroupMoments.from_array(rows[fold > 0], drawn[fold > 0])
-                models = [model.set_params(n_components=r) for model in fits.values()]
-                shared = [shared_errors(model, training, population) for model in models]
-                own = own_errors(training, population, r, "intersection")
-            alone.append(own)
-            truth.append(shared)
-        true = np.mean(truth, axis=0) - np.mean(alone, axis=0).min(axis=0)
-        low, high = (np.array([getattr(s, end)[:, 0] for s in seen]) for end in ("low", "high"))
-        mean = np.mean([s.losses[:, 0] for s in seen], axis=0)
-        error = np.std([s.losses[:, 0] for s in seen], axis=0) / np.sqrt(draws)
-        size = np.mean([s.errors[:, 0] for s in seen], axis=0)
-        for f, fit in enumerate(fits):
-            for g, rows_of_group in enumerate(sizes):
-                held = np.mean((low[:, f, g] <= true[f, g]) & (true[f, g] <= high[:, f, g]))
+        estimate, low, high, true = _cross_fitted(*tables[name][:2], sizes, r, draws, seed)
+        mean = true.mean(axis=0)
+        off = estimate - true
+        for f, fit in enumerate(FITS):
+            for g, rows in enumerate(sizes):
+                held = (low[:, f, g] <= mean[f, g]) & (mean[f, g] <= high[:, f, g])
                 found.append(
                     {
                         "table": name,
                         "r": r,
-                        "rows": rows_of_group,
+                        "rows": rows,
                         "fit": fit,
-                        "true loss": round(true[f, g], 3),
-                        "mean estimate": round(mean[f, g], 3),
-                        "its error": round(error[f, g], 3),
-                        "held by the interval": round(float(held), 3),
-                        "error of rows": round(size[f, g], 2),
+                        "true loss": round(mean[f, g], 4),
+                        "estimate is off by": round(off[:, f, g].mean(), 4),
+                        "its error": round(off[:, f, g].std() / np.sqrt(draws), 4),
+                        "held by the interval": round(float(held.mean()), 3),
                     }
                 )
     return found
+
+
+def _cross_fitted(
+    X: Any, labels: Any, sizes: tuple[int, ...], r: int, draws: int, seed: int
+) -> list[Any]:
+    """Return estimated losses, both ends of their intervals and true losses.
+
+    Samples have so many rows of the largest groups. Every array has shape (draws, fits, groups).
+    """
+    counts = dict(zip(*np.unique(labels, return_counts=True), strict=True))
+    largest = sorted(counts, key=lambda label: -counts[label])[: len(sizes)]
+    groups = [X[labels == label] for label in largest]
+    drawn = np.repeat(np.arange(len(sizes)), sizes)
+    others = np.repeat(np.arange(len(sizes)), [len(g) for g in groups] - np.array(sizes))
+    fits = {fit: FairPCA(r, **options) for fit, options in FITS.items()}
+    found: list[Any] = []
+    for draw in range(seed, seed + draws):
+        rng = np.random.default_rng(draw)
+        mixed = [rng.permutation(g) for g in groups]
+        rows = np.concatenate([g[:m] for g, m in zip(mixed, sizes, strict=True)])
+        unseen = GroupMoments.from_array(
+            np.concatenate([g[m:] for g, m in zip(mixed, sizes, strict=True)]), others
+        )
+        fold = _dealt(drawn, 5, draw)
+        folds = [GroupMoments.from_array(rows[fold == i], drawn[fold == i]) for i in range(5)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seen = fairpca.cross_fit(folds, n_components=r, fits=fits)
+            true = _true_losses(folds, unseen, list(fits.values()), r)
+        found.append([seen.losses[:, 0], seen.low[:, 0], seen.high[:, 0], true])
+    return [np.array(part) for part in zip(*found, strict=True)]
+
+
+def _true_losses(folds: Any, unseen: Any, models: Any, r: int) -> Any:
+    """Return what unseen rows lose by the projections of all folds, shape (fits, groups)."""
+    losses = []
+    for i in range(len(folds)):
+        others = [*folds[i + 1 :], *folds[:i]]
+        training = reduce(GroupMoments.merge, others)
+        own = own_errors(others, unseen, np.array([r]), "intersection")[0]
+        losses.append([shared_errors(model, training, unseen) - own for model in models])
+    return np.mean(losses, axis=0)

@@ -17,9 +17,10 @@ def table(seed=0, sizes=(200, 60, 30), n=6):
 
 def refitted(X, labels, fold, r, **options):
     """Return loss and error by fitting to the rows of the other folds."""
-    errors = np.zeros((fold.max() + 1, labels.max() + 1))
-    own_error, weights = np.zeros((2, *errors.shape)), np.zeros_like(errors)
-    for i in range(len(errors)):
+    folds = fold.max() + 1
+    errors = np.zeros((folds, labels.max() + 1))
+    own, weights = np.zeros_like(errors), np.zeros_like(errors)
+    for i in range(folds):
         inside = fold != i
         model = FairPCA(r, **options).fit(X[inside], sensitive_features=labels[inside])
         for g in range(errors.shape[1]):
@@ -28,22 +29,25 @@ def refitted(X, labels, fold, r, **options):
                 continue
             again = model.inverse_transform(model.transform(new))
             errors[i, g] = np.mean(np.sum((new - again) ** 2, axis=1))
-            # The group's own best subspace, of its second moments and some rows' worth of all.
-            centred = X[inside] - model.mean_
-            mine = centred[labels[inside] == g]
-            pooled = centred.T @ centred / len(centred)
-            for a, amount in enumerate((0, 80)):
-                matrix = (mine.T @ mine + amount * pooled) / (len(mine) + amount)
-                own = np.linalg.eigh(matrix)[1][:, -r:].T
-                left = (new - model.mean_) - (new - model.mean_) @ own.T @ own
-                own_error[a, i, g] = np.mean(np.sum(left**2, axis=1))
+            # Shrunk or not: what serves the next fold's rows better, fitted without them.
+            first = fold == (i + 1) % folds
+            tried = [own_error(X, labels, inside & ~first, first, g, r, a) for a in (0, 80)]
+            amount = (0, 80)[int(np.argmin(tried))]
+            own[i, g] = own_error(X, labels, inside, ~inside, g, r, amount)
             weights[i, g] = len(new)
     share = weights / weights.sum(axis=0)
-    # Shrunk or not: what serves the other folds' rows better.
-    total = (weights * own_error).sum(axis=1, keepdims=True)
-    chosen = np.argmin(total - weights * own_error, axis=0)
-    own = np.take_along_axis(own_error, chosen[None], axis=0)[0]
     return (share * (errors - own)).sum(axis=0), (share * errors).sum(axis=0)
+
+
+def own_error(X, labels, fitted, new, g, r, amount):
+    """Return a group's error by its own second moments and some rows' worth of all."""
+    mean = X[fitted].mean(axis=0)
+    centred = X[fitted] - mean
+    mine = centred[labels[fitted] == g]
+    pooled = centred.T @ centred / len(centred)
+    own = np.linalg.eigh(mine.T @ mine + amount * pooled)[1][:, -r:]
+    rows = X[new & (labels == g)] - mean
+    return np.mean(np.sum((rows - rows @ own @ own.T) ** 2, axis=1))
 
 
 @pytest.mark.parametrize("r", [1, 3])

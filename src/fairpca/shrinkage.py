@@ -16,11 +16,9 @@ from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.sources import CovarianceSource
 from fairpca.criteria import find_criterion
 
-# Where a group's few rows are asked for a projection or a spectrum of the group's own, what all
-# groups share counts as this many rows beside them. Chosen among 30, 50, 80, 100 and 150 on
-# credit, bank and faces; `python -m benchmarks intervals` shows that losses measured against such
-# projections are right. With fewer, groups of 20 are fitted to their noise; with more, groups of
-# 200 lose what is their own.
+# Where a group's few rows are asked for the group's spectrum, what all groups share counts as this
+# many rows beside them. Chosen among 30, 50, 80, 100 and 150 on credit, bank and faces. With
+# fewer, groups of 20 are fitted to their noise; with more, groups of 200 lose what is their own.
 _PRIOR_ROWS = 80.0
 # What shrinkage="auto" is made of; `shares_by_rows` says how. All were chosen together, by the
 # worst group's loss in the population, on samples of credit, bank and faces in which one group
@@ -58,11 +56,6 @@ _TELLING_WEIGHT = 0.25
 
 class NoisyGroupWarning(UserWarning):
     """The optimum rests on groups with so few rows that it may serve their noise."""
-
-
-def prior_shares(weight: FloatArray) -> FloatArray:
-    """Return how far a group is moved where its own projection or spectrum is asked for."""
-    return np.asarray(_PRIOR_ROWS / (weight + _PRIOR_ROWS))
 
 
 def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
@@ -209,7 +202,7 @@ def warn_of_noise(
     if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT:
         return
     # What so few rows say about their own spectrum is noise, too.
-    spectra = source.shrunk(prior_shares(groups.weight)).spectra(few)
+    spectra = source.shrunk(_PRIOR_ROWS / (groups.weight + _PRIOR_ROWS)).spectra(few)
     if spectra is None:
         return
     noisy = few[losses[few] <= loss_of_chance(spectra, groups.weight[few], r)]
