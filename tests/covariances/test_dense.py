@@ -66,6 +66,17 @@ def test_low_rank_and_zero_matrices():
     np.testing.assert_allclose(pairs.values, [3, 2, 0, 0], atol=1e-12)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-39, 1e-12])
+def test_small_eigenvalues_are_as_good_as_others(unit):
+    """ARPACK takes what is below 4e-11 for zero."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(90, 60))
+    matrix = rows.T @ rows
+    true = np.linalg.eigvalsh(matrix)[::-1][:5]
+    found = krylov_pairs((unit * matrix).__matmul__, 60, 5)
+    np.testing.assert_allclose(found.values / unit, true, rtol=1e-13)
+
+
 @pytest.mark.parametrize("noise", [1e-9, 1e-3])
 def test_a_bound_from_unfinished_vectors_is_lowered_by_their_residual(monkeypatch, noise):
     """The sum of Ritz values is too small; with the residuals added it must not be."""

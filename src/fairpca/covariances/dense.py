@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._linalg import FloatArray, IntArray, rounding_level
 from fairpca._threads import available_threads, in_threads
 from fairpca.covariances.eigenpairs import (
     FULL_SHARE,
@@ -64,6 +64,9 @@ class DenseOracle(Oracle):
     scale : float, optional
         Magnitude that rounding is relative to. By default the largest trace, which bounds every
         eigenvalue and costs nothing; a compression has the scale of what it was compressed from.
+    apart : float, optional
+        Magnitude whose rounding the matrices have on top, where they were made from something
+        larger than they are.
     """
 
     cheap_products = True
@@ -74,8 +77,10 @@ class DenseOracle(Oracle):
         method: str = "auto",
         ranks: IntArray | None = None,
         scale: float | None = None,
+        apart: float = 0.0,
     ) -> None:
         self._matrices = matrices
+        self._apart = apart
         self._ranks = ranks
         self.n_groups, self.n_features, _ = matrices.shape
         self.method = method
@@ -84,6 +89,11 @@ class DenseOracle(Oracle):
         if scale is None:
             scale = float(np.abs(np.trace(matrices, axis1=1, axis2=2)).max(initial=0.0))
         self.scale = scale
+
+    @property
+    def resolution(self) -> float:
+        """Absolute accuracy of a sum of eigenvalues, that of the matrices themselves included."""
+        return rounding_level(max(self.scale, self._apart), self.n_features)
 
     @property
     def matrices(self) -> FloatArray:

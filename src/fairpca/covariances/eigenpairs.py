@@ -48,6 +48,9 @@ _WRONG = 1e-10
 # Residuals of a Krylov method past this share of the largest eigenvalue mean that it did not find
 # eigenvectors. Converged ones have 1e-13, and 1e-9 where products centre rows far from zero.
 _UNCONVERGED = 1e-7
+# Products below this are taken in larger units. ARPACK takes eigenvalues below 4e-11 for zero and
+# any vectors for theirs, and the last one asked for may be far below the first.
+_SMALL = 1e-6
 
 # Random numbers of the check, drawn once: drawing takes as long as decomposing 16 columns.
 _MIXTURE = np.random.default_rng(0).standard_normal(4096)
@@ -243,9 +246,15 @@ def krylov_pairs(
         If the iteration does not converge.
     """
     first = _first_vector(n, 0, start)
-    if not np.any(product(first)):
+    size = float(np.abs(product(first)).max())
+    if size == 0:
         # The zero matrix, which ARPACK refuses: every direction is as good as any other.
         return EigenPairs(np.zeros(r), np.eye(n, r))
+    if size < _SMALL:
+        unit = 2.0 ** np.floor(np.log2(size))
+        options: dict[str, Any] = {"rough": rough, "search": search, "most": most}
+        found = krylov_pairs(lambda columns: product(columns) / unit, n, r, start, **options)
+        return EigenPairs(found.values * unit, found.vectors)
     found = _arpack(product, n, r, first, tol=1e-5 if rough else 0, most=most)
     if rough or not search:
         return found

@@ -41,6 +41,9 @@ from fairpca.moments.memory import default_limit
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
 _TINY = float(np.finfo(float).tiny)
+# Rounding of the mean of all rows that counts in a group's matrix, in the units of `resolution`,
+# which are eight times as large as one rounding. The worst that was seen is a fifth of this.
+_MEAN_ROUNDING = 0.125
 # Relative to the mean they were subtracted from, differences up to this are its rounding.
 _DUST = 16 * float(np.finfo(float).eps)
 # Rows are solved in the coordinates of their span with more columns than this, and more than this
@@ -227,10 +230,16 @@ class MomentCovariances(CovarianceSource):
 
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
         """Return the oracle of the scaled matrices."""
-        scaled = self.covariances
-        if not np.all(scales == 1):
-            scaled = scaled * scales[:, None, None]
-        return DenseOracle(scaled, method, self._ranks)
+        if np.all(scales == 1):
+            return DenseOracle(self.covariances, method, self._ranks)
+        apart = 0.0
+        if self.center == "global":
+            # A group of few rows near the mean of all has the rounding of that mean, which is one
+            # of the standard deviation of all rows, and a scale can make it large.
+            sizes = np.sqrt(scales * self.groups.traces) * np.sqrt(scales * self.total.trace)
+            apart = _MEAN_ROUNDING * float(sizes.max(initial=0.0))
+        scaled = self.covariances * scales[:, None, None]
+        return DenseOracle(scaled, method, self._ranks, apart=apart)
 
     def spectra(self, groups: IntArray) -> FloatArray | None:
         """Return all eigenvalues of some groups' matrices, largest first."""

@@ -25,7 +25,14 @@ from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.moments.column_scatter import column_scatter
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label, sort_labels
-from fairpca.moments.row_scatter import Scatter, clear_dust, group_scatter, merge_means, moved
+from fairpca.moments.row_scatter import (
+    Scatter,
+    check_between,
+    clear_dust,
+    group_scatter,
+    merge_means,
+    moved,
+)
 from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 
 # Rounding, relative to the sums it was taken from, that subtracting rows may leave behind. More
@@ -187,6 +194,7 @@ class GroupMoments:
         )
         scatter = mine.scatter + theirs.scatter
         scatter += between[:, :, None] * between[:, None, :]
+        check_between(between, weight, scatter)
         clear_dust(weight, mean[:, 0], scatter)
         return replace(
             mine,
@@ -258,6 +266,7 @@ class GroupMoments:
         scatter = chosen.scatter.sum(axis=0)
         scatter += between.T @ between
         scatter = scatter[None]
+        check_between(np.abs(between).max(axis=0)[None], np.array([total]), scatter)
         clear_dust(np.array([total]), mean[:1], scatter)
         return GroupMoments(
             chosen.count.sum(keepdims=True),

@@ -19,7 +19,7 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -128,6 +128,37 @@ def moved(mean: FloatArray, by: FloatArray) -> FloatArray:
     return np.stack([total, rest], axis=-2)
 
 
+@np.errstate(over="ignore", invalid="ignore", under="ignore")
+def check_between(between: FloatArray, weight: FloatArray, scatter: FloatArray) -> None:
+    """Raise ValueError where tiny weights make the distance between means vanish.
+
+    Parameters
+    ----------
+    between : ndarray of shape (c, n)
+        What `merge_means` returns for every cell.
+    weight : ndarray of shape (c,)
+        Of the merged cells. A distance whose own square is no number counts as none, as it does
+        without weights.
+    scatter : ndarray of shape (c, n, n)
+        Of the merged cells.
+    """
+    size, least = np.abs(between), np.sqrt(np.finfo(float).tiny)
+    lost = (size < least) & (size >= least * np.sqrt(weight)[:, None]) & (size > 0)
+    if lost.any():
+        # Beside other columns of the same rows, less than this is rounding and may vanish.
+        others = np.sqrt(np.einsum("kii->ki", scatter).max(axis=1))
+        counts = np.maximum(others, size.max(axis=1)) * np.finfo(float).eps
+        if np.any(lost & (size > counts[:, None])):
+            _refuse_weights(weight)
+
+
+def _refuse_weights(weight: FloatArray) -> NoReturn:
+    raise ValueError(
+        f"sample_weight reaches {weight.max():.3g}, and times the squares of X that leaves the "
+        "range of numbers; rescale all weights by one number, which changes no component."
+    )
+
+
 @np.errstate(invalid="ignore", over="ignore")
 def group_scatter(
     rows: Any, codes: IntArray, count: IntArray, sample_weight: FloatArray | None = None
@@ -177,11 +208,7 @@ def group_scatter(
         counts = squares > np.finfo(float).eps ** 2 * squares.max(axis=1, keepdims=True)
         lost = counts & (scaled < np.finfo(float).tiny)
         if np.any(lost) or (np.isfinite(squares.sum()) and not np.isfinite(scaled.sum())):
-            raise ValueError(
-                f"sample_weight reaches {largest.max():.3g}, and times the squares of X that "
-                "leaves the range of numbers; rescale all weights by one number, which changes "
-                "no component."
-            )
+            _refuse_weights(largest)
         found.scatter[...] *= largest[:, None, None]
         found.weight[...] *= largest
     return found

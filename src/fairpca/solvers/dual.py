@@ -130,14 +130,21 @@ class DualPoint:
         Every coupling over the distance of its two eigenvalues; the shape is that of `couplings`.
         """
         values, r = self.pairs.values, self.r
-        return self._once(
-            "rotations", lambda: self.couplings / self._gaps(values[:r], values[r:]).ravel()
-        )
 
-    def _gaps(self, upper: FloatArray, lower: FloatArray) -> FloatArray:
-        # A tie across a block's border means the block is too small; it must not divide by zero.
+        def rotations() -> FloatArray:
+            return self.couplings / self._gaps(values[:r], values[r:], self.couplings).ravel()
+
+        return self._once("rotations", rotations)
+
+    def _gaps(self, upper: FloatArray, lower: FloatArray, couplings: FloatArray) -> FloatArray:
+        """Return the distances of eigenvalues that `couplings` are to be divided by.
+
+        A tie across a block's border means that the block is too small; it must not divide by
+        zero, nor make numbers of 1e300 where the groups that have the weight have no variance.
+        """
         values = self.pairs.values
-        floor = 1e-14 * max(abs(float(values[0])), abs(float(values[-1]))) + 1e-300
+        floor = 1e-14 * max(abs(float(values[0])), abs(float(values[-1])))
+        floor += 1e-60 * float(np.abs(couplings).max(initial=0.0)) + 1e-300
         return np.maximum(upper - lower[:, None], floor)
 
     def curvature(self, cluster: Cluster) -> FloatArray:
@@ -172,7 +179,7 @@ class DualPoint:
             part[:, :size] = cluster.rotation.T @ part[:, :size]
             # Rayleigh quotients stand for the eigenvalues of rotated vectors.
             upper[first:] = lower[:size] = (cluster.rotation**2).T @ values[first:last]
-        ratio = (occupied - empty[:, None]) / self._gaps(upper, lower)
+        ratio = (occupied - empty[:, None]) / self._gaps(upper, lower, part)
         ratio[:size, first:] = 0.0
         flat = part.reshape(len(part), -1)
         return np.asarray(2.0 * flat @ (flat * ratio.ravel()).T)
