@@ -368,7 +368,7 @@ def leaves_the_range(case: SimpleNamespace) -> bool:
         for part in parts
         for cell in np.unique(cells[part])
     )
-    return bool(largest >= 1e300 or smallest * (EPS * LONG(X.max())) ** 2 < 1e-290)
+    return bool(largest >= 1e290 or smallest * (EPS * LONG(X.max())) ** 2 < 1e-290)
 
 
 def parts_are_dusty(case: SimpleNamespace, members: list[Any]) -> bool:

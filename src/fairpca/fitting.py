@@ -153,7 +153,7 @@ class Ranks:
         basis = self.source.total_pca(r)
         losses = self.problem(r).losses(basis)
         found = certificate.with_value(float(losses.max()), scale=self.oracle.scale)
-        if basis.shape[1] != r or found.gap > certificate.gap:
+        if basis.shape[1] != r or found.value > rounding or found.gap > certificate.gap:
             return solution
         components = np.ascontiguousarray(basis.T)
         return replace(solution, components=components, losses=losses, certificate=found)

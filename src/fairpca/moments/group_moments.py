@@ -186,7 +186,8 @@ class GroupMoments:
         Raises
         ------
         ValueError
-            If the number of columns or the names of the label columns differ.
+            If the number of columns or the names of the label columns differ, or if weights are so
+            small that the distance between two means would be lost.
         """
         mine, theirs = self._aligned(other, "merged")
         weight, mean, between = merge_means(
@@ -194,7 +195,7 @@ class GroupMoments:
         )
         scatter = mine.scatter + theirs.scatter
         scatter += between[:, :, None] * between[:, None, :]
-        check_between(between, weight, scatter)
+        check_between(between, weight, mean[:, 0], scatter)
         clear_dust(weight, mean[:, 0], scatter)
         return replace(
             mine,
@@ -266,11 +267,12 @@ class GroupMoments:
         scatter = chosen.scatter.sum(axis=0)
         scatter += between.T @ between
         scatter = scatter[None]
-        check_between(np.abs(between).max(axis=0)[None], np.array([total]), scatter)
-        clear_dust(np.array([total]), mean[:1], scatter)
+        weights = np.array([total])
+        check_between(np.abs(between).max(axis=0)[None], weights, mean[:1], scatter)
+        clear_dust(weights, mean[:1], scatter)
         return GroupMoments(
             chosen.count.sum(keepdims=True),
-            np.array([total]),
+            weights,
             mean[:1],
             scatter,
             (label,),

@@ -46,6 +46,9 @@ _SAMPLE_ROWS = 64
 # Where weights lie outside this range, those of a cell are counted relative to its largest one.
 # Others lose nothing, and stay as they are so that whole numbers stay whole.
 _PLAIN_WEIGHTS = (1e-50, 1e50)
+# A column whose standard deviation is below this share of its mean counts as constant: rounding of
+# the mean leaves as much.
+_DUST = 16 * float(np.finfo(float).eps)
 # Strands a group is cut into; each holds one matrix of results while it is worked on.
 _STRANDS = 16
 # Below this many entries a second thread costs more than it saves (measured: about 0.1 ms).
@@ -129,33 +132,35 @@ def moved(mean: FloatArray, by: FloatArray) -> FloatArray:
 
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
-def check_between(between: FloatArray, weight: FloatArray, scatter: FloatArray) -> None:
+def check_between(
+    between: FloatArray, weight: FloatArray, mean: FloatArray, scatter: FloatArray
+) -> None:
     """Raise ValueError where tiny weights make the distance between means vanish.
 
     Parameters
     ----------
     between : ndarray of shape (c, n)
         What `merge_means` returns for every cell.
-    weight : ndarray of shape (c,)
-        Of the merged cells. A distance whose own square is no number counts as none, as it does
-        without weights.
-    scatter : ndarray of shape (c, n, n)
-        Of the merged cells.
+    weight, mean, scatter
+        Of the merged cells, of shapes (c,), (c, n) and (c, n, n). A distance that is rounding of
+        the mean, or whose own square is no number, counts as none, as it does without weights.
     """
-    size, least = np.abs(between), np.sqrt(np.finfo(float).tiny)
-    lost = (size < least) & (size >= least * np.sqrt(weight)[:, None]) & (size > 0)
+    size, least, eps = np.abs(between), np.sqrt(np.finfo(float).tiny), np.finfo(float).eps
+    lost = (size > 0) & (size < least)
+    if not lost.any():
+        return
+    lost &= size >= np.maximum(least, _DUST * np.abs(mean)) * np.sqrt(weight)[:, None]
+    # Beside other columns of the same rows, less than this is rounding and may vanish.
+    others = np.sqrt(np.einsum("kii->ki", scatter).max(axis=1))
+    lost &= size > eps * np.maximum(others, size.max(axis=1))[:, None]
     if lost.any():
-        # Beside other columns of the same rows, less than this is rounding and may vanish.
-        others = np.sqrt(np.einsum("kii->ki", scatter).max(axis=1))
-        counts = np.maximum(others, size.max(axis=1)) * np.finfo(float).eps
-        if np.any(lost & (size > counts[:, None])):
-            _refuse_weights(weight)
+        _refuse_weights(weight[lost.any(axis=1)].max())
 
 
-def _refuse_weights(weight: FloatArray) -> NoReturn:
+def _refuse_weights(largest: float) -> NoReturn:
     raise ValueError(
-        f"sample_weight reaches {weight.max():.3g}, and times the squares of X that leaves the "
-        "range of numbers; rescale all weights by one number, which changes no component."
+        f"sample_weight reaches {largest:.3g} in a group, and times the squares of X that leaves "
+        "the range of numbers; rescale all weights by one number, which changes no component."
     )
 
 
@@ -208,7 +213,7 @@ def group_scatter(
         counts = squares > np.finfo(float).eps ** 2 * squares.max(axis=1, keepdims=True)
         lost = counts & (scaled < np.finfo(float).tiny)
         if np.any(lost) or (np.isfinite(squares.sum()) and not np.isfinite(scaled.sum())):
-            _refuse_weights(largest)
+            _refuse_weights(float(largest.max()))
         found.scatter[...] *= largest[:, None, None]
         found.weight[...] *= largest
     return found
@@ -424,7 +429,8 @@ def _centre(block: FloatArray, weights: FloatArray | None) -> tuple[float, Float
     """
     total = float(len(block) if weights is None else weights.sum())
     if total == 0:
-        block[...] = 0.0
+        # Not set to zero: what is no number must show in the sums.
+        block *= 0.0
         return 0.0, np.zeros((2, block.shape[1]))
     parts = []
     for _ in range(2):
@@ -466,7 +472,7 @@ def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> Non
     group's variance would take that dust for data. So would it take squares that underflowed.
     """
     squares = np.einsum("kii->ki", scatter)
-    dust = weight[:, None] * (16 * np.finfo(float).eps * mean) ** 2
+    dust = weight[:, None] * (_DUST * mean) ** 2
     dust = np.maximum(dust, np.finfo(float).tiny * np.maximum(weight, 1.0)[:, None])
     # An infinite square is no dust: the caller refuses it.
     constant = (squares <= dust) & np.isfinite(squares)
