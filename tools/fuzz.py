@@ -307,7 +307,8 @@ def check_answer(
         best = min(best, search.dual() + 4 * EPS * np.sqrt(search.S.shape[1]) * search.scale)
     if proof.lower_bound > best + fine:
         yield "invalid bound", f"reached {best!r}, {proof!r}"
-    allowed = OPTIMAL_GAP * max(abs(proof.value), FLOOR * search.scale) + fine
+    # Value and bound are each known to the resolution.
+    allowed = OPTIMAL_GAP * max(abs(proof.value), FLOOR * search.scale) + 2 * fine
     if proof.optimal and best < proof.value - allowed:
         yield "false optimal", f"reached {best!r}, {proof!r}"
     # Nested components, and a share that every group has to keep, may have their price.
@@ -315,6 +316,7 @@ def check_answer(
     free = free and not isinstance(case.r, float)
     # Below that, gaps are measured against a floor, and rounding alone can be such a gap.
     free = free and abs(proof.value) > FLOOR * search.scale
+    free = free and proof.value - proof.lower_bound > 2 * fine
     if free and not proof.optimal and proof.resolution < 1e-9 * search.scale:
         yield "two groups open", f"optimum {best!r}, {proof!r}"
 
@@ -338,7 +340,9 @@ def check_model(
     # Behind products the distance between two means has the rounding of the means.
     apart = 4 * np.sqrt(shown.traces * shown.dust).astype(float)
     apart = apart if case.road in ("sparse", "operator") else 0.0
-    for name, true, more in (("group_losses_", losses, 0.0), ("group_errors_", errors, apart)):
+    # The resolution is that of the matrices that were solved, and these may be shrunk ones.
+    of_rows = 0.0 if case.shrinkage is None else apart
+    for name, true, more in (("group_losses_", losses, of_rows), ("group_errors_", errors, apart)):
         off = getattr(model, name) - true
         if np.any(np.abs(off) > 2 * proof.resolution * unit + rounding + shown.dust + more):
             yield f"wrong {name}", f"off by {off}, true {true}, {proof!r}"
@@ -360,15 +364,21 @@ def leaves_the_range(case: SimpleNamespace) -> bool:
     X = np.abs(case.X)
     weight = np.ones(len(X)) if case.weight is None else case.weight
     largest = len(X) * LONG(weight.max()) * LONG(X.max()) ** 2
-    # The largest weight of a cell counts, and of a batch where rows come in batches.
+    # The largest weight of a cell counts, and of a batch where rows come in batches; and so does
+    # the scatter of the cell, which light rows alone may make.
     cells = np.unique(case.codes, axis=0, return_inverse=True)[1].ravel()
     parts = chunks_of(case) if case.road == "chunks" else [np.arange(len(X))]
-    smallest = min(
-        LONG(weight[part][cells[part] == cell].max())
-        for part in parts
-        for cell in np.unique(cells[part])
-    )
-    return bool(largest >= 1e290 or smallest * (EPS * LONG(X.max())) ** 2 < 1e-290)
+    least = LONG(np.inf)
+    for part in parts:
+        for cell in np.unique(cells[part]):
+            rows = part[cells[part] == cell]
+            w = weight[rows].astype(LONG)
+            least = min(least, w.max() * (EPS * LONG(X.max())) ** 2)
+            if w.sum() > 0:
+                apart = case.X[rows] - w @ case.X[rows] / w.sum()
+                squares = w @ apart**2
+                least = min(least, squares[squares > 0].min(initial=np.inf))
+    return bool(largest >= 1e290 or least < 1e-290)
 
 
 def parts_are_dusty(case: SimpleNamespace, members: list[Any]) -> bool:

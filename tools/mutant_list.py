@@ -188,7 +188,7 @@ MUTANTS = (
     Mutant(
         "rounding a million times too large",
         "_linalg.py",
-        "return 8 * math.sqrt(n_features)",
+        "return 8 * math.sqrt(n_features + 6)",
         "return 8e6 * math.sqrt(n_features)",
         f"{TORTURE} fifty",
     ),
