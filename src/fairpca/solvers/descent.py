@@ -276,14 +276,19 @@ class _Local:
 
 
 def _bordered(matrix: FloatArray, right: FloatArray, total: float) -> FloatArray | None:
-    """Solve ``matrix @ x + s = right, sum(x) = total`` for x."""
+    """Solve ``matrix @ x + s = right, sum(x) = total`` for x; None where that has no solution."""
     m = len(right)
     system = np.ones((m + 1, m + 1))
     size = float(np.abs(matrix).max()) or 1.0
     system[:m, :m] = matrix / size
     system[m, m] = 0.0
+    with np.errstate(over="ignore"):
+        scaled = right / size
+    if not np.all(np.isfinite(scaled)):
+        # The groups hardly differ where the losses do: there is no such step.
+        return None
     try:
-        return np.asarray(np.linalg.solve(system, np.append(right / size, total))[:m])
+        return np.asarray(np.linalg.solve(system, np.append(scaled, total))[:m])
     except np.linalg.LinAlgError:
         return None
 
