@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md: its examples run, and its reading lists are what a fit passes."""
+"""CONTRIBUTING.md and README.md: examples run, and reading lists are what a fit passes."""
 
 import re
 import subprocess
@@ -143,3 +143,13 @@ def test_lines_are_counted_by_kind():
     command = [sys.executable, "-c", code]
     shown = subprocess.run(command, cwd=PAGE.parent, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "Count(modules=1, code=1, docstring=4, comment=1, blank=1)"
+
+
+def test_the_readme_prints_what_it_shows():
+    page = PAGE.with_name("README.md").read_text("utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    shown = [line[2:] for line in code.splitlines() if line.startswith("# ")]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == shown
+    assert not done.stderr
+    assert len(page.splitlines()) < 120

@@ -229,10 +229,15 @@ class TestCredit:
         assert [g["label"] for g in found[0]["groups"]] == [0, 1, 2, 3, 4, 5, 6]
 
     def test_the_readme_shows_what_it_prints(self, cli):
-        done = cli("audit", data_path("default_degree.csv"), "--group", "EDUCATION", "-r", 5)
         page = (Path(__file__).parents[2] / "README.md").read_text()
+        command = next(line for line in page.splitlines() if line.startswith("fairpca audit"))
+        _, verb, _, *options = shlex.split(command)
+        done = cli(verb, data_path("default_degree.csv"), *options)
         shown = page.split("```text\n")[1].split("```")[0].splitlines()
-        assert [line.rstrip() for line in done.out.splitlines()][: len(shown)] == shown
+        found = [line.rstrip() for line in done.out.splitlines()][: len(shown)]
+        assert [line for line in found if "fairpca fit" not in line] == [
+            line for line in shown if "fairpca fit" not in line
+        ]
 
     @pytest.mark.parametrize("center", ["global", "group"])
     def test_the_papers_groups_give_the_reference_value(self, cli, center):

@@ -192,7 +192,11 @@ def print_lines(lines: Iterable[Any]) -> None:
     # Captured first: rich would leave with exit code 1 where the reader has gone.
     with out.capture() as captured:
         for line in lines:
-            out.print(Text(plain(line)) if isinstance(line, str) else line)
+            if isinstance(line, str):
+                # What is indented is a command to copy: broken in two it would not run.
+                out.print(Text(plain(line)), soft_wrap=line.startswith("  "))
+            else:
+                out.print(line)
     _write_stdout(captured.get())
 
 
