@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
 from fairpca import FairPCA
+from fairpca.covariances.dense import DenseOracle
 
 pytestmark = pytest.mark.filterwarnings("ignore:sensitive_features=None")
 TABLES = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}
@@ -95,6 +96,28 @@ def test_mistakes_are_named():
         FairPCA(2, whiten="yes").fit(X, sensitive_features=y)
     with pytest.raises(ValueError, match="3 features, but FairPCA is expecting 4"):
         FairPCA(2).fit(X, sensitive_features=y).score_samples(X[:, :3])
+
+
+def test_rows_come_back_in_the_type_of_their_projection():
+    X, y = table("iris")
+    model = FairPCA(2).fit(X, sensitive_features=y)
+    wanted = model.inverse_transform(model.transform(X))
+    found = model.inverse_transform(model.transform(X.astype(np.float32)))
+    assert found.dtype == np.float32
+    assert wanted.dtype == model.inverse_transform([[1, 0]]).dtype == np.float64
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_a_share_is_found_without_a_decomposition_for_every_rank(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 60))
+    asked = []
+    own_pairs = DenseOracle.own_pairs
+    monkeypatch.setattr(
+        DenseOracle, "own_pairs", lambda self, r: asked.append(r) or own_pairs(self, r)
+    )
+    model = FairPCA(0.7).fit(X)
+    assert model.n_components_ == PCA(0.7).fit(X).n_components_ > 20
+    assert len(asked) < 10
 
 
 def test_labels_in_the_place_of_y_are_no_groups_and_the_warning_says_so():

@@ -288,8 +288,8 @@ MUTANTS = (
     Mutant(
         "the way back forgets the mean",
         "base.py",
-        "return Z @ rows + self.mean_",
-        "return Z @ rows",
+        "found = Z @ rows + self.mean_",
+        "found = Z @ rows",
         f"{ESTIMATOR} inverts",
     ),
     Mutant(

@@ -210,6 +210,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Returns
         -------
         ndarray of shape (n_samples, n_features_in_)
+            float32 where X is.
         """
         check_is_fitted(self)
         Z = np.asarray(X)
@@ -219,7 +220,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "those that transform returns."
             )
         rows = self.components_ * self._spread if self.whiten else self.components_
-        return Z @ rows + self.mean_
+        found = Z @ rows + self.mean_
+        return found.astype(np.float32) if Z.dtype == np.float32 else found
 
     def to_sklearn(self) -> PCA:
         """Return a fitted `sklearn.decomposition.PCA` with the same transform.

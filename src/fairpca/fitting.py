@@ -113,7 +113,9 @@ class Ranks:
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading pairs of each group's own (scaled) matrix."""
         if r > self._own_rank:
-            self._own_rank = min(max(r, self._ask_for), self.n_features)
+            # Twice as many as before: a share is searched from rank one on, and each rank would
+            # be a decomposition of every group.
+            self._own_rank = min(max(r, self._ask_for, 2 * self._own_rank), self.n_features)
             self._own = self.oracle.own_pairs(self._own_rank)
         return self._own
 
