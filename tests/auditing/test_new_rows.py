@@ -196,6 +196,12 @@ class TestVerdict:
         assert call["python"] in text
         assert call["command"] in text
 
+    def test_no_percentage_of_a_loss_that_is_gone(self, better):
+        fit = replace(better.new_rows.advised, worst_loss=-0.1)
+        only = replace(better.new_rows, findings=(better.new_rows.findings[0], fit))
+        text = replace(better, new_rows=only).verdict()
+        assert "below zero, so that no group loses anything; that is beyond noise" in text
+
     def test_plain_pca_is_as_good_where_groups_are_alike(self, even):
         assert even.new_rows.advised.reducer == "PCA"
         assert "plain PCA is as good" in even.verdict()

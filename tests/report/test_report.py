@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -124,7 +125,8 @@ class TestMarkup:
         page = unescape(re.sub(r"<script.*?</script>", "", render_page(found), flags=re.S))
         pca, fair = found.at("PCA").loss, found.at("FairPCA").loss
         worse = int(np.sum(fair > 1.005 * pca))
-        assert f"{worse} of 3 groups fare worse by loss under FairPCA" in page
+        assert worse == 1
+        assert "1 of 3 groups fares worse by loss under FairPCA than under PCA: region" in page
         assert f"all groups fare alike under FairPCA ({number(fair.max())})" in page
         assert "What else can be done" in page
         enough = next(r for r in found.ranks if found.at("PCA", r).worst_loss <= fair.max())
@@ -151,6 +153,27 @@ class TestMarkup:
         share = found.at("PCA").loss[0] / found.groups[0].variance
         assert f"{percent(share)} of its variance" in page
         assert f"{percent(80 / 160)} of all" in page
+
+    def test_the_verdict_counts_rows_and_says_who_pays(self, found):
+        pca, fair = found.at("PCA"), found.at("FairPCA")
+        worst = found.groups[pca.worst]
+        first, _, price = row_sentences(found)
+        assert f"({worst.count:,} of 160 rows)" in first
+        assert f"({percent(pca.worst_loss / worst.variance)} of its variance)" in first
+        most = int(np.argmax(fair.loss - pca.loss))
+        paying = f"region “{found.groups[most].text}”"
+        assert f"1 of 3 groups loses more than under PCA: {paying}" in price
+
+    def test_names_rows_groups_and_features_at_the_top(self, found):
+        page = unescape(render_page(found))
+        top = page[: page.index("</header>")]
+        assert "Based on 160 rows in 3 groups and 6 features." in top
+        names = [f"f{i}" for i in range(32)]
+        origin = {**found.provenance, "source": {"features": names}}
+        page = unescape(render_page(replace(found, provenance=origin)))
+        top = page[: page.index("</header>")]
+        assert "Features used (32): f0, f1, " in top
+        assert "f29 and 2 more." in top
 
     def test_nothing_is_advised_where_nothing_is_lost(self):
         X, sizes = rows()
@@ -382,9 +405,10 @@ class TestInABrowser:
         page = visit(found, scheme="dark")
         page.emulate_media(media="print")
         assert not page.locator("#rank").is_visible()
-        # The switches that explain the lines are not printed; this legend is.
         assert not page.locator("#groups").is_visible()
-        assert page.locator("#line-keys").inner_text().split() == ["north", "south", "west"]
+        # The legend of the lines is printed, with the group that PCA serves worst first.
+        by_loss = [found.groups[i].text for i in np.argsort(-found.at("PCA").loss)]
+        assert page.locator("#line-keys").inner_text().split() == by_loss
         assert (
             page.evaluate("getComputedStyle(document.body).backgroundColor")
             == "rgb(255, 255, 255)"
@@ -415,11 +439,24 @@ class TestInABrowser:
         shown = cells(page, "PCA")
         assert {group.text for group in hostile.groups} == set(shown)
 
+    def test_groups_that_share_the_worst_place_are_all_marked(self, visit, found):
+        page = visit(found)
+        # Under FairPCA all groups fare alike: none is marked.
+        assert "all groups fare alike under FairPCA" in page.locator("#measure-words").inner_text()
+        assert page.locator('#table .worst[data-reducer="FairPCA"]').count() == 0
+        worst = found.groups[found.new_rows.at("PCA").worst].text
+        marked = page.locator("#table-new tr:has(td:nth-child(3).worst) th").all_inner_texts()
+        assert marked == [worst]
+
     def test_two_hundred_groups(self, visit):
         X, labels = many_groups()
         page = visit(audit(X, labels, 2, n_folds=0, n_bootstrap=20))
         assert page.locator("#table tbody tr").count() == 200
         assert page.locator("#chart-groups svg > g").count() == 8
+        # Six lines have a colour of their own; the others are quiet and counted.
+        keys = page.locator("#line-keys > span").all_inner_texts()
+        assert len(keys) == 7
+        assert keys[-1] == "2 other groups, which PCA serves better with 2 components"
         page.fill("#groups input[type=search]", "group 19")
         assert page.locator("#groups label:visible").count() == 10
         page.click("#groups button:text('all')")

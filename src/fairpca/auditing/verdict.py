@@ -193,6 +193,31 @@ def named(audit: Any, position: int) -> str:
     return f"{isolated(column)} “{text}”"
 
 
+def n_rows(audit: Any) -> int:
+    """Return the number of rows of an audit; those of all groups together where it is not told."""
+    told = audit.provenance.get("parameters", {}).get("rows")
+    return told if isinstance(told, int) else sum(group.count for group in audit.groups)
+
+
+def _rows(audit: Any, position: int) -> str:
+    """Return how many of the rows are of a group."""
+    return f"{audit.groups[position].count:,} of {n_rows(audit):,} rows"
+
+
+def _of_variance(audit: Any, position: int, loss: float) -> str:
+    """Return a loss as a share of the group's own variance, if it has any."""
+    variance = audit.groups[position].variance
+    return f"{percent(loss / variance)} of its variance" if variance > 0 else ""
+
+
+def worse(before: Any, after: Any, sign: int = 1) -> Any:
+    """Return the groups that fare worse than before, by more than the digits shown, as a mask.
+
+    `sign` is 1 where larger values are worse, and -1 where smaller ones are.
+    """
+    return sign * (after - before) > _SAME * np.maximum(np.abs(after), np.abs(before))
+
+
 def about(audit: Any) -> str:
     """Return the sentence that says which mean the numbers of an audit are about."""
     return f"Every number of a group is about {MEANS[audit.center]}."
@@ -261,10 +286,14 @@ def new_sentences(audit: Any) -> list[str]:
     pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
     found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
     if pca.worst_loss > 0:
+        share = _of_variance(audit, pca.worst, pca.worst_loss)
+        interval = f"95% interval {number(pca.worst_low)} to {number(pca.worst_high)}"
+        if pca.worst_low <= 0:
+            interval += ", which includes no loss at all"
         found = [
-            f"On new rows, with {asked}, PCA serves {named(audit, pca.worst)} worst: it loses "
-            f"{number(pca.worst_loss)} per row against a PCA of its own (95% interval "
-            f"{number(pca.worst_low)} to {number(pca.worst_high)})."
+            f"On new rows, with {asked}, PCA serves {named(audit, pca.worst)} worst "
+            f"({_rows(audit, pca.worst)}): it loses {number(pca.worst_loss)} per row against a "
+            f"PCA of its own ({'; '.join(filter(None, [share, interval]))})."
         ]
     if fit is pca:
         others = [f"{f.reducer} {number(f.worst_loss)}" for f in new.findings[1:]]
@@ -285,10 +314,13 @@ def new_sentences(audit: Any) -> list[str]:
 
 def _gain(audit: Any, pca: Any, fit: Any) -> str:
     """Return by how much the worst loss is smaller than PCA's on new rows."""
-    smaller = f", {percent(fit.gain / pca.worst_loss)} smaller" if pca.worst_loss > 0 else ""
+    start = f"With {fit.reducer} the worst loss is {number(fit.worst_loss)}"
+    # A share of what is lost says nothing where nothing is lost any more.
+    smaller = ", below zero, so that no group loses anything"
+    if fit.worst_loss > 0:
+        smaller = f", {percent(fit.gain / pca.worst_loss)} smaller"
     return (
-        f"With {fit.reducer} the worst loss is {number(fit.worst_loss)} "
-        f"({named(audit, fit.worst)}){smaller}; that is beyond noise (95% interval of the "
+        f"{start} ({named(audit, fit.worst)}){smaller}; that is beyond noise (95% interval of the "
         f"difference {number(fit.gain_low)} to {number(fit.gain_high)})."
     )
 
@@ -300,16 +332,22 @@ def _cost(audit: Any, pca: Any, fit: Any) -> str:
     price = fit.total_error / pca.total_error - 1 if pca.total_error > 0 else 0.0
     moves = f"{'rises' if price > 0 else 'falls'} by {percent(abs(price))}"
     all_rows = f"the error over all rows {'stays' if abs(price) < _NO_PRICE else moves}."
+    gain = _counted(int(np.sum(rise < -_SAME * pca.error)), "gain")
+    among = f"Of {np.isfinite(rise).sum()} groups {gain} and {_counted(len(paying), 'pay')}"
     if not len(paying):
-        return f"No other group pays noticeably; {all_rows}"
+        return f"{among} noticeably; {all_rows}"
     most = int(paying[np.argmax(rise[paying])])
     before, after = float(pca.error[most]), float(fit.error[most])
-    among = f"Of {np.isfinite(rise).sum()} groups {len(paying)} pay, most of all"
     return (
-        f"{among if len(paying) > 1 else 'One group pays:'} {named(audit, most)}, whose error "
+        f"{among}{', most of all' if len(paying) > 1 else ':'} {named(audit, most)}, whose error "
         f"rises from {number(before)} to {number(after)} ({percent(after / before - 1)}); "
         f"{all_rows}"
     )
+
+
+def _counted(count: int, verb: str) -> str:
+    """Return 'none pays', '1 pays', '2 pay'."""
+    return f"{count or 'none'} {verb}{'s' if count < 2 else ''}"
 
 
 def advice(audit: Any) -> dict[str, str]:
@@ -348,8 +386,21 @@ def row_sentences(audit: Any, n_components: int | None = None) -> list[str]:
         ]
     level = float(audit.provenance.get("parameters", {}).get("level", 0.95))
     price = f"by {percent(fair.price)}" if fair.price >= _NO_PRICE else "by less than 0.01%"
-    price = f"The price: the error over all rows rises {price}."
+    price = f"The price: the error over all rows rises {price}, and {_payers(audit, pca, fair)}."
     return [_problem(audit, pca), _remedy(pca, fair, level), price]
+
+
+def _payers(audit: Any, pca: Any, fair: Any) -> str:
+    """Return how many groups lose more in hand under FairPCA than under PCA, and which by most."""
+    count = int(np.sum(worse(pca.loss, fair.loss)))
+    if not count:
+        return "no group loses more than under PCA"
+    most = int(np.argmax(fair.loss - pca.loss))
+    return (
+        f"{count} of {len(audit.groups)} groups {'lose' if count > 1 else 'loses'} more than "
+        f"under PCA{', most of all' if count > 1 else ':'} {named(audit, most)} "
+        f"({number(float(pca.loss[most]))} → {number(float(fair.loss[most]))})"
+    )
 
 
 def _problem(audit: Any, pca: Any) -> str:
@@ -357,17 +408,19 @@ def _problem(audit: Any, pca: Any) -> str:
     worst, best = named(audit, pca.worst), named(audit, pca.best)
     asked = f"On the rows in hand, with {components(pca.n_components)}, PCA"
     loss = f"{number(pca.worst_loss)} per row against a PCA of its own"
+    share = _of_variance(audit, pca.worst, pca.worst_loss)
+    serves = (
+        f"{asked} serves {worst} worst ({_rows(audit, pca.worst)}): it loses {loss}"
+        f"{f' ({share})' if share else ''}"
+    )
     if pca.best_loss <= pca.certificate.resolution:
-        return f"{asked} serves {worst} worst: it loses {loss}, while {best} loses nothing."
+        return f"{serves}, while {best} loses nothing."
     times = pca.worst_loss / pca.best_loss
     # Closer than that, two decimals would say 1.00 times.
     if times < 1.005:
         return f"{asked} costs every group the same, {loss}."
     factor = f"{times:.2f}" if times < 2 else f"{times:.1f}" if times < 100 else f"{times:,.0f}"
-    return (
-        f"{asked} serves {worst} worst: it loses {loss}, {factor} times what {best} loses "
-        f"({number(pca.best_loss)})."
-    )
+    return f"{serves}, {factor} times what {best} loses ({number(pca.best_loss)})."
 
 
 def _remedy(pca: Any, fair: Any, level: float) -> str:

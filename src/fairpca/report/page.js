@@ -1,12 +1,11 @@
 "use strict";
 (() => {
-  const { audit, words, order: newOrder } = JSON.parse(document.getElementById("data").textContent);
+  const { audit, words, order: newOrder, rows: total, most: mostDrawn, same } = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
   // Colours of groups, set in page.css for light, dark and paper. None is that of PCA or FairPCA.
-  // They are told apart with every kind of colour vision; dashes for more groups.
+  // They are told apart with every kind of colour vision; more lines are drawn thin and grey.
   const COLOURS = [0, 1, 2, 3, 4, 5].map((i) => `var(--g${i})`);
-  const DASHES = ["", "7 3", "2 3"];
   const MEASURES = {
     loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best."],
     error: ["error", "Error: mean squared distance between a group's rows and what is rebuilt of them. Lower is better."],
@@ -19,7 +18,6 @@
   const order = (values) => [...values.keys()].sort((a, b) => values[b] - values[a]);
   const state = { index: audit.ranks.indexOf(audit.n_components), measure: "loss", shown: new Set() };
   const rank = () => audit.ranks[state.index];
-  const total = audit.groups.reduce((sum, group) => sum + group.count, 0) || 1;
   byWorst(audit.n_components).slice(0, audit.groups.length > 12 ? 8 : 12).forEach((i) => state.shown.add(i));
 
   // Numbers are written as fairpca.auditing.verdict writes them.
@@ -104,14 +102,16 @@
     const write = share ? percent : number, names = found.map((f) => f.name);
     // On a narrow screen labels stand above their marks, where they have room.
     const narrow = holder.clientWidth < 520, above = narrow ? 20 : 0;
-    const row = 12 * found.length + 22 + above, top = 8, bottom = 42;
+    const row = 12 * found.length + (groups.length > 6 ? 10 : 22) + above, top = 8, bottom = 42;
     const { svg, width, height } = drawing(holder, top + bottom + row * groups.length,
       `${noun} by group under ${names.join(", ")}; the table below has the numbers`);
     if (!groups.length) { make(svg, "text", { x: 4, y: 30, class: "soft" }, "Choose at least one group."); return; }
     const room = narrow ? width - 12 : Math.min(width * 0.34, 240);
+    // The first reducer is PCA, and groups come with those it serves worst first.
+    const worst = groups.length > 1 ? groups[0] : -1;
     const labels = groups.map((i, j) => {
       const y = top + row * j + (narrow ? 17 : row / 2 + 4);
-      const text = make(svg, "text", { x: narrow ? 16 : room, y, class: "halo", "text-anchor": narrow ? "start" : "end" }, audit.groups[i].text);
+      const text = make(svg, "text", { x: narrow ? 16 : room, y, class: i === worst ? "halo strong" : "halo", "text-anchor": narrow ? "start" : "end" }, audit.groups[i].text);
       shorten(text, room - 4);
       return text;
     });
@@ -155,13 +155,15 @@
       name: f.reducer, values: f.loss, spans: f.loss.map((v, i) => (v === null ? undefined : [f.low[i], f.high[i]])),
     }));
     // More lines than fit on a screen are not read; the table has all.
-    dots($("chart-new"), newOrder.slice(0, 30), found, "loss on new rows", false);
+    dots($("chart-new"), newOrder.slice(0, mostDrawn), found, "loss on new rows", false);
   }
 
-  const strokeOf = (i) => ({ stroke: COLOURS[i % 6], "stroke-dasharray": DASHES[Math.floor(i / 6) % 3] });
-  function swatch(parent, i) {
+  // The groups shown, those that PCA serves worst first; the first six have a colour of their own.
+  const ranked = () => byWorst(audit.n_components).filter((i) => state.shown.has(i));
+  const strokeAt = (place) => COLOURS[place] || "var(--soft)";
+  function swatch(parent, place) {
     const svg = make(parent, "svg", { class: "swatch", viewBox: "0 0 14 14", "aria-hidden": "true" });
-    make(svg, "line", { x1: 0, x2: 14, y1: 7, y2: 7, "stroke-width": 4, ...strokeOf(i) });
+    make(svg, "line", { x1: 0, x2: 14, y1: 7, y2: 7, "stroke-width": place < 6 ? 4 : 1.5, stroke: strokeAt(place) });
   }
   function rankAxis(svg, x, left, right, width, height, bottom) {
     let last = -99;
@@ -181,10 +183,14 @@
     const panels = audit.reducers.filter((name) => audit.ranks.filter((r) => at(name, r)).length > 1);
     holder.closest("section").hidden = panels.length === 0;
     holder.replaceChildren();
-    const groups = [...state.shown].sort((a, b) => a - b);
-    // The switches above explain the lines on a screen; paper has only this.
+    const groups = ranked(), key = (place, text) => {
+      const node = make($("line-keys"), "span");
+      swatch(node, place);
+      make(node, "bdi", {}, text);
+    };
     $("line-keys").replaceChildren();
-    groups.forEach((i) => { const key = make($("line-keys"), "span"); swatch(key, i); make(key, "bdi", {}, audit.groups[i].text); });
+    groups.slice(0, groups.length === 7 ? 7 : 6).forEach((i, place) => key(place, audit.groups[i].text));
+    if (groups.length > 7) key(6, `${groups.length - 6} other groups, which PCA serves better with ${words[audit.n_components].components}`);
     const all = panels.flatMap((name) => audit.ranks.flatMap((r) => (at(name, r) ? groups.map((i) => at(name, r)[state.measure][i]) : [])));
     const marks = ticks(Math.max(...all, 0), 5), share = state.measure === "share";
     // All cells first: a panel takes its width from the finished grid.
@@ -201,16 +207,20 @@
       });
       rankAxis(svg, x, left, right, width, height, bottom);
       make(svg, "line", { x1: x(rank()), x2: x(rank()), y1: top, y2: height - bottom, class: "guide", "data-guide": rank() });
-      // Earlier lines are wider, so that lines on top of each other all stay visible.
-      groups.forEach((i, j) => {
+      // The grey lines first, below the others. Earlier lines are wider, so that lines on top of each
+      // other all stay visible.
+      const places = [...groups.keys()];
+      [...places.slice(6), ...places.slice(0, 6)].forEach((j) => {
+        const i = groups[j], colour = strokeAt(j);
         const points = ranks.map((r) => `${x(r).toFixed(1)} ${y(at(name, r)[state.measure][i]).toFixed(1)}`);
-        make(svg, "path", { d: "M" + points.join("L"), class: "nofill", "stroke-width": 2 + (groups.length > 1 && groups.length < 7 ? (3.5 * (groups.length - 1 - j)) / (groups.length - 1) : 0), "stroke-linejoin": "round", ...strokeOf(i) });
-        if (at(name, rank())) make(svg, "circle", { cx: x(rank()), cy: y(at(name, rank())[state.measure][i]), r: 4, fill: COLOURS[i % 6] });
+        const extra = groups.length > 1 && groups.length < 7 ? (3.5 * (groups.length - 1 - j)) / (groups.length - 1) : 0;
+        make(svg, "path", { d: "M" + points.join("L"), class: "nofill", "stroke-width": j < 6 ? 2 + extra : 1, "stroke-linejoin": "round", stroke: colour, opacity: j < 6 ? 1 : 0.6 });
+        if (j < 6 && at(name, rank())) make(svg, "circle", { cx: x(rank()), cy: y(at(name, rank())[state.measure][i]), r: 4, fill: colour });
       });
       hover(svg, (event) => {
-        const r = nearest(svg, event, x, width, ranks), f = at(name, r), ranked = order(f[state.measure]).filter((i) => state.shown.has(i));
-        const lines = ranked.slice(0, 10).map((i) => `${audit.groups[i].text}: ${written(f[state.measure][i])}`);
-        return [`${name}, ${words[r].components}`, ...lines, ...(ranked.length > 10 ? [`and ${ranked.length - 10} more`] : [])].join("\n");
+        const r = nearest(svg, event, x, width, ranks), f = at(name, r), sorted = order(f[state.measure]).filter((i) => state.shown.has(i));
+        const lines = sorted.slice(0, 10).map((i) => `${audit.groups[i].text}: ${written(f[state.measure][i])}`);
+        return [`${name}, ${words[r].components}`, ...lines, ...(sorted.length > 10 ? [`and ${sorted.length - 10} more`] : [])].join("\n");
       }, (event) => choose(audit.ranks.indexOf(nearest(svg, event, x, width, ranks))));
     });
   }
@@ -261,14 +271,14 @@
       const group = audit.groups[i], row = make(body, "tr", group.small ? { class: "few" } : {});
       make(make(row, "th", { scope: "row" }), "bdi", { title: group.text }, group.text);
       const count = make(row, "td", { class: "n" }, group.count.toLocaleString("en") + " ");
-      make(count, "small", {}, `${percent(group.count / total)} of all`);
+      make(count, "small", {}, `${percent(group.count / (total || 1))} of all`);
       make(row, "td", { class: "n wide", "data-value": group.variance }, number(group.variance));
       audit.reducers.forEach((name) => {
         const f = at(name, r);
         if (!f) { make(row, "td", { class: "n" }, "–"); return; }
         const all = audit.groups.map((_, g) => badness(f, g)), most = Math.max(...all), least = Math.min(...all);
-        // Several groups can tie for the worst place; where all do, none is marked.
-        const worst = most - least > 1e-6 * Math.abs(most) && all[i] >= most - 1e-9 * Math.abs(most);
+        // Several groups can share the worst place, as the sentences say; where all do, none is marked.
+        const alike = same * Math.abs(most), worst = most - least > alike && most - all[i] <= alike;
         const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": f[state.measure][i] }, written(f[state.measure][i]));
         const span = spanText(intervalOf(f, i), written);
         if (span) { cell.append(" "); make(cell, "small", {}, span); }
@@ -287,8 +297,6 @@
     $("measure-words").textContent = words[r].measures[state.measure];
     document.querySelectorAll("[data-text=components]").forEach((node) => { node.textContent = words[r].components; });
     const tiles = { "pca-worst": [pca.worst_loss, number], "fair-worst": [fair.worst_loss, number], "pca-gap": [pca.gap, percent], "fair-gap": [fair.gap, percent], price: [fair.price, percent], bound: [fair.certificate.lower_bound, number] };
-    const ofVariance = [pca, fair].map((f) => { const i = order(f.loss)[0], v = audit.groups[i].variance; return v > 0 ? percent(f.loss[i] / v) : "–"; });
-    document.querySelector('[data-tile="worst-share"]').textContent = `, ${ofVariance.join(" → ")} of that group's variance`;
     for (const [name, [value, write]] of Object.entries(tiles)) {
       const node = document.querySelector(`[data-tile="${name}"]`);
       node.textContent = write(value);
@@ -317,7 +325,6 @@
       const label = make(boxes, "label"), box = make(label, "input", { type: "checkbox", value: i });
       box.checked = state.shown.has(i);
       box.addEventListener("change", () => { if (box.checked) state.shown.add(i); else state.shown.delete(i); charts(); });
-      swatch(label, i);
       make(label, "bdi", { title: group.text }, group.text);
     });
   }

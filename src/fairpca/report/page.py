@@ -27,6 +27,10 @@ _STYLES = {"PCA": "pca", "FairPCA": "fair", words.SHRUNK: "shrunk"}
 # Groups in the table of what happens without them; the rest, which change less, are counted. A
 # longer table would fill a printed page.
 _MOST_LEFT_OUT = 12
+# Names of features at the top of the page; the rest are counted there and named at its end.
+_MOST_FEATURES = 30
+# Groups in the chart of new rows; more lines than fit on a screen are not read.
+_MOST_DRAWN = 12
 # Entries of a list shown among the origins of the numbers; the rest are counted.
 _LONGEST_LIST = 200
 # A measure that changes by less than this share of the larger value has not changed: it is the
@@ -90,7 +94,11 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             shown=[name for name in audit.reducers if audit.has(name)],
             measure_words=_measure_words(audit, audit.n_components, "loss"),
             advice=list(_advice(audit)),
-            n_rows=sum(group.count for group in audit.groups) or 1,
+            n_rows=words.n_rows(audit) or 1,
+            basis=_basis(audit),
+            marked=_marked(audit),
+            most_drawn=_MOST_DRAWN,
+            new_order=words.order(audit),
             score=words.percent if audit.scores.get("score") == "accuracy" else words.number,
             left_out=_left_out(audit),
             most_left_out=_MOST_LEFT_OUT,
@@ -102,7 +110,14 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             script_hash=_csp_hash(script),
             data=_safe(
                 embedded_json(
-                    {"audit": audit.to_dict(), "words": _words(audit), "order": words.order(audit)}
+                    {
+                        "audit": audit.to_dict(),
+                        "words": _words(audit),
+                        "order": words.order(audit),
+                        "rows": words.n_rows(audit),
+                        "most": _MOST_DRAWN,
+                        "same": _SAME,
+                    }
                 )
             ),
         )
@@ -207,22 +222,49 @@ def _measure_words(audit: Audit, r: int, measure: str) -> str:
     found = []
     for name, values in (("PCA", pca), ("FairPCA", fair)):
         worst = int(np.argmax(sign * values))
-        tied = int(np.sum(np.abs(values - values[worst]) <= _SAME * np.abs(values[worst])))
+        tied = len(_worst(values, sign))
         who = f"{words.named(audit, worst)} is served worst"
         if tied > 1:
             who = "all groups fare alike" if tied == len(values) else f"{tied} groups fare worst"
         found.append(f"{who} under {name} ({write(values[worst])})")
     first = f"By {noun}, {' and '.join(found)}."
     change = sign * (fair - pca)
-    worse = int(np.sum(change > _SAME * np.maximum(np.abs(fair), np.abs(pca))))
+    worse = int(np.sum(words.worse(pca, fair, sign)))
     if not worse:
         return f"{first} No group fares worse by {noun} under FairPCA than under PCA."
     most = int(np.argmax(change))
     return (
-        f"{first} {worse} of {len(audit.groups)} groups fare worse by {noun} under FairPCA than "
-        f"under PCA, most of all {words.named(audit, most)} ({write(pca[most])} → "
-        f"{write(fair[most])})."
+        f"{first} {worse} of {len(audit.groups)} groups {'fare' if worse > 1 else 'fares'} worse "
+        f"by {noun} under FairPCA than under PCA{', most of all' if worse > 1 else ':'} "
+        f"{words.named(audit, most)} ({write(pca[most])} → {write(fair[most])})."
     )
+
+
+def _worst(values: Any, sign: int = 1) -> list[int]:
+    """Return the groups that share the worst place: those the digits shown do not tell apart."""
+    most = values[np.argmax(sign * values)]
+    return np.flatnonzero(np.abs(values - most) <= _SAME * np.abs(most)).tolist()
+
+
+def _marked(audit: Audit) -> dict[str, list[int]]:
+    """Return the groups each reducer serves worst, in hand; where all fare alike, none."""
+    found = {name: _worst(audit.at(name).loss) for name in audit.reducers if audit.has(name)}
+    return {n: places if len(places) < len(audit.groups) else [] for n, places in found.items()}
+
+
+def _basis(audit: Audit) -> str:
+    """Return on how many rows, groups and features the page is based, with the features' names."""
+    source = audit.provenance.get("source", {})
+    names = source.get("features") if isinstance(source, dict) else None
+    count = audit.provenance.get("parameters", {}).get("features")
+    text = f"Based on {words.n_rows(audit):,} rows in {len(audit.groups)} groups"
+    if isinstance(names, list) and names:
+        shown = ", ".join(words.isolated(str(name)) for name in names[:_MOST_FEATURES])
+        more = len(names) - _MOST_FEATURES
+        text += f". Features used ({len(names)}): {shown}{f' and {more} more' if more > 0 else ''}"
+    elif count is not None:
+        text += f" and {count} feature{'' if count == 1 else 's'}"
+    return f"{text}."
 
 
 def _advice(audit: Audit) -> Iterator[str]:
