@@ -175,6 +175,11 @@ class TestMarkup:
         assert "Features used (32): f0, f1, " in top
         assert "f29 and 2 more." in top
 
+    def test_what_needs_a_script_is_hidden_without_one(self, found):
+        page = re.sub(r"<script.*?</script>", "", render_page(found), flags=re.S)
+        assert page.count("data-script hidden>") == 6
+        assert "need JavaScript and are left out" in page
+
     def test_nothing_is_advised_where_nothing_is_lost(self):
         X, sizes = rows()
         result = audit(X, np.repeat(["a", "b", "c"], sizes), X.shape[1], ranks=[], n_bootstrap=0)

@@ -344,6 +344,8 @@
     link.click();
     URL.revokeObjectURL(link.href);
   });
+  // What only a script can fill is not there without one.
+  document.querySelectorAll("[data-script]").forEach((node) => { node.hidden = false; });
   buildToggles();
   update();
   let pending = 0, width = innerWidth;
