@@ -16,10 +16,11 @@ from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.sources import CovarianceSource
 from fairpca.criteria import find_criterion
 
-# Where a group's few rows are asked for the group's spectrum, what all groups share counts as this
-# many rows beside them. Chosen among 30, 50, 80, 100 and 150 on credit, bank and faces. With
-# fewer, groups of 20 are fitted to their noise; with more, groups of 200 lose what is their own.
-_PRIOR_ROWS = 80.0
+# Where a group's few rows are asked for its spectrum or a projection of its own, what all groups
+# share counts as this many rows beside them. Chosen among 30, 50, 80, 100 and 150 on credit, bank
+# and faces. With fewer, groups of 20 are fitted to their noise; with more, groups of 200 lose what
+# is their own.
+PRIOR_ROWS = 80.0
 # What shrinkage="auto" is made of; `shares_by_rows` says how. All were chosen together, by the
 # worst group's loss in the population, on samples of credit, bank and faces in which one group
 # has 20 to 1,000 rows and the others 2,000. Over 60 samples each, the loss is 0.79 to 1.03 times
@@ -202,7 +203,7 @@ def warn_of_noise(
     if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT:
         return
     # What so few rows say about their own spectrum is noise, too.
-    spectra = source.shrunk(_PRIOR_ROWS / (groups.weight + _PRIOR_ROWS)).spectra(few)
+    spectra = source.shrunk(PRIOR_ROWS / (groups.weight + PRIOR_ROWS)).spectra(few)
     if spectra is None:
         return
     noisy = few[losses[few] <= loss_of_chance(spectra, groups.weight[few], r)]
