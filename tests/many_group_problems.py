@@ -101,6 +101,25 @@ def lines(k: int, n: int = 3) -> FloatArray:
     return directions[:, :, None] * directions[:, None, :]
 
 
+def environments(n: int, k: int, seed: int, rank: int = 5) -> FloatArray:
+    """Return the simulation of Fries, Reichstein, Blei and Peters 2026 (arXiv:2603.11304).
+
+    Each matrix has `rank` directions that all share and `rank` of its own, with eigenvalues that
+    are the same for all, uniform on (0.1, 1), and trace one.
+    """
+    rng = np.random.default_rng(seed)
+    shared_values = rng.uniform(0.1, 1.0, rank)
+    shared = np.linalg.qr(rng.standard_normal((n, rank)))[0]
+    values = np.concatenate([shared_values, rng.uniform(0.1, 1.0, rank)])
+    found = []
+    for _ in range(k):
+        own = rng.standard_normal((n, rank))
+        own = np.linalg.qr(own - shared @ (shared.T @ own))[0]
+        basis = np.hstack([shared, own])
+        found.append((basis * values) @ basis.T / values.sum())
+    return np.array(found)
+
+
 def lemma_8_1() -> FloatArray:
     """Tantipongpipat et al. 2019, Lemma 8.1: max-min variance 26/17, relaxation 7/4."""
     return np.array(

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import FairPCA, GroupMoments, component_path, phi, solve
-from fairpca.criteria import CRITERIA
+from fairpca.criteria import CRITERIA, find_criterion, pose
 from fairpca.metrics import group_losses, kept_variance, own_variance
+from fairpca.solvers import solve_problem
 
 from tables import about_own_means, credit_codes, education
 
@@ -64,16 +65,17 @@ def test_component_path_on_credit(k):
 
 def test_open_gap_warns_with_its_size_and_extra_components_close_it():
     X = credit_codes()[0]
-    with pytest.warns(ConvergenceWarning, match=r"no basis below 0\.616049: at most 0\.4"):
+    # The dual alone proves 0.616049; a few nodes of a search, which are cheap, most of the rest.
+    with pytest.warns(ConvergenceWarning, match=r"no basis below 0\.618.*at most 0\.0\d%"):
         model = about_own_means(6).fit(X, sensitive_features=education(4))
-    assert model.certificate_.lower_bound == pytest.approx(0.61604943, abs=1e-8)
+    assert 0.618 < model.certificate_.lower_bound < 0.6185047
     assert model.certificate_.value <= 0.61850470 + 1e-8
     assert model.n_components_ == 6
     wider = about_own_means(6, max_extra_components=2)
     wider.fit(X, sensitive_features=education(4))
     assert wider.n_components_ in (7, 8)
     assert wider.certificate_.gap <= 1e-10
-    assert wider.group_losses_.max() <= model.certificate_.lower_bound + 1e-10
+    assert wider.group_losses_.max() <= 0.61604943 + 1e-8
 
 
 def test_three_lines():
@@ -128,7 +130,10 @@ def problems(draw):
 
 
 def bound(covariances, r, criterion):
-    return solve(covariances, r, criterion=criterion, random_state=0).certificate
+    """The dual alone: what a search adds to it depends on where it stops."""
+    unit = find_criterion(criterion).unit(np.trace(covariances, axis1=1, axis2=2))
+    problem = pose(covariances * unit, r, criterion)
+    return solve_problem(problem, exact_search=False).times(1 / unit).certificate
 
 
 @settings(max_examples=25)

@@ -66,7 +66,9 @@ def check_rank(n_components: Any, n_features: int) -> None:
         )
 
 
-def check_limits(tol: Any, max_iter: Any, max_extra_components: Any = 0) -> None:
+def check_limits(
+    tol: Any, max_iter: Any, max_extra_components: Any = 0, prove: Any = False
+) -> None:
     """Raise ValueError unless the stopping rule makes sense."""
     if not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
@@ -75,6 +77,10 @@ def check_limits(tol: Any, max_iter: Any, max_extra_components: Any = 0) -> None
     if not isinstance(max_extra_components, Integral) or max_extra_components < 0:
         raise ValueError(
             f"max_extra_components={max_extra_components!r} must be zero or more, and an integer."
+        )
+    if not isinstance(prove, bool | np.bool_) and not (isinstance(prove, Real) and prove > 0):
+        raise ValueError(
+            f"prove={prove!r} must be True, False, or the most seconds a search may take."
         )
 
 

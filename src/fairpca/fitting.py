@@ -34,6 +34,10 @@ from fairpca.solvers.solution import Solution
 #: Why a fit with a share of variance stopped, where the share cost something of the criterion.
 SHARE_KEPT = "the projection with the largest smallest share, for the sake of n_components"
 
+# What ``prove=True`` allows. Nearly all gaps of five groups close in seconds (docs/gaps.md); who
+# has a harder problem names a number.
+_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -47,6 +51,12 @@ class Settings:
     max_iter: int = 200
     random_state: int = 0
     max_extra_components: int = 0
+    prove: bool | float = False
+
+    @property
+    def seconds(self) -> float:
+        """How long a gap may be searched."""
+        return _SECONDS if self.prove is True else float(self.prove)
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,7 @@ class Ranks:
     def solve(self, r: int, start: FloatArray | None = None, exact_search: bool = True) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one.
 
-        Without `exact_search` a small problem with a gap is not searched exhaustively.
+        Without `exact_search` a gap is reported as the dual leaves it.
         """
         with blas_for(self.n_features, r):
             if isinstance(self.settings.shrinkage, str):
@@ -175,6 +185,7 @@ class Ranks:
             start=start,
             max_extra_components=settings.max_extra_components,
             exact_search=exact_search,
+            prove=settings.seconds if exact_search else 0.0,
         )
 
     def _shared(self) -> RankPath | None:
@@ -278,7 +289,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     needed = share * (1 - 1e-12)
     # The published algorithm may stop short of the largest share, and would ask for more.
     solver = _method(settings.solver)
-    free = replace(settings, solver=solver, shrinkage=None, max_extra_components=0)
+    free = replace(settings, solver=solver, shrinkage=None, max_extra_components=0, prove=False)
     largest = Ranks(source, replace(free, criterion="share"))
     start = None
     for r in range(1, largest.n_features + 1):
@@ -290,7 +301,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
         if np.all(largest.shares(told) >= needed) or r == largest.n_features:
             break
     ranks = Ranks(source, settings)
-    if settings.criterion == "share" and settings.shrinkage is None and settings.solver == solver:
+    if replace(free, criterion="share") == settings:
         return told
     asked = ranks.solve(r)
     if settings.shrinkage is None:
@@ -314,6 +325,7 @@ def solve(
     max_iter: int = 200,
     random_state: int = 0,
     max_extra_components: int = 0,
+    prove: bool | float = False,
 ) -> Solution:
     """Find the rank-`n_components` projection whose worst group fares best.
 
@@ -337,6 +349,8 @@ def solve(
         Seed of the random starts where three or more groups tie.
     max_extra_components : int, default=0
         Take up to this many components more where that closes an open gap.
+    prove : bool or float, default=False
+        As in `FairPCA`.
 
     Returns
     -------
@@ -351,7 +365,7 @@ def solve(
     ([0.5, 0.5], True)
     """
     check_choice("solver", solver, SOLVERS)
-    check_limits(tol, max_iter, max_extra_components)
+    check_limits(tol, max_iter, max_extra_components, prove)
     check_choice("center", center, CENTERS)
     check_shrinkage(shrinkage)
     if isinstance(covariances, GroupMoments):
@@ -359,7 +373,7 @@ def solve(
         check_groups(source.groups.labels, source.groups.weight)
         check_rank(n_components, covariances.n_features)
         settings = Settings(
-            criterion, shrinkage, solver, tol, max_iter, random_state, max_extra_components
+            criterion, shrinkage, solver, tol, max_iter, random_state, max_extra_components, prove
         )
         return fit_source(source, int(n_components), settings).solution
     if shrinkage is not None:
@@ -380,5 +394,6 @@ def solve(
         max_iter=max_iter,
         random_state=random_state,
         max_extra_components=max_extra_components,
+        prove=Settings(prove=prove).seconds,
     )
     return solution.times(1 / unit)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fairpca._linalg import orthonormal
 from fairpca.criteria import pose
-from fairpca.solvers.branch_and_bound import CellBounds, Cells, cover, search
 from fairpca.solvers.descent import descend
 from fairpca.solvers.dual import Cluster, Dual, fill, occupy
 from fairpca.solvers.interior_point import derivatives, occupations
@@ -17,7 +16,7 @@ from fairpca.solvers.many_groups import maximise_dual
 from fairpca.solvers.rounding import extreme_point
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
-from many_group_problems import forced_multiplicity, instance, lines, random_psd, wishart
+from many_group_problems import forced_multiplicity, random_psd, wishart
 
 seeds = st.integers(0, 10**6)
 
@@ -165,85 +164,6 @@ def test_descent_never_ascends_and_ends_stationary(seed):
         image = combined @ found.basis
         outside = image - found.basis @ (found.basis.T @ image)
         assert np.linalg.norm(outside) <= 1e-5 * problem.oracle.scale
-
-
-@given(seeds, st.sampled_from([(3, 1), (4, 2), (4, 3), (5, 2)]))
-def test_cells_cover_every_subspace_and_know_their_radius(seed, shape):
-    n, r = shape
-    rng = np.random.default_rng(seed)
-    basis = orthonormal(rng.standard_normal((n, r)))
-    cells = cover(n, r, 1)
-    for _ in range(6):
-        inside = _containing(cells, basis)
-        assert len(inside)
-        centre = inside.bases(r)[0]
-        kept = np.linalg.norm(centre.T @ basis) ** 2
-        assert kept >= r - inside.radii(r)[0] - 1e-12
-        cells = inside.take(np.array([0])).halved()
-
-
-def _containing(cells, basis):
-    r = basis.shape[1]
-    index = []
-    for i, order in enumerate(cells.order):
-        top = basis[order[:r]]
-        if abs(np.linalg.det(top)) < 1e-12:
-            continue
-        z = (basis[order[r:]] @ np.linalg.inv(top)).ravel()
-        if np.all(np.abs(z - cells.centre[i]) <= cells.half[i] + 1e-9):
-            index.append(i)
-    return cells.take(np.array(index, dtype=int))
-
-
-@settings(max_examples=30)
-@given(seeds, st.sampled_from([(3, 1), (4, 1), (4, 2), (3, 2)]), st.floats(-3.5, -0.3))
-def test_bound_of_a_cell_holds_for_the_best_basis_in_it(seed, shape, size):
-    rng = np.random.default_rng(seed)
-    (n, r), k = shape, 4
-    problem = pose(random_psd(rng, k, n), r)
-    start = orthonormal(rng.standard_normal((n, r)))
-    basis = descend(problem, start, np.full(k, 1 / k)).basis
-    # A box of this size with the locally best basis somewhere in it, often near its rim.
-    half = np.full(r * (n - r), 10.0**size)
-    order = _largest_volume(basis)
-    z = (basis[order[r:]] @ np.linalg.inv(basis[order[:r]])).ravel()
-    centre = z + half * rng.uniform(-1, 1, len(half))
-    even = np.append(np.full(k, 1 / k), 1.0)
-    cell = Cells(order[None], centre[None], half[None], np.array([-np.inf]), even[None])
-    found = CellBounds(problem).improved(cell, -np.inf, np.inf)
-    assert found.bound[0] <= problem.losses(basis).max() + 1e-12
-    # And it is not an empty statement: it falls short by no more than the losses vary.
-    assert found.bound[0] >= problem.losses(found.bases(r)[0]).max() - 12 * np.linalg.norm(half)
-
-
-def _largest_volume(basis):
-    n, r = basis.shape
-    orders = cover(n, r, 1).order
-    return orders[np.argmax([abs(np.linalg.det(basis[order[:r]])) for order in orders])]
-
-
-def test_search_finds_what_a_poor_start_misses():
-    problem = pose(lines(3), 1)
-    poor = np.array([[0.0], [0.0], [1.0]])
-    found = search(problem, poor, np.full(3, 1 / 3), 0.5, tol=1e-6)
-    assert found.value == pytest.approx(0.75, abs=1e-9)
-    assert 0.75 - 1e-6 <= found.bound <= 0.75
-
-
-def test_search_that_is_cut_short_still_tells_the_truth():
-    item = instance("random", 3, 5, n_max=5)
-    problem = pose(item.covariances[:, :4, :4], 1)
-    dual = Dual(problem, max_iter=200, target=1e-13)
-    maximise_dual(dual, None)
-    basis = dual.best.pairs.vectors[:, :1]
-    bounds = [
-        search(problem, basis, dual.best.weights, dual.bound, tol=1e-8, max_cells=m).bound
-        for m in (1, 60, 400, 4000)
-    ]
-    value = search(problem, basis, dual.best.weights, dual.bound, tol=1e-8).value
-    assert bounds == sorted(bounds)
-    assert dual.bound <= bounds[0]
-    assert bounds[-1] <= value + problem.resolution
 
 
 def test_nothing_to_gain_is_shared_evenly():

@@ -39,6 +39,7 @@ def solve_problem(
     start: FloatArray | None = None,
     max_extra_components: int = 0,
     exact_search: bool = True,
+    prove: float = 0.0,
 ) -> Solution:
     """Solve a problem with any number of groups.
 
@@ -59,7 +60,10 @@ def solve_problem(
         With three or more groups, take up to this many components more than asked for where that
         closes an open gap.
     exact_search : bool
-        Whether a small problem with a gap may be searched exhaustively, which takes seconds.
+        With three or more groups: whether a small problem with a gap may be searched for a better
+        bound where that is cheap.
+    prove : float
+        Seconds for which a problem with a gap may be searched for a better bound or basis.
 
     Returns
     -------
@@ -93,6 +97,7 @@ def solve_problem(
         random_state=random_state,
         start=start,
         exact_search=exact_search,
+        prove=prove,
         max_extra_components=max_extra_components,
     )
 

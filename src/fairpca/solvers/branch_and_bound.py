@@ -1,199 +1,112 @@
-"""A proof for small problems that the dual alone cannot give: branch and bound over subspaces.
+"""A proof where the dual leaves a gap: best-first search over sectors of a tied pair.
 
-Every r-dimensional subspace of R^n is, for some choice of r rows, the column span of a matrix that
-is the identity on those rows and has entries in [-1, 1] elsewhere: take the rows of largest
-volume. So the boxes ``|Z_ab| <= 1``, one per choice of rows, cover everything, and halving boxes
-refines the cover. A box lies inside a ball around its centre: for the projectors P of its
-subspaces ``<P, P_centre> >= r - radius``, one more linear condition on P, so for any weights t on
-the simplex and any multiplier tau >= 0
+Where the r-th eigenvalue is tied at the optimal weights, the relaxed optimum P is no projector,
+and no basis need attain its losses. This search cuts P off. Let ``U1`` (r - 1 columns) and ``U2``
+(two) be eigenvectors of P in decreasing order of its eigenvalues, and ``C = U2.T P U2`` for any
+projector P of rank r.
 
-    t . offsets + tau (r - radius) - (sum of the r largest eigenvalues of A(t) + tau P_centre)
+*Lemma.* The smaller eigenvalue of C is at most ``(r - 1) - <P, U1 U1.T>``. *Proof.* The matrix
+``M = [U1 U2].T P [U1 U2]`` has r + 1 rows, eigenvalues in [0, 1] and rank at most r, so
+``M z = 0`` for a unit vector z = (a, b). Hence ``M <= I - z z.T``. Then
+``tr(U1.T P U1) <= (r - 1) - |a|^2``, and the smaller eigenvalue of C is at most
+``1 - |b|^2 = |a|^2``. Add the two.
 
-is a lower bound on the worst loss of every basis in the cell. Near a centre all losses are linear
-in P up to the radius, so the bound tightens as cells are halved. Good multipliers are found by a
-few barrier steps for many cells at once; the bound is valid for any, good or not, and what is
-known after any number of cells is the least bound of those still open.
+If the leading eigenvector of C lies within an angle h of theta in the plane of U2, then with
+``R = [[cos 2theta, sin 2theta], [sin 2theta, -cos 2theta]]``
 
-What stops it is the dimension r (n - r) of the space of subspaces: around a minimiser the number
-of open cells grows like a constant to that power. Measured on 120 random problems with a gap, all
-closed to 1e-8: some 30 cells in one dimension, 130 in two, 700 in three, 5000 in four (1 to 2
-seconds). Five dimensions take ten times that and seven never closed within 30000 cells, so beyond
-`MAX_DIMENSION` the search is not begun.
+    <P, U2 R U2.T>  >=  cos 2h (<P, U2 U2.T + 2 U1 U1.T> - 2 (r - 1)),
 
-It is an idea of its own: a search over the cells of a partition, with bounds of its own.
+which is linear in P: a *cut* ``<P, G> >= level``. Four sectors cover all angles, so every
+projector obeys the cut of one of them, and the fractional P none. A node of the search is the list
+of cuts on the way to it. For any weights t on the simplex and any multipliers s >= 0 of its cuts
+
+    t . offsets + s . levels - (sum of the r largest eigenvalues of A(t) + sum_j s_j G_j)
+
+is a lower bound for every projector that obeys them. That is the dual with a few more matrices and
+a cone beside the simplex, and the same barrier as in `interior_point` finds good multipliers, for
+many nodes at once. The bound is valid for any multipliers, good or not. What is known after any
+number of nodes is the least bound of those that are still open.
+
+Ties of three values, with one or two components among them, are cut by their two middle vectors as
+well, and take more nodes. Where two or more components are spread over four and more tied values,
+the cut may hold for the relaxed optimum already; such a node keeps its bound and stays open. With
+five groups that is rare, with twenty and more it is common, and the gap then stays.
+
+It is an idea of its own: a search, with bounds of its own. Read `search` first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import combinations
+import heapq
+import logging
+import time
+from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, expand, span
-from fairpca.covariances.dense import DenseOracle
+from fairpca._linalg import FloatArray
 from fairpca.solvers.descent import descend
 from fairpca.solvers.interior_point import solved
 from fairpca.solvers.problem import Problem
 
-
-@dataclass(frozen=True)
-class Cells:
-    """Boxes, one per row: the chart's rows, the centre Z, the half widths, a known bound.
-
-    Attributes
-    ----------
-    order : ndarray of int of shape (m, n)
-        The r rows that are the identity in this chart, then all others.
-    centre, half : ndarray of shape (m, d)
-        With d = r (n - r): the entries of Z at the centre, and how far the box reaches from them.
-    bound : ndarray of shape (m,)
-        No basis of the box has a smaller worst loss.
-    multipliers : ndarray of shape (m, k + 1)
-        Weights of the groups and tau of the box's last bound (of its parent's, before it has one).
-    """
-
-    order: IntArray
-    centre: FloatArray
-    half: FloatArray
-    bound: FloatArray
-    multipliers: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.bound)
-
-    def take(self, index: IntArray) -> Cells:
-        """Return the cells at `index`."""
-        return Cells(*(part[index] for part in vars(self).values()))
-
-    def joined(self, other: Cells) -> Cells:
-        """Return these cells followed by others."""
-        both = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Cells(*map(np.concatenate, both))
-
-    def halved(self) -> Cells:
-        """Return two cells for each one, cut across its widest side."""
-        rows = np.arange(len(self))
-        widest = np.argmax(self.half, axis=1)
-        half = self.half.copy()
-        half[rows, widest] *= 0.5
-        shift = np.zeros_like(half)
-        shift[rows, widest] = half[rows, widest]
-        left = replace(self, centre=self.centre - shift, half=half)
-        return left.joined(replace(self, centre=self.centre + shift, half=half))
-
-    def bases(self, r: int) -> FloatArray:
-        """Return an orthonormal basis of every centre, shape (m, n, r)."""
-        m, n = self.order.shape
-        columns = np.zeros((m, n, r))
-        columns[:, :r] = np.eye(r)
-        columns[:, r:] = self.centre.reshape(m, n - r, r)
-        placed = np.zeros_like(columns)
-        np.put_along_axis(placed, self.order[:, :, None], columns, axis=1)
-        return np.asarray(np.linalg.qr(placed)[0])
-
-    def radii(self, r: int) -> FloatArray:
-        """Return for every cell an upper bound of ``r - <P, P_centre>`` over the cell.
-
-        The sines of the angles between spans of [I; Z] and [I; Z0] are the singular values of
-        ``(I + Z0 Z0')^(-1/2) (Z - Z0) (I + Z'Z)^(-1/2)``; the last factor is at most one, and for
-        r = 1 at most its value where the box comes nearest to zero.
-        """
-        m, n = self.order.shape
-        z = self.centre.reshape(m, n - r, r)
-        h = self.half.reshape(m, n - r, r)
-        metric = np.abs(np.linalg.inv(np.eye(n - r) + z @ np.swapaxes(z, 1, 2)))
-        sines = np.einsum("mab,mac,mcb->m", h, metric, h)
-        if r == 1:
-            nearest = np.maximum(np.abs(self.centre) - self.half, 0.0)
-            sines = sines / (1.0 + np.einsum("md,md->m", nearest, nearest))
-        return np.asarray(np.minimum(sines, float(r)))
-
-
-def cover(n: int, r: int, multipliers: FloatArray) -> Cells:
-    """Return one box per choice of r rows, all with the same multipliers of shape (k + 1,).
-
-    Together they hold every subspace; none has a bound yet.
-    """
-    charts = []
-    for rows in combinations(range(n), r):
-        charts.append([*rows, *(row for row in range(n) if row not in rows)])
-    m, d = len(charts), r * (n - r)
-    return Cells(
-        np.array(charts),
-        np.zeros((m, d)),
-        np.ones((m, d)),
-        np.full(m, -np.inf),
-        np.tile(multipliers, (m, 1)),
-    )
-
-
-MAX_DIMENSION = 4
-# Up to here it is worth looking for a smaller common range.
-_MAX_FEATURES = 50
-# About a millisecond each with twelve groups, half of that with three. A few seconds at most:
-# 8,000 cells with three groups, 5,000 with twelve and more.
-_MAX_CELLS = 10_000
-_BATCH = 256
-# Groups that take part in the bound of one cell: those worst off at its centre.
-_MAX_GROUPS = 12
+#: Most columns of a problem that is searched: a node takes four decompositions of that size some
+#: twenty times, and beyond this a single one would take seconds.
+MOST_FEATURES = 256
+# Nodes that are split together: small matrices are decomposed many at a time, one call each would
+# be all overhead. More of them would split nodes that a better basis is about to close.
+_BATCH = 8
+# Numbers in the forms of one batch, which bounds its memory to some 100 MB.
+_MOST_NUMBERS = 4_000_000
+# Groups that take part in the bounds: those worst off in the relaxed problem. The others count as
+# weight zero, which is valid; with fifty groups all of them take part.
+_MOST_GROUPS = 64
+# Cuts that a child inherits, those with the largest multipliers. Leaving one out is valid.
+_MOST_CUTS = 14
+# How much of the way from "the relaxed optimum obeys it" to "only a projector does" the cut of the
+# middle sector goes; 0.85 and 0.95 took as many nodes on 35 open problems, 0.7 half as many again.
+_SPLIT = 0.9
+# Newton steps per batch; 60 are never reached on 35 open problems to gaps of 1e-8.
+_MOST_STEPS = 80
+# The barrier parameter falls by this factor once a node is near the path.
 _SHRINK = 0.15
-_MAX_STEPS = 60
-# Newton decrement from which a path is begun anew instead of continued from the parent's.
-_FAR = 5.0
+# A child's path begins at this share of the gap that is to be closed. With 0.075 and 0.3 the same
+# problems take a fifth more steps.
+_START = 0.02
+_log = logging.getLogger("fairpca")
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What the search proved: a lower bound, the best basis, and how many cells it took."""
+    """What the search proved: a lower bound, the best basis, its value, and the nodes it took."""
 
     bound: float
     basis: FloatArray
     value: float
-    cells: int
+    nodes: int
 
 
-def raise_bound(
-    problem: Problem, basis: FloatArray, weights: FloatArray, bound: float, *, tol: float
-) -> Searched | None:
-    """Search if the problem, or what is left of it in the groups' common range, is small enough.
+@dataclass(frozen=True)
+class _Node:
+    """A list of cuts, what is proven under them, and the relaxed optimum there.
 
-    Parameters are those of `search`; None means that it was not begun.
+    Attributes
+    ----------
+    bound : float
+        No projector that obeys the cuts has a smaller worst loss.
+    forms, levels : ndarray of shape (j, n, n), ndarray of shape (j,)
+        The cuts ``<P, forms[i]> >= levels[i]``.
+    multipliers : ndarray of shape (g + j,)
+        Weights of the groups and multipliers of the cuts at the bound.
+    vectors, occupied : ndarray of shape (n, n), ndarray of shape (n,)
+        Eigenvectors and eigenvalues of the relaxed P, in decreasing order.
     """
-    n, r = problem.oracle.n_features, problem.n_components
-    if r * (n - r) <= MAX_DIMENSION:
-        return search(problem, basis, weights, bound, tol=tol)
-    common = _common_range(problem) if n <= _MAX_FEATURES else None
-    if common is None or not r * (common.shape[1] - r) <= MAX_DIMENSION:
-        return None
-    oracle = DenseOracle(problem.oracle.project(common), scale=problem.oracle.scale)
-    inside = Problem(oracle, problem.offsets, r)
-    # Leaving the common range never helps, so the best known basis may as well lie in it.
-    within = common.T @ basis
-    start = expand(span(within), np.eye(common.shape[1]))[:, :r]
-    found = search(inside, start, weights, bound, tol=tol)
-    if found.value >= float(problem.losses(basis).max()):
-        return replace(found, basis=basis)
-    return replace(found, basis=common @ found.basis)
 
-
-def _common_range(problem: Problem) -> FloatArray | None:
-    """Return a basis of the space outside which no group has variance, if it is a proper one.
-
-    For covariances the best subspace lies in it: what a projector keeps outside is nothing, and
-    its part inside is dominated by a projector of the same rank.
-    """
-    oracle = problem.oracle
-    k, r = oracle.n_groups, problem.n_components
-    pairs = oracle.full(np.full(k, 1.0 / k))
-    rank = int(np.count_nonzero(pairs.values > problem.resolution / k))
-    inside, outside = pairs.vectors[:, :rank], pairs.vectors[:, rank:]
-    if not r < rank < oracle.n_features:
-        return None
-    left = float(np.abs(oracle.apply(outside)).max())
-    least = float(np.linalg.eigvalsh(oracle.project(inside)).min())
-    # A matrix with negative eigenvalues is no covariance, and the argument fails.
-    return inside if left <= problem.resolution and least >= -problem.resolution else None
+    bound: float
+    forms: FloatArray
+    levels: FloatArray
+    multipliers: FloatArray
+    vectors: FloatArray
+    occupied: FloatArray
 
 
 def search(
@@ -203,17 +116,19 @@ def search(
     bound: float,
     *,
     tol: float,
-    max_cells: int | None = None,
+    max_nodes: int,
+    seconds: float = np.inf,
 ) -> Searched:
-    """Raise the lower bound of a small problem, or find a better basis.
+    """Raise the lower bound of a problem with a gap, or find a better basis.
 
-    The cells with the least bounds are halved first, since they hold the proof back. A cell is
-    closed when its bound reaches the best value less the tolerance.
+    The nodes with the least bounds are split first, since they hold the proof back; a descent from
+    the relaxed optimum of each may find a better basis. A node is closed when its bound reaches
+    the best value less the tolerance.
 
     Parameters
     ----------
     problem : Problem
-        With r (n - r) small.
+        With at most `MOST_FEATURES` columns.
     basis : ndarray of shape (n, r)
         The best basis known.
     weights : ndarray of shape (k,)
@@ -222,137 +137,283 @@ def search(
         The dual bound.
     tol : float
         Relative gap at which to stop.
-    max_cells : int, optional
-        Most cells that get a bound of their own; by default a few seconds' worth.
+    max_nodes : int
+        Most nodes that get a bound; the last batch may exceed it.
+    seconds : float
+        Time after which no further batch is begun. Where it ends the search, another run may
+        prove a little more or less; the result is valid in any case.
 
     Returns
     -------
     Searched
         Its bound is never below the dual bound, and valid however early the search stopped.
     """
-    oracle, r = problem.oracle, problem.n_components
-    if max_cells is None:
-        max_cells = 12 * _MAX_CELLS // (12 + min(oracle.n_groups, _MAX_GROUPS))
+    began = said = time.monotonic()
+    r = problem.n_components
+    relaxed = _Relaxations(problem, weights)
     value = float(problem.losses(basis).max())
-    bounds = CellBounds(problem)
-    even = 0.9 * weights + 0.1 / len(weights)
-    cells = cover(oracle.n_features, r, np.append(even, bounds.scale))
-    used, proven, fresh = 0, np.inf, cells
-    while True:
-        goal = value - max(tol * abs(value), problem.resolution)
-        fresh = bounds.improved(fresh, bound, goal)
-        used += len(fresh)
-        cells = fresh if used == len(fresh) else cells.joined(fresh)
-        closed = cells.bound >= goal
-        proven = min(proven, float(cells.bound[closed].min(initial=np.inf)))
-        cells = cells.take(np.flatnonzero(~closed))
-        if not len(cells) or used >= max_cells:
+
+    def goal() -> float:
+        return value - max(tol * abs(value), problem.resolution)
+
+    root = relaxed.root(bound, value, goal())
+    nodes, count = 1, 0
+    # The least bounds of the nodes that are closed, and of those that no cut splits.
+    closed = stuck = np.inf
+    queue = [(root.bound, count, root)]
+    while queue and nodes < max_nodes and time.monotonic() - began < seconds:
+        if stuck <= queue[0][0]:
+            # No other node holds the bound back.
             break
-        order = np.argsort(cells.bound, kind="stable")
-        fresh, cells = cells.take(order[:_BATCH]), cells.take(order[_BATCH:])
-        # The centre of the least bounded cell is the likeliest place for a better basis.
-        found = descend(problem, fresh.take(np.array([0])).bases(r)[0], weights, value)
-        if found.value < value:
-            basis, value = found.basis, found.value
-        # Few cells at a time would be all overhead: cut them along several sides at once.
-        for _ in range(fresh.half.shape[1]):
-            fresh = fresh.halved()
-            if len(fresh) >= _BATCH:
-                break
-    proven = min(proven, value, float(cells.bound.min(initial=np.inf)))
-    return Searched(max(bound, proven), basis, value, used)
+        taken = [heapq.heappop(queue)[2] for _ in range(min(relaxed.batch, len(queue)))]
+        for node in taken:
+            found = descend(problem, node.vectors[:, :r], relaxed.spread(node), value)
+            if found.value < value:
+                basis, value = found.basis, found.value
+        split = []
+        for node in taken:
+            if node.bound >= goal():
+                closed = min(closed, node.bound)
+            elif not _divides(node.occupied, r):
+                stuck = min(stuck, node.bound)
+            else:
+                split.append(node)
+        for child in relaxed.children(split, value, goal()) if split else ():
+            nodes, count = nodes + 1, count + 1
+            if child.bound >= goal():
+                closed = min(closed, child.bound)
+            else:
+                heapq.heappush(queue, (child.bound, count, child))
+        if time.monotonic() - said > 1.0:
+            said = time.monotonic()
+            least = min(closed, stuck, value, queue[0][0] if queue else np.inf)
+            gap = problem.certificate(least, value).gap
+            _log.info("searched %d nodes, %d open, gap %.1e", nodes, len(queue), gap)
+    least = min(closed, stuck, value, queue[0][0] if queue else np.inf)
+    return Searched(max(bound, least), basis, value, nodes)
 
 
-class CellBounds:
-    """Bounds of many cells at once by the barrier of `interior_point`, with one more multiplier.
+def _divides(occupied: FloatArray, r: int) -> bool:
+    """Whether the cuts of a pair exclude the relaxed P with these eigenvalues."""
+    missing = (r - 1) - float(occupied[: r - 1].sum())
+    return bool(occupied[r] - missing > 1e-9)
 
-    All cells take a step together: a loop over small matrices would be all overhead.
+
+def sectors(occupied: FloatArray, r: int) -> list[tuple[float, float]]:
+    """Return the four sectors of a pair, each as its middle angle and its half width.
+
+    The first lies around the direction that the relaxed P prefers, and is so narrow that the cut
+    excludes P. The other three share the rest.
+
+    Parameters
+    ----------
+    occupied : ndarray of shape (n,)
+        Eigenvalues of P, in decreasing order; `_divides` holds for them.
+    r : int
+    """
+    missing = (r - 1) - float(occupied[: r - 1].sum())
+    both = float(occupied[r - 1] + occupied[r]) - 2 * missing
+    ratio = float(occupied[r - 1] - occupied[r]) / both
+    # The cut excludes P where cos 2h is above the ratio.
+    first = 0.5 * float(np.arccos(min(ratio + (1 - ratio) * _SPLIT, 1.0 - 1e-15)))
+    rest = (np.pi - 2 * first) / 6
+    return [(0.0, first)] + [(first + rest * (2 * i + 1), rest) for i in range(3)]
+
+
+def cut(vectors: FloatArray, r: int, angle: float, half: float) -> tuple[FloatArray, float]:
+    """Return G and the level of the cut ``<P, G> >= level`` of one sector.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, m)
+        Orthonormal; the first r - 1 are U1, the next two U2.
+    r : int
+    angle, half : float
+        The sector, in the plane of U2.
+    """
+    n = len(vectors)
+    above, u, v = vectors[:, : r - 1], vectors[:, r - 1], vectors[:, r]
+    along = np.cos(angle) * u + np.sin(angle) * v
+    across = np.cos(angle) * v - np.sin(angle) * u
+    width = float(np.cos(2 * half))
+    # U2 R U2.T is `along` less `across`, and the two span U2.
+    form = (1 - width) * np.outer(along, along) - (1 + width) * np.outer(across, across)
+    form -= 2 * width * above @ above.T
+    # The vectors are orthonormal to rounding only.
+    rounding = 64 * n * r * np.finfo(float).eps
+    return form, -2 * (r - 1) * width - rounding
+
+
+class _Relaxations:
+    """Bounds of many nodes at once, by a barrier on the dual with their cuts.
 
     Attributes
     ----------
-    matrices : ndarray of shape (k, n, n)
-    offsets : ndarray of shape (k,)
-    scale : float
-        The largest eigenvalue of any group, by magnitude.
+    chosen : ndarray of int of shape (g,)
+        The groups that take part.
+    matrices, offsets : ndarray of shape (g, n, n), ndarray of shape (g,)
+        Theirs.
+    batch : int
+        How many nodes to split at a time.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, weights: FloatArray) -> None:
         oracle = problem.oracle
-        self.matrices = oracle.matrices
-        self.offsets = problem.offsets
-        self.r, self.n, self.k = problem.n_components, oracle.n_features, oracle.n_groups
-        self.scale = float(np.abs(np.linalg.eigvalsh(self.matrices)).max()) or 1.0
+        self.k, self.r, self.n = oracle.n_groups, problem.n_components, oracle.n_features
+        self.chosen = np.sort(np.argsort(-weights, kind="stable")[:_MOST_GROUPS])
+        self.matrices = oracle.matrices[self.chosen]
+        self.offsets = problem.offsets[self.chosen]
+        self.weights = weights[self.chosen] / weights[self.chosen].sum()
+        self.scale = oracle.scale or 1.0
+        self.g = len(self.chosen)
+        numbers = 4 * (self.g + _MOST_CUTS + 1) * self.n**2
+        self.batch = max(1, min(_BATCH, _MOST_NUMBERS // numbers))
 
-    def improved(self, cells: Cells, floor: float, goal: float) -> Cells:
-        """Return the cells with bounds and multipliers of their own, never worse than before.
+    def spread(self, node: _Node) -> FloatArray:
+        """Return a node's weights as weights of all groups."""
+        weights = np.zeros(self.k)
+        weights[self.chosen] = node.multipliers[: self.g]
+        return weights
 
-        `floor` is a bound that holds for all cells. A cell is left alone as soon as its bound
-        reaches `goal`.
+    def root(self, bound: float, value: float, goal: float) -> _Node:
+        """Return the node without cuts, whose bound is that of the dual."""
+        n = self.n
+        none = _Node(bound, np.zeros((0, n, n)), np.zeros(0), self.weights, np.eye(n), np.zeros(n))
+        start = self._start(none, value, goal)
+        x = (1 - start / self.scale) * self.weights + start / self.scale / self.g
+        forms, levels = np.zeros((1, 0, n, n)), np.zeros((1, 0))
+        return self._solved([none], forms, levels, x[None], np.array([start]), value, goal)[0]
+
+    def children(self, nodes: list[_Node], value: float, goal: float) -> list[_Node]:
+        """Return four children of every node, one for each sector of its relaxed optimum."""
+        parents, cuts, starts, begins = [], [], [], []
+        for node in nodes:
+            kept = self._telling(node)
+            begin = self._start(node, value, goal)
+            lift = min(0.05, 10 * begin / self.scale)
+            weights = (1 - lift) * node.multipliers[: self.g] + lift / self.g
+            inherited = np.maximum(node.multipliers[self.g :][kept], begin)
+            relaxed = (node.vectors * node.occupied) @ node.vectors.T
+            for angle, half in sectors(node.occupied, self.r):
+                form, level = cut(node.vectors, self.r, angle, half)
+                # A multiplier times what the relaxed optimum lacks is what the bound may gain.
+                lacking = max(level - float(np.sum(form * relaxed)), 0.01)
+                parents.append(node)
+                cuts.append((np.append(node.forms[kept], form[None], axis=0), level, kept))
+                starts.append(np.concatenate([weights, inherited, [3 * begin / lacking]]))
+                begins.append(begin)
+        most = max(len(forms) for forms, _, _ in cuts)
+        # Nodes with fewer cuts get cuts that any P obeys: zero is at least minus one.
+        forms = np.zeros((len(cuts), most, self.n, self.n))
+        levels = np.full((len(cuts), most), -1.0)
+        x = np.repeat(np.array(begins)[:, None], self.g + most, axis=1)
+        for i, (own, level, kept) in enumerate(cuts):
+            forms[i, : len(own)] = own
+            levels[i, : len(own)] = np.append(parents[i].levels[kept], level)
+            x[i, : len(starts[i])] = starts[i]
+        return self._solved(parents, forms, levels, x, np.array(begins), value, goal)
+
+    def _telling(self, node: _Node) -> FloatArray:
+        """Return the cuts that a child inherits: those that the bound leans on."""
+        multipliers = node.multipliers[self.g :]
+        kept = np.flatnonzero(multipliers > 1e-6 * self.scale)
+        if len(kept) > _MOST_CUTS:
+            order = np.argsort(-multipliers[kept], kind="stable")
+            kept = np.sort(kept[order[:_MOST_CUTS]])
+        return kept
+
+    def _ends(self, node: _Node, value: float, goal: float, cuts: int) -> float:
+        """Return the barrier parameter at which a bound is good enough.
+
+        The bound at a parameter mu is within (2 n + g + j) mu of the best one. A twentieth of the
+        gap will do for a node that is split again, a third of the tolerance for one that is not.
         """
-        radii = np.maximum(cells.radii(self.r), 1e-14)
-        chosen, forms, offsets = self._conditions(cells, radii)
-        x, fresh = self._starts(cells, chosen, radii)
-        # Over a cell the losses vary like its size and are linear up to its square: a fresh path
-        # begins at the first, and every path ends below the second.
-        end = 0.02 * radii * self.scale / (2 * self.n + self.k)
-        start = np.maximum(0.1 * np.sqrt(radii) * self.scale, end)
-        mu = np.minimum(8.0 * end, start)
-        best, kept = np.maximum(cells.bound, floor), x.copy()
-        left = np.arange(len(cells))
-        for iteration in range(_MAX_STEPS):
-            moved, decrement, phi = self._step(x[left], mu[left], forms[left], offsets[left])
-            better = phi > best[left]
-            best[left[better]], kept[left[better]] = phi[better], x[left[better]]
-            if iteration == 0:
-                # Too far from the parent's point of the path: begin anew.
-                far = decrement > _FAR
-                moved[far], mu[far], decrement[far] = fresh[far], start[far], np.inf
-            x[left] = moved
-            near = decrement < 1
-            done = (near & (mu[left] <= end[left])) | (best[left] >= goal)
-            left, shrinking = left[~done], left[near]
-            mu[shrinking] = np.maximum(_SHRINK * mu[shrinking], end[shrinking])
+        allowed = max(0.05 * (value - node.bound), value - goal)
+        return 0.3 * allowed / (2 * self.n + self.g + cuts)
+
+    def _start(self, node: _Node, value: float, goal: float) -> float:
+        """Return the barrier parameter that the paths of a node's children begin at."""
+        return max(_START * (value - node.bound), self._ends(node, value, goal, len(node.levels)))
+
+    def _solved(
+        self,
+        parents: list[_Node],
+        forms: FloatArray,
+        levels: FloatArray,
+        x: FloatArray,
+        mu: FloatArray,
+        value: float,
+        goal: float,
+    ) -> list[_Node]:
+        """Follow the central paths of several nodes together; return them with their bounds.
+
+        Parameters
+        ----------
+        parents : list of _Node
+        forms, levels : ndarray of shape (m, j, n, n), ndarray of shape (m, j)
+            The cuts of every node.
+        x : ndarray of shape (m, g + j)
+            Where the multipliers begin, all of them positive.
+        mu : ndarray of shape (m,)
+            The barrier parameters to begin with.
+        value, goal : float
+            The best value, and the bound at which a node is closed and left alone.
+        """
+        m, j = levels.shape
+        forms = np.concatenate(
+            [np.broadcast_to(self.matrices, (m, *self.matrices.shape)), forms], 1
+        )
+        offsets = np.concatenate([np.broadcast_to(self.offsets, (m, self.g)), levels], axis=1)
+        ends = np.array([self._ends(parent, value, goal, j) for parent in parents])
+        mu = np.maximum(mu, ends)
+        bound = np.full(m, -np.inf)
+        vectors, occupied = np.zeros((m, self.n, self.n)), np.zeros((m, self.n))
+        kept = x.copy()
+        # Where the last step began, its direction and length, and F and the decrement there.
+        base, direction, length = x.copy(), np.zeros_like(x), np.zeros(m)
+        level, decrement = np.full(m, -np.inf), np.zeros(m)
+        left = np.arange(m)
+        for _ in range(_MOST_STEPS):
+            here = self._newton(x[left], mu[left], forms[left], offsets[left])
+            better = here.bound > bound[left]
+            index = left[better]
+            bound[index], kept[index] = here.bound[better], x[index]
+            vectors[index], occupied[index] = here.vectors[better], here.occupied[better]
+            # Near the path Newton's step is right even where rounding says that F fell.
+            fell = (here.value < level[left] - 1e-12 * np.abs(here.value)) & (decrement[left] > 1)
+            length[left[fell]] *= 0.3
+            on = left[~fell]
+            base[on], direction[on], length[on] = x[on], here.step[~fell], here.longest[~fell]
+            level[on], decrement[on] = here.value[~fell], here.decrement[~fell]
+            near = ~fell & (here.decrement < 1)
+            done = (near & (mu[left] <= ends[left])) | (bound[left] >= goal)
+            # F of another parameter is another function.
+            falling = left[near]
+            mu[falling] = np.maximum(_SHRINK * mu[falling], ends[falling])
+            level[falling] = -np.inf
+            left = left[~done]
             if not len(left):
                 break
-        multipliers = np.zeros_like(cells.multipliers)
-        np.put_along_axis(multipliers, chosen, kept[:, :-1], axis=1)
-        multipliers[:, self.k] = kept[:, -1]
-        return replace(cells, bound=best, multipliers=multipliers)
+            x[left] = base[left] * (1.0 + length[left, None] * direction[left])
+            x[left, : self.g] /= x[left, : self.g].sum(axis=1, keepdims=True)
+        return [
+            _Node(
+                max(float(bound[i]), parents[i].bound),
+                forms[i, self.g :],
+                levels[i],
+                kept[i],
+                vectors[i],
+                occupied[i],
+            )
+            for i in range(m)
+        ]
 
-    def _conditions(
-        self, cells: Cells, radii: FloatArray
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return for every cell the groups that matter most, and all forms with their offsets.
-
-        With g groups chosen the forms have shape (m, g + 1, n, n). The last one, the projector of
-        the centre, is the cell's own condition. Leaving groups out is weight zero for them.
-        """
-        bases = cells.bases(self.r)
-        centres = bases @ np.swapaxes(bases, 1, 2)
-        losses = self.offsets - np.tensordot(centres, self.matrices, axes=([1, 2], [1, 2]))
-        chosen = np.argsort(-losses, axis=1, kind="stable")[:, :_MAX_GROUPS]
-        forms = np.concatenate([self.matrices[chosen], centres[:, None]], axis=1)
-        offsets = np.column_stack([self.offsets[chosen], self.r - radii])
-        return chosen, forms, offsets
-
-    def _starts(
-        self, cells: Cells, chosen: IntArray, radii: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the parent's multipliers for the chosen groups, and fresh ones."""
-        weights = np.take_along_axis(cells.multipliers, chosen, axis=1) + 1e-12
-        weights = weights / weights.sum(axis=1, keepdims=True)
-        tau = np.maximum(cells.multipliers[:, self.k], 1e-12)
-        even = np.full(chosen.shape, 1.0 / chosen.shape[1])
-        fresh = np.column_stack([even, 0.3 * self.scale / np.sqrt(radii)])
-        return np.column_stack([weights, tau]), fresh
-
-    def _step(
+    def _newton(
         self, x: FloatArray, mu: FloatArray, forms: FloatArray, offsets: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """One damped Newton step for every cell; with it its decrement and the bound before.
+    ) -> _Steps:
+        """Return bound, barrier function and Newton step of every node at multipliers `x`.
 
-        `x`, of shape (m, g + 1), holds the multipliers, the cell's own last; `mu`, of shape (m,),
-        the barrier parameters; forms and offsets are those of `_conditions`.
+        As `interior_point.derivatives` does for one node; only the groups' weights add up to one.
         """
         m, j, n, _ = forms.shape
         values, vectors = _checked_eigh(np.einsum("mj,mjab->mab", x, forms))
@@ -369,24 +430,54 @@ class CellBounds:
         system = np.zeros((m, j + 1, j + 1))
         system[:, :j, :j] = hessian / mu[:, None, None] * x[:, :, None] * x[:, None]
         system[:, :j, :j] += mu[:, None, None] * np.eye(j)
-        # Only the groups' weights add up to one; the cell's own multiplier is free.
         size = np.abs(system).max(axis=(1, 2))
-        system[:, : j - 1, j] = system[:, j, : j - 1] = size[:, None] * x[:, : j - 1]
+        system[:, : self.g, j] = system[:, j, : self.g] = size[:, None] * x[:, : self.g]
         right = np.zeros((m, j + 1))
         right[:, :j] = x * gradient + mu[:, None]
         step = solved(system, right[:, :, None])[:, :j, 0]
         decrement = np.sqrt(np.maximum(np.einsum("mj,mj->m", step, right[:, :j]), 0.0) / mu)
-        length = np.where(decrement > 1, 1.0 / (1.0 + decrement), 1.0)
-        length = np.minimum(length, 0.9 / np.maximum(-step.min(axis=1), 1e-300))
-        moved = x * (1.0 + length[:, None] * step)
-        moved[:, : j - 1] /= moved[:, : j - 1].sum(axis=1, keepdims=True)
-        return moved, decrement, self._bound(x, values, offsets)
+        longest = np.minimum(1.0, 0.9 / np.maximum(-step.min(axis=1), 1e-300))
+        phi = np.einsum("mj,mj->m", x, offsets) - values[:, n - self.r :].sum(axis=1)
+        moved = np.einsum("ma,ma->m", values[:, n - self.r :], v[:, n - self.r :])
+        moved -= np.einsum("ma,ma->m", values[:, : n - self.r], p[:, : n - self.r])
+        barriers = np.log(x).sum(axis=1) - np.log(p).sum(axis=1) - np.log(v).sum(axis=1)
+        rounding = 8 * n * np.finfo(float).eps * np.abs(values).max(axis=1) * self.r
+        return _Steps(
+            phi - rounding,
+            phi + moved + mu * barriers,
+            step,
+            decrement,
+            longest,
+            vectors[:, :, ::-1],
+            p[:, ::-1],
+        )
 
-    def _bound(self, x: FloatArray, values: FloatArray, offsets: FloatArray) -> FloatArray:
-        """The bound at multipliers x from the eigenvalues there, less what rounding may hide."""
-        level = np.einsum("mj,mj->m", x, offsets)
-        rounding = 8 * self.n * np.finfo(float).eps * np.abs(values).max(axis=1) * self.r
-        return np.asarray(level - values[:, self.n - self.r :].sum(axis=1) - rounding)
+
+@dataclass(frozen=True)
+class _Steps:
+    """What `_Relaxations._newton` finds for m nodes.
+
+    Attributes
+    ----------
+    bound : ndarray of shape (m,)
+        The dual value less what rounding may hide.
+    value : ndarray of shape (m,)
+        The barrier function F.
+    step : ndarray of shape (m, g + j)
+        Newton's step, in units of the multipliers.
+    decrement, longest : ndarray of shape (m,)
+        How far the path is away, and how much of the step keeps all multipliers positive.
+    vectors, occupied : ndarray of shape (m, n, n), ndarray of shape (m, n)
+        Eigenvectors and eigenvalues of the barrier's P, in decreasing order.
+    """
+
+    bound: FloatArray
+    value: FloatArray
+    step: FloatArray
+    decrement: FloatArray
+    longest: FloatArray
+    vectors: FloatArray
+    occupied: FloatArray
 
 
 def _checked_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:

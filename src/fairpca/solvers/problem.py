@@ -8,7 +8,7 @@ matrices anew; read it first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,6 +95,7 @@ class Problem:
         history: list[dict[str, float]] | None = None,
         proof: FloatArray | None = None,
         searched: float = -np.inf,
+        nodes: int = 0,
     ) -> Solution:
         """Certify a basis and return it as the common result of all solvers.
 
@@ -116,7 +117,9 @@ class Problem:
             The weights that the bound is computed at; `weights` by default. Weights nearer to the
             optimum may be known without a decomposition at them.
         searched : float
-            A bound that a search over subspaces proved.
+            A bound that a search proved.
+        nodes : int
+            How many nodes that search took.
 
         Returns
         -------
@@ -131,6 +134,7 @@ class Problem:
         bound = max(float(at @ self.offsets) - total, searched)
         more = basis.shape[1] - self.n_components
         certificate = self.certificate(bound, float(losses.max()), slack, more)
+        certificate = replace(certificate, nodes=nodes)
         if stop_reason.startswith("gap closed") and not certificate.closed:
             stop_reason = "gap open at working precision"
         return Solution(

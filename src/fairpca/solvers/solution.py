@@ -35,7 +35,8 @@ class Certificate:
     Attributes
     ----------
     lower_bound : float
-        A value of the dual function, valid for every basis of the requested rank.
+        Valid for every basis of the requested rank: a value of the dual function, or what a search
+        proved.
     value : float
         The worst group's criterion at the returned basis.
     gap : float
@@ -48,6 +49,8 @@ class Certificate:
         the number asked for, so with more the value may lie below it.
     shrunk : bool
         Whether both numbers are of covariances that were shrunk, not of the rows themselves.
+    nodes : int
+        How many nodes a search took for the bound. Zero: the dual alone proves it.
     """
 
     lower_bound: float
@@ -56,6 +59,7 @@ class Certificate:
     resolution: float = 0.0
     extra_components: int = 0
     shrunk: bool = False
+    nodes: int = 0
 
     @classmethod
     def of(
@@ -110,7 +114,8 @@ class Certificate:
 
     def with_value(self, value: float, *, scale: float) -> Certificate:
         """Return the certificate of the same bound for another basis of the same rank."""
-        return Certificate.of(self.lower_bound, value, scale=scale, resolution=self.resolution)
+        found = Certificate.of(self.lower_bound, value, scale=scale, resolution=self.resolution)
+        return replace(found, nodes=self.nodes)
 
     def times(self, factor: float) -> Certificate:
         """Return the same certificate of matrices multiplied by a positive factor."""
@@ -152,7 +157,8 @@ class Certificate:
             else "nothing could be proven"
         )
         of = " (of the shrunk covariances)" if self.shrunk else ""
-        return f"worst group {value:.6g}, no basis below {bound:.6g}: {verdict}{of}"
+        by = f", by a search of {self.nodes} nodes" if self.nodes else ""
+        return f"worst group {value:.6g}, no basis below {bound:.6g}: {verdict}{of}{by}"
 
 
 def _percent(share: float) -> str:
