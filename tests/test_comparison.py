@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -185,6 +186,51 @@ def test_warnings_become_messages(people):
     X, sex, _ = people
     found = compare([MMDFairPCA(4, tau=1e-9)], X, sex)
     assert "above tau" in found["MMDFairPCA"].message
+
+
+class _Recorder(PCA):
+    """Remember the labels that `fit` is given, by class: the estimator itself is cloned."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        self.seen.append(sensitive_features)
+        return super().fit(X)
+
+
+def test_fits_know_the_labels_of_the_caller():
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(60, 5)), np.repeat([1, 2], [40, 20])
+    message = compare(FairPCA(2), X, sex)["FairPCA"].message
+    assert "1 (40 rows)" in message
+    assert "2 (20 rows)" in message
+    crossed = compare(FairPCA(2), X, {"sex": sex, "site": ["a", "b"] * 30})["FairPCA"].message
+    assert "(2, 'b') (10 rows)" in crossed
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[1, 2], ["f", "m"], ["f\0", "f"], [True, 2.5], [2**70, "m"], [False, True], [(1,), (1, 2)]],
+    ids=repr,
+)
+def test_fits_are_given_labels_of_the_same_type(labels):
+    given = np.fromiter(labels * 10, dtype=object)
+    _Recorder.seen.clear()
+    compare(_Recorder(1), np.random.default_rng(0).normal(size=(20, 3)), given)
+    found = _Recorder.seen[0].tolist()
+    assert found == given.tolist()
+    assert list(map(type, found)) == list(map(type, given))
+
+
+def test_a_marginal_fit_is_given_the_columns():
+    rng = np.random.default_rng(0)
+    labels = {"sex": rng.choice(["f", "m"], 200), "site": rng.choice([1, 2], 200)}
+    X = rng.normal(size=(200, 4)) * [3, 2, 1, 1]
+    found = compare(FairPCA(2, group_by="marginal"), X, labels, y=X[:, 0] > 0)["FairPCA"]
+    model = FairPCA(2, group_by="marginal").fit(X, sensitive_features=labels)
+    assert model.group_names_ == ["sex", "site"]
+    residual = ((X - model.inverse_transform(model.transform(X))) ** 2).sum(axis=1)
+    assert found.total_error == pytest.approx(residual.mean())
 
 
 def test_names_and_bad_input(people):

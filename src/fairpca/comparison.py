@@ -6,6 +6,7 @@ holds the rows and shows them as text, HTML, records, a frame, JSON or CSV.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -22,7 +23,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
 from fairpca._checks import check_choice, require
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import plain
 from fairpca.auditing.verdict import html_table, listed
 from fairpca.covariances.sources import CENTERS, MomentCovariances
@@ -373,7 +374,7 @@ def compare(
             # A group of one row cannot be on both sides.
             stratify=groups.codes if groups.counts.min() >= 2 else None,
         )
-    bench = _Bench(rows, groups.codes, source, y, split)
+    bench = _Bench(rows, groups, source, y, split)
     found = [bench.measure(name, model, on_error) for name, model in named_reducers(estimators)]
     counts = tuple(source.groups.count.tolist())
     return Comparison(tuple(_ranked(found)), tuple(source.groups.labels), counts, center)
@@ -427,7 +428,7 @@ class _Bench:
     Attributes
     ----------
     X : ndarray of shape (m, n)
-    codes : ndarray of shape (m,)
+    groups : Groups
         Group of every row.
     source : MomentCovariances
         Second moments of the groups about the mean that `compare` was asked for.
@@ -439,7 +440,7 @@ class _Bench:
     """
 
     X: FloatArray
-    codes: IntArray
+    groups: Groups
     source: MomentCovariances
     y: Any
     split: Any
@@ -470,7 +471,7 @@ class _Bench:
     def _fit(self, model: Any, rows: IntArray) -> Any:
         known = {}
         if has_fit_parameter(model, "sensitive_features"):
-            known["sensitive_features"] = self.codes[rows]
+            known["sensitive_features"] = _labels_as_given(self.groups, rows)
         return clone(model).fit(self.X[rows], **known)
 
     def _after(self, fitted: Any) -> dict[str, Any]:
@@ -483,7 +484,7 @@ class _Bench:
             bound = float(solve(self.source.covariances, r).certificate.lower_bound)
             self.known[r] = bound, bandwidth
         bound, bandwidth = self.known[r]
-        of_groups: dict[str, Any] = {"sensitive_features": self.codes}
+        of_groups: dict[str, Any] = {"sensitive_features": self.groups.codes}
         return {
             "n_components": r,
             "bound": bound,
@@ -525,6 +526,29 @@ class _Bench:
             self.y[train],
             fitted.transform(self.X[test]),
             self.y[test],
-            sensitive_features=self.codes[test],
+            sensitive_features=self.groups.codes[test],
         )
         return asdict(found)
+
+
+def _labels_as_given(groups: Groups, rows: IntArray) -> Any:
+    """Return the labels of some rows as the caller wrote them: what a fit says names them.
+
+    One column is an array; several are a dictionary of arrays by name, so that a fit may do with
+    them what it would do without a comparison.
+    """
+    if len(groups.names) == 1:
+        return _typed(list(groups.labels))[groups.codes[rows]]
+    parts = zip(*groups.labels, strict=True)  # type: ignore[call-overload]
+    columns = zip(groups.names, parts, strict=True)
+    return {name: _typed(list(part))[groups.codes[rows]] for name, part in columns}
+
+
+def _typed(labels: list[Any]) -> AnyArray:
+    """Return labels as an array of their own type where every label survives, else of objects."""
+    with contextlib.suppress(ValueError, TypeError):
+        # Such an array is coded faster. Not one of mixed types: 1 and "a" would both be text.
+        found = np.array(labels)
+        if list(map(repr, found.tolist())) == list(map(repr, labels)):
+            return found
+    return np.fromiter(labels, dtype=object)
