@@ -46,6 +46,7 @@ from fairpca.fitting import (
     fit_source,
 )
 from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import warn_of_measurements
 from fairpca.shrinkage import warn_of_noise
 from fairpca.solvers import SOLVERS
 
@@ -268,6 +269,7 @@ class FairPCA(LinearReducer):
             if is_dask(X):
                 return self._solve_and_set(self._dask_source(X, sensitive_features, sample_weight))
             rows = self._rows(X, sensitive_features, sample_weight, reset=True)
+            warn_of_measurements(rows.groups, stacklevel=2)
             return self._solve_and_set(self._source(rows))
 
     def partial_fit(

@@ -41,7 +41,7 @@ from fairpca.cross_fitting import cross_fit
 from fairpca.estimator import FairPCA
 from fairpca.metrics import as_rows, held_out_predictions, kept_variance, named_reducers
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import Groups, warn_of_measurements
 from fairpca.moments.label_codes import factorize
 from fairpca.persistence import versions
 from fairpca.solvers.solution import Certificate
@@ -256,6 +256,7 @@ def _read(
         groups = Groups.from_labels(
             labels, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
         )
+        warn_of_measurements(groups, stacklevel=3)
         weights = check_weights(sample_weight, len(rows))
         moments = GroupMoments.from_array(rows, groups, sample_weight=weights)
         if y is not None and len(y) != len(rows):

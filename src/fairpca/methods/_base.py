@@ -23,7 +23,7 @@ from fairpca.covariances.sources import MomentCovariances
 from fairpca.criteria import CRITERIA, pose
 from fairpca.metrics import kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import Groups, warn_of_measurements
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 
@@ -166,6 +166,7 @@ class PublishedMethod(LinearReducer):
         """
         self._check_params()
         rows = self._rows(X, sensitive_features, sample_weight)
+        warn_of_measurements(rows.groups, stacklevel=2)
         sample = Sample(rows.X, rows.groups or Groups.one(len(rows.X)), rows.weight)
         check_rows(sample.source.total.count, type(self).__name__)
         check_groups(sample.moments.labels, sample.moments.weight)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +32,18 @@ from fairpca.moments.label_codes import (
     sort_labels,
 )
 
+# What a column of labels is called that came without a name.
+_UNNAMED = "sensitive_feature"
+
 # Up to this many different texts in a column, its library replaces them by codes.
 _FEW_KINDS = 1000
+# More distinct labels than this are a measurement or a name, not groups: an audit of them would
+# take minutes and say nothing. Both numbers are a judgement about what people mean, not a limit of
+# what can be computed.
+_MOST_LABELS = 1000
+# The same where labels are fractions, since a code is a whole number, and where most rows have a
+# label of their own, as with names.
+_MOST_FRACTIONS = 50
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,53 @@ class Groups:
         return len(self.labels)
 
 
+def are_measurements(labels: Collection[Label], n_rows: int) -> bool:
+    """Return whether the labels of one column look like measurements or names, not like groups.
+
+    Parameters
+    ----------
+    labels : collection
+        Distinct labels, without missing ones.
+    n_rows : int
+        Rows of the whole table; of a piece of it nothing can be told.
+
+    Examples
+    --------
+    >>> from fairpca.moments.groups import are_measurements
+    >>> are_measurements(range(60), 1000), are_measurements(range(60), 100)
+    (False, True)
+    """
+    if len(labels) <= _MOST_FRACTIONS:
+        return False
+    fractions = any(isinstance(value, float) and not value.is_integer() for value in labels)
+    return fractions or 2 * len(labels) > n_rows or len(labels) > _MOST_LABELS
+
+
+def warn_of_measurements(groups: Groups | None, *, stacklevel: int) -> None:
+    """Warn where a column of labels looks like a measurement; the labels are of a whole table.
+
+    Nobody is served by groups of one row each, and a fit of them takes long. None is a table
+    without labels.
+    """
+    if groups is None or len(groups.labels) <= _MOST_FRACTIONS:
+        return
+    # With several columns a label is a tuple, with an entry of each.
+    labels: Any = groups.labels
+    columns = zip(*labels, strict=True) if len(groups.names) > 1 else [labels]
+    for name, column in zip(groups.names, columns, strict=True):
+        distinct = set(column) - {None}
+        if are_measurements(distinct, len(groups.codes)):
+            called = "" if name == _UNNAMED else f" column {name!r}"
+            warnings.warn(
+                f"sensitive_features{called} has {len(distinct):,} distinct labels in "
+                f"{len(groups.codes):,} rows; they look like measurements or names, not like "
+                "groups. Cut numbers into a few ranges first, for example with "
+                "pandas.qcut(values, 4), or join rare labels.",
+                UserWarning,
+                stacklevel=stacklevel + 1,
+            )
+
+
 def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
     """Return the folds of rows by their position: the same rows have the same folds everywhere.
 
@@ -232,7 +290,7 @@ class _Column:
 
 
 def _numbered(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"sensitive_feature_{j}" for j in range(n_columns))
+    return tuple(f"{_UNNAMED}_{j}" for j in range(n_columns))
 
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
@@ -253,13 +311,13 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.DataFrame):
         return _not_empty([(name, native.get_column(name)) for name in native.columns])
     if isinstance(native, nw.Series):
-        return [(native.name or "sensitive_feature", native)]
+        return [(native.name or _UNNAMED, native)]
     array = _as_array(sensitive_features)
     if array.ndim == 1:
-        return [("sensitive_feature", array)]
+        return [(_UNNAMED, array)]
     if array.ndim == 2:
         if array.shape[1] == 1:
-            return [("sensitive_feature", array[:, 0])]
+            return [(_UNNAMED, array[:, 0])]
         return _not_empty(list(zip(_numbered(array.shape[1]), array.T, strict=True)))
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
