@@ -119,7 +119,9 @@ def test_classifier_columns_need_y(people, table):
         assert 0.5 < row.accuracy <= 1
         assert 0 <= row.demographic_parity_difference <= 1
         assert 0 <= row.equal_opportunity_difference <= 1
+    assert 0.4 < table.baseline < 0.7
     without = compare(PCA(2), X, sex)
+    assert without.baseline is None
     assert np.isnan(without["PCA"].accuracy)
     assert "accuracy" not in str(without)
     assert "accuracy" in str(table)
@@ -243,7 +245,34 @@ def test_names_and_bad_input(people):
         compare(PCA(1), np.where(X > 5, np.nan, X), sex)
     with pytest.raises(ValueError, match="y has shape"):
         compare(PCA(1), X, sex, y[:-1])
-    assert "3 class" in compare(PCA(1), X, sex, np.arange(300) % 3)["PCA"].message
+    with pytest.raises(ValueError, match="y has 1 missing"):
+        compare(PCA(1), X, sex, [None, *y[1:]])
+    with pytest.raises(ValueError, match="one class only in the training rows"):
+        compare(PCA(1), X, sex, np.arange(300) == 0, random_state=2)
+    with pytest.raises(ValueError, match="target='size' is not known"):
+        compare(PCA(1), X, sex, y, target="size")
+
+
+def test_a_target_of_numbers_or_of_several_classes(people):
+    """As in an audit: what the target holds is decided by its values, or by the caller."""
+    X, sex, _ = people
+    amount = X[:, 0] + 0.1 * np.arange(300)
+    found = compare([PCA(2), FairPCA(2)], X, sex, amount)
+    for row in found.rows:
+        assert row.message == ""
+        assert np.isnan(row.accuracy)
+        assert -0.1 < row.r_squared < 1
+    assert found.baseline < 0.01
+    assert "R squared" in str(found)
+    assert "accuracy" not in str(found)
+    kinds = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-1, 1])]
+    found = compare(PCA(2), X, sex, kinds)
+    assert found["PCA"].accuracy > found.baseline > 0.3
+    assert np.isnan(found["PCA"].demographic_parity_difference)
+    assert np.isnan(found["PCA"].r_squared)
+    whole = np.arange(300) % 3
+    assert not np.isnan(compare(PCA(2), X, sex, whole)["PCA"].accuracy)
+    assert not np.isnan(compare(PCA(2), X, sex, whole, target="numbers")["PCA"].r_squared)
 
 
 def test_every_published_method_is_at_hand():

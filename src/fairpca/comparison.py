@@ -29,17 +29,22 @@ from fairpca.auditing.verdict import html_table, listed
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.fitting import solve
 from fairpca.metrics import (
+    TARGETS,
     Parity,
     as_rows,
+    baseline_predictions,
     basis_of,
     covariance_gap,
     held_out_parity,
+    held_out_predictions,
+    held_out_score,
     kept_variance,
     mean_gap,
     median_bandwidth,
     mmd_squared,
     named_reducers,
     own_variance,
+    read_target,
 )
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
@@ -61,11 +66,12 @@ _TITLES = {
     "mmd_squared": "MMD^2",
     "fit_seconds": "seconds",
     "accuracy": "accuracy",
+    "r_squared": "R squared",
     "demographic_parity_difference": "parity diff.",
     "equal_opportunity_difference": "opport. diff.",
 }
-# Columns that are left out without a target, since all of their numbers are missing then.
-_HELD_OUT = tuple(part.name for part in fields(Parity))
+# Columns about a target; they are left out where all of their numbers are missing.
+_HELD_OUT = (*(part.name for part in fields(Parity)), "r_squared")
 # Two values closer than this share of the largest value in their column share a place: solvers
 # stop at a relative gap of 1e-10, and an order below that would be chance.
 _TIE = 1e-9
@@ -105,8 +111,11 @@ class ComparisonRow:
         How different two groups look after projection, the most different pair.
     fit_seconds : float
         Of the fit on all rows.
-    accuracy, demographic_parity_difference, equal_opportunity_difference : float
-        Of a linear classifier on held-out rows; NaN without y.
+    accuracy, r_squared : float
+        Of a linear model that predicts y on held-out rows: the one where y holds classes, the
+        other where it holds numbers.
+    demographic_parity_difference, equal_opportunity_difference : float
+        Of the same predictions, where y holds two classes.
     message : str
         Warnings of the fit, or why it failed.
     """
@@ -130,6 +139,7 @@ class ComparisonRow:
     accuracy: float = _NAN
     demographic_parity_difference: float = _NAN
     equal_opportunity_difference: float = _NAN
+    r_squared: float = _NAN
     message: str = ""
 
     @property
@@ -166,6 +176,9 @@ class Comparison:
         Rows of every group.
     center : {"global", "group"}
         What losses and variances of a group are about.
+    baseline : float or None
+        Accuracy of predicting the most frequent class for every held-out row, or R squared of
+        predicting the mean; None without y.
 
     See Also
     --------
@@ -188,6 +201,7 @@ class Comparison:
     groups: tuple[Label, ...]
     group_counts: tuple[int, ...]
     center: str = "global"
+    baseline: float | None = None
 
     def __getitem__(self, name: str) -> ComparisonRow:
         """Return the row of a reducer; KeyError names those there are."""
@@ -217,7 +231,7 @@ class Comparison:
         return pandas.DataFrame(self.to_records()).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values under "groups", "group_counts", "center" and "rows".
+        """Return plain Python values, by attribute; "rows" holds those of every reducer.
 
         A missing number is None. A label that is neither text nor a number becomes its text.
         """
@@ -302,6 +316,7 @@ def compare(
     sensitive_features: Any,
     y: Any = None,
     *,
+    target: str = "auto",
     center: str = "global",
     test_size: float = 0.3,
     random_state: Any = 0,
@@ -322,8 +337,11 @@ def compare(
     sensitive_features : array-like, Series, frame or dict
         One label per row, or several columns of labels.
     y : array-like of shape (m,), optional
-        Two classes. Each reducer is then fitted once more on the training rows alone, and a
-        logistic regression on its output is judged on the rest.
+        Classes or numbers. Each reducer is then fitted once more on the training rows alone, and a
+        linear model on its output is judged on the rest: a logistic regression or a ridge
+        regression.
+    target : {"auto", "classes", "numbers"}, default="auto"
+        What `y` holds. "auto" takes text and a few distinct whole numbers for classes.
     center : {"global", "group"}, default="global"
         What losses and variances of a group are about: the mean of all rows, or the group's own.
         The reducers keep their own `center`.
@@ -357,27 +375,29 @@ def compare(
     True
     """
     check_choice("center", center, CENTERS)
+    check_choice("target", target, TARGETS)
     check_choice("on_error", on_error, ("record", "raise"))
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
     rows = as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
     source = MomentCovariances(GroupMoments.from_array(rows, groups), center=center)
-    split = None
+    task = None
     if y is not None:
-        y = np.asarray(y)
-        if y.shape != (len(rows),):
-            raise ValueError(f"y has shape {y.shape} but X has {len(rows)} rows.")
-        split = train_test_split(
+        if np.shape(y) != (len(rows),):
+            raise ValueError(f"y has shape {np.shape(y)} but X has {len(rows)} rows.")
+        train, test = train_test_split(
             np.arange(len(rows)),
             test_size=test_size,
             random_state=random_state,
             # A group of one row cannot be on both sides.
             stratify=groups.codes if groups.counts.min() >= 2 else None,
         )
-    bench = _Bench(rows, groups, source, y, split)
+        task = _Task(*read_target(y, target), train, test)
+    bench = _Bench(rows, groups, source, task)
     found = [bench.measure(name, model, on_error) for name, model in named_reducers(estimators)]
     counts = tuple(source.groups.count.tolist())
-    return Comparison(tuple(_ranked(found)), tuple(source.groups.labels), counts, center)
+    labels, baseline = tuple(source.groups.labels), None if task is None else task.baseline
+    return Comparison(tuple(_ranked(found)), labels, counts, center, baseline)
 
 
 def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:
@@ -422,6 +442,41 @@ def _ranked(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
 
 
 @dataclass(frozen=True)
+class _Task:
+    """What is predicted: the target as `read_target` returns it, and the rows on either side."""
+
+    y: AnyArray
+    classes: bool
+    train: IntArray
+    test: IntArray
+
+    def __post_init__(self) -> None:
+        """Refuse once what would fail for every reducer."""
+        if self.classes and len(np.unique(self.y[self.train])) < 2:
+            raise ValueError(
+                "y has one class only in the training rows; pass more rows of the other class."
+            )
+
+    @property
+    def baseline(self) -> float | None:
+        """Score of who predicts the same for every held-out row."""
+        train, test = self.y[self.train], self.y[self.test]
+        guessed = baseline_predictions(train, len(test), classes=self.classes)
+        return held_out_score(test, guessed, classes=self.classes)
+
+    def scores(self, train: AnyArray, test: AnyArray, sensitive_features: Any) -> dict[str, Any]:
+        """Return the numbers of a linear model on reduced rows; labels are of the test rows."""
+        fitted, actual = self.y[self.train], self.y[self.test]
+        if self.classes and self.y.max() == 1:
+            of_groups = {"sensitive_features": sensitive_features}
+            return asdict(held_out_parity(train, fitted, test, actual, **of_groups))
+        predicted = held_out_predictions(train, fitted, test, classes=self.classes)
+        score = held_out_score(actual, predicted, classes=self.classes)
+        name = "accuracy" if self.classes else "r_squared"
+        return {name: _NAN if score is None else score}
+
+
+@dataclass(frozen=True)
 class _Bench:
     """The rows every reducer is measured on, and what is computed once for all of them.
 
@@ -432,9 +487,8 @@ class _Bench:
         Group of every row.
     source : MomentCovariances
         Second moments of the groups about the mean that `compare` was asked for.
-    y : ndarray of shape (m,) or None
-    split : pair of ndarray of int or None
-        Training and held-out rows, with `y`.
+    task : _Task or None
+        What is predicted from the reduced rows.
     known : dict
         By number of components: the bound of the worst loss, and the bandwidth of the kernel.
     """
@@ -442,8 +496,7 @@ class _Bench:
     X: FloatArray
     groups: Groups
     source: MomentCovariances
-    y: Any
-    split: Any
+    task: _Task | None
     known: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def measure(self, name: str, model: Any, on_error: str) -> ComparisonRow:
@@ -459,7 +512,7 @@ class _Bench:
                 seconds = time.perf_counter() - begin
                 numbers = self._after(fitted)
                 numbers |= self._in_columns(fitted, numbers["n_components"], numbers["bound"])
-                numbers |= self._parity(model)
+                numbers |= self._predicted(model)
             except (ValueError, ImportError, RuntimeError, np.linalg.LinAlgError) as error:
                 if on_error == "raise":
                     raise
@@ -515,20 +568,14 @@ class _Bench:
             "error_gap": float(np.ptp(errors)),
         }
 
-    def _parity(self, model: Any) -> dict[str, Any]:
-        """Return the numbers of a classifier on held-out rows, none without a target."""
-        if self.split is None:
+    def _predicted(self, model: Any) -> dict[str, Any]:
+        """Return how well the target is predicted on held-out rows, nothing without one."""
+        if self.task is None:
             return {}
-        train, test = self.split
+        train, test = self.task.train, self.task.test
         fitted = self._fit(model, train)
-        found = held_out_parity(
-            fitted.transform(self.X[train]),
-            self.y[train],
-            fitted.transform(self.X[test]),
-            self.y[test],
-            sensitive_features=self.groups.codes[test],
-        )
-        return asdict(found)
+        reduced = [fitted.transform(self.X[part]) for part in (train, test)]
+        return self.task.scores(*reduced, self.groups.codes[test])
 
 
 def _labels_as_given(groups: Groups, rows: IntArray) -> Any:

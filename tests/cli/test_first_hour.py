@@ -123,6 +123,29 @@ class TestCompare:
         assert "B: " in done.out
         assert "no method could run" in done.err
 
+    def test_a_target_of_numbers(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.assign(amount=frame["v0"] + 0.25).to_csv(path, index=False)
+        call = ("compare", path, "-g", "sex", "-r", 2, "--method", "PCA", "--method", "FairPCA")
+        done = cli(*call, "--target", "amount")
+        assert done.code == 0
+        assert "squared" in done.out
+        assert "class" not in done.out + done.err
+        data = cli(*call, "--target", "plan", "--json").json
+        assert data["rows"][0]["accuracy"] > 0
+        assert 0.3 < data["baseline"] < 0.4
+        data = cli(*call, "--target", "paid", "--target-kind", "numbers", "--json").json
+        assert data["rows"][0]["accuracy"] is None
+        assert data["rows"][0]["r_squared"] > data["baseline"]
+
+    def test_a_target_that_cannot_be_predicted_is_said_once(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.assign(paid=frame["paid"].where(frame.index != 3)).to_csv(path, index=False)
+        done = cli("compare", path, "-g", "sex", "-r", 2, "--target", "paid")
+        assert done.code == 2
+        assert done.err.count("--target has 1 missing value(s)") == 1
+        assert done.out == ""
+
 
 class TestSuggestions:
     @pytest.mark.parametrize(

@@ -33,10 +33,15 @@ _SHOWN_LEVELS = 3
 # Columns of a comparison, in this order: attributes of its rows.
 _COMPARED = (
     "optimises rank worst_loss gap total_error error_gap mean_gap covariance_gap mmd_squared "
-    "fit_seconds accuracy demographic_parity_difference equal_opportunity_difference"
+    "fit_seconds accuracy r_squared demographic_parity_difference equal_opportunity_difference"
 ).split()
 # Titles that are not the name of the attribute: "rank" is the rank of a projection elsewhere.
-_TITLES = {"rank": "place", "gap": "above\nbound", "fit_seconds": "seconds"}
+_TITLES = {
+    "rank": "place",
+    "gap": "above\nbound",
+    "fit_seconds": "seconds",
+    "r_squared": "R\nsquared",
+}
 
 # Where the picture goes unless asked otherwise.
 _PICTURE = Path("fairpca-demo.png")
@@ -153,7 +158,10 @@ class CompareOptions(TableOptions):
     method : list of str
         A method, such as PCA, FairPCA or SDRFairPCA; repeat. Default: all.
     target : str, optional
-        Column of two classes a linear model predicts.
+        Column a linear model predicts from the components.
+    target_kind : str, default="auto"
+        What the target holds: 'classes' (accuracy), 'numbers' (R squared) or 'auto', which takes
+        text and a few distinct whole numbers for classes.
     output : Path, optional
         Write the table (.csv or .json). In CSV, text that a spreadsheet would run as a formula
         gets a leading apostrophe.
@@ -165,6 +173,7 @@ class CompareOptions(TableOptions):
     endings: ClassVar[tuple[str, ...]] = (".csv", ".json")
     method: Annotated[list[str], option("NAME")] = field(default_factory=list)
     target: Annotated[str | None, option("COL")] = None
+    target_kind: Annotated[str, option("KIND", among=("auto", "classes", "numbers"))] = "auto"
     output: Annotated[Path | None, option("FILE", "-o", "--output")] = None
 
 
@@ -201,7 +210,7 @@ def compare(options: CompareOptions) -> int:
     doing = f"fitting {len(models)} methods"
     output.note(f"{doing}; --method picks some of them.")
     with output.progress(doing):
-        about = options.pick("center", "random_state")
+        about = {**options.pick("center", "random_state"), "target": options.target_kind}
         found = run_compare(models, data.X, data.labels, data.y, **about)
     output.deliver(
         options,

@@ -273,8 +273,8 @@ def _check_labels(column: str, values: AnyArray) -> None:
     distinct = {value for value in values.tolist() if value is not None and value == value}
     if are_measurements(distinct, len(values)):
         raise ValueError(
-            f"--group {column}: {len(distinct):,} distinct labels are too many to be groups; cut a "
-            f"number in two with --group '{column}>=VALUE', or label the rows first."
+            f"--group {column}: {len(distinct):,} distinct labels are too many to be groups; cut "
+            f"a number in two with --group '{column}>=VALUE', or label the rows first."
         )
 
 
