@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from fairpca._checks import check_choice, check_groups, check_rank, check_weights
-from fairpca._linalg import AnyArray, FloatArray, rounding_level
+from fairpca._linalg import FloatArray, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
     Candidate,
