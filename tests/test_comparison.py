@@ -101,16 +101,16 @@ def test_nobody_beats_fair_pca_on_the_real_tables(table):
         assert row.total_error >= found["PCA"].total_error * (1 - 1e-12), row.name
 
 
-def test_ranks_stay_within_one_notion(table):
-    ranks = {row.name: (row.optimises, row.rank) for row in table.rows}
-    assert ranks["PCA"] == ("total error", 1)
-    assert ranks["FairPCA"] == ("loss", 1)
-    assert ranks["MultiCriteriaPCA"] == ("loss", 1)
-    assert ranks["SDRFairPCA"] == ("loss", 3)
-    assert ranks["StablePCA"] == ("variance", 1)
-    assert ranks["UnconstrainedFPCA"] == ("error gap", 1)
-    assert ranks["NullSpaceFairPCA"] == ("mean gap", 1)
-    assert ranks["MMDFairPCA"] == ("mmd", 1)
+def test_places_stay_within_one_notion(table):
+    places = {row.name: (row.optimises, row.place) for row in table.rows}
+    assert places["PCA"] == ("total error", 1)
+    assert places["FairPCA"] == ("loss", 1)
+    assert places["MultiCriteriaPCA"] == ("loss", 1)
+    assert places["SDRFairPCA"] == ("loss", 3)
+    assert places["StablePCA"] == ("variance", 1)
+    assert places["UnconstrainedFPCA"] == ("error gap", 1)
+    assert places["NullSpaceFairPCA"] == ("mean gap", 1)
+    assert places["MMDFairPCA"] == ("mmd", 1)
 
 
 def test_classifier_columns_need_y(people, table):
@@ -137,8 +137,8 @@ def test_forms(table):
     records = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert float(records[0]["worst_loss"]) == table["PCA"].worst_loss
     lines = str(table).splitlines()
-    assert len({len(line) for line in lines[:2]}) == 1
-    assert "FairPCA" in lines[3]
+    assert lines[1].split()[:3] == ["method", "optimises", "place"]
+    assert lines[4].startswith("FairPCA ")
     with pytest.raises(KeyError, match="there are PCA"):
         table["nobody"]
 
@@ -173,15 +173,56 @@ def test_failures_are_recorded_or_raised(people):
     found = compare([FairPCA(2), UnconstrainedFPCA(2), TruncatedSVD(2)], X, three)
     failed = found["UnconstrainedFPCA"]
     assert failed.failed
-    assert failed.rank is None
-    assert "UnconstrainedFPCA is written for two groups and got 3" in failed.message
-    assert failed.message in str(found)
+    assert failed.place is None
+    assert "sensitive_features has 3 groups and the method is written" in failed.message
+    assert f"UnconstrainedFPCA could not run: {failed.message}" in found.notes()
+    assert not any(line.startswith("UnconstrainedFPCA") for line in found.table_lines())
     assert not found["TruncatedSVD"].failed
     assert len(found.to_records()) == 3
-    with pytest.raises(ValueError, match="two groups"):
+    with pytest.raises(ValueError, match="UnconstrainedFPCA is written for two"):
         compare(UnconstrainedFPCA(2), X, three, on_error="raise")
     with pytest.raises(ValueError, match="on_error='ignore'"):
         compare(PCA(2), X, three, on_error="ignore")
+
+
+def test_what_several_methods_say_is_said_once(people):
+    X, _, _ = people
+    three = np.arange(len(X)) % 3
+    methods = {"mine": UnconstrainedFPCA(2), "MMD": MMDFairPCA(2), "FairPCA": FairPCA(2)}
+    found = compare(methods, X, three)
+    said = [note for note in found.notes() if "could not run" in note]
+    assert len(said) == 1
+    assert said[0].startswith("mine, MMD could not run: sensitive_features has 3 groups and the")
+    html = found._repr_html_()
+    assert html.count("could not run") == 1
+    assert "<th>place</th>" in html
+    # A row of dashes says less than the line below the table.
+    assert html.count("<tr>") == 2
+    alone = compare({"mine": UnconstrainedFPCA(2)}, X, three)
+    assert alone.table_lines() == []
+    assert str(alone).startswith("mine could not run")
+    assert "<table" not in alone._repr_html_()
+
+
+def test_a_table_of_80_columns(table):
+    lines = str(table).splitlines()
+    assert max(map(len, lines)) <= 80
+    parts = sum(line.startswith("method ") for line in lines)
+    assert parts > 1
+    # Every part names all methods.
+    assert sum(line.startswith("UnconstrainedFPCA ") for line in lines) == parts
+    one = table.table_lines(1000)
+    assert sum(line.startswith("method ") for line in one) == 1
+    # No column is lost on the way.
+    narrow = table.table_lines(10)
+    assert sum(line.startswith("method ") for line in narrow) == len(one[1].split()) - 1
+
+
+def test_the_fit_on_the_training_rows_says_nothing_again():
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(60, 5)), np.repeat([1, 2], [40, 20])
+    message = compare(FairPCA(2), X, sex, np.arange(60) % 2)["FairPCA"].message
+    assert message.count("The projection rests on groups") == 1
 
 
 def test_warnings_become_messages(people):

@@ -1,4 +1,4 @@
-"""Several reducers on one table: every number of each, ranked only on what it optimises.
+"""Several reducers on one table: every number of each, in places only by what it optimises.
 
 `compare` fits the reducers on the same rows and fills one `ComparisonRow` for each. A `Comparison`
 holds the rows and shows them as text, HTML, records, a frame, JSON or CSV.
@@ -10,10 +10,13 @@ import contextlib
 import csv
 import io
 import json
+import re
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -25,12 +28,11 @@ from sklearn.utils.validation import has_fit_parameter
 from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import plain
-from fairpca.auditing.verdict import html_table, listed
+from fairpca.auditing.verdict import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.fitting import solve
 from fairpca.metrics import (
     TARGETS,
-    Parity,
     as_rows,
     baseline_predictions,
     basis_of,
@@ -52,26 +54,26 @@ from fairpca.moments.label_codes import Label
 
 # A number that a reducer does not have: it failed, works in other columns, or `y` was not given.
 _NAN = float("nan")
-# What the table for people shows, in order, and the title of each column.
+# What the table for people shows beside the name, in order, and the title of each column. As text
+# a title has a line for every word, since most numbers are shorter than their titles.
 _TITLES = {
-    "name": "method",
     "optimises": "optimises",
-    "rank": "rank",
+    "place": "place",
     "worst_loss": "worst loss",
     "gap": "above bound",
     "total_error": "total error",
     "error_gap": "error gap",
     "mean_gap": "mean gap",
     "covariance_gap": "cov. gap",
-    "mmd_squared": "MMD^2",
+    "mmd_squared": "MMD squared",
     "fit_seconds": "seconds",
     "accuracy": "accuracy",
     "r_squared": "R squared",
-    "demographic_parity_difference": "parity diff.",
-    "equal_opportunity_difference": "opport. diff.",
+    "demographic_parity_difference": "parity difference",
+    "equal_opportunity_difference": "opportunity difference",
 }
-# Columns about a target; they are left out where all of their numbers are missing.
-_HELD_OUT = (*(part.name for part in fields(Parity)), "r_squared")
+# Characters in a line of `print`: those of the narrowest terminal in use.
+_WIDTH = 80
 # Two values closer than this share of the largest value in their column share a place: solvers
 # stop at a relative gap of 1e-10, and an order below that would be chance.
 _TIE = 1e-9
@@ -88,7 +90,7 @@ class ComparisonRow:
     name : str
     optimises : str
         What the reducer makes small: "loss", "variance", "total error", "mean gap" and so on.
-    rank : int or None
+    place : int or None
         Place among the reducers that optimise the same; None where that is not one number.
     n_components : int
         Zero where the reducer could not be fitted.
@@ -122,7 +124,7 @@ class ComparisonRow:
 
     name: str
     optimises: str
-    rank: int | None = None
+    place: int | None = None
     n_components: int = 0
     worst_loss: float = _NAN
     bound: float = _NAN
@@ -148,9 +150,9 @@ class ComparisonRow:
         return self.n_components == 0
 
 
-# The number each notion makes small; it decides the rank. A notion that is not here, such as a
-# trade-off or a common basis, has no single number and gets no rank.
-_RANKED_BY: dict[str, Callable[[ComparisonRow], float]] = {
+# The number each notion makes small; it decides the place. A notion that is not here, such as a
+# trade-off or a common basis, has no single number and gets no place.
+_PLACED_BY: dict[str, Callable[[ComparisonRow], float]] = {
     "loss": lambda row: row.worst_loss,
     "error": lambda row: max(row.group_errors, default=_NAN),
     "variance": lambda row: -row.least_variance,
@@ -259,16 +261,85 @@ class Comparison:
         return text.getvalue()
 
     def __str__(self) -> str:
-        """Return a table for people, and below it what the fits had to say."""
+        """Return tables of at most 80 columns for people, and below them what is to be said."""
+        notes = [textwrap.fill(note, _WIDTH, break_long_words=False) for note in self.notes()]
+        return "\n".join([*self.table_lines(), *notes])
+
+    def table_lines(self, width: int = _WIDTH) -> list[str]:
+        """Return the reducers that could be fitted as text.
+
+        Parameters
+        ----------
+        width : int, default=80
+            Characters in a line. Columns that do not fit go into another table below; names are
+            never cut, however long they are.
+
+        Returns
+        -------
+        list of str
+            Every table ends with an empty line. None where no reducer could be fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.decomposition import PCA
+        >>> from fairpca import compare
+        >>> X = np.random.default_rng(0).normal(size=(60, 4))
+        >>> lines = compare(PCA(2), X, ["a", "b"] * 30).table_lines(40)
+        >>> lines[1].split()
+        ['method', 'optimises', 'place', 'loss', 'bound']
+        """
         cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        # The name and the notion are words and start at the left; numbers end at the right.
-        sides = "<<" + ">" * (len(widths) - 2)
-        formats = [f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True)]
-        lines = ["  ".join(formats).format(*line).rstrip() for line in cells]
-        lines.insert(1, "  ".join("-" * width for width in widths))
-        notes = [f"{row.name}: {row.message}" for row in self.rows if row.message]
-        return "\n".join([*lines, *([""] if notes else []), *notes])
+        if len(cells) == 1:
+            return []
+        names, *columns = _columns(cells)
+        tables = [[names]]
+        for column in columns:
+            wider = sum(len(entry[0]) + 2 for entry in tables[-1]) + len(column[0])
+            # At least one column beside the names, however narrow the terminal is.
+            if len(tables[-1]) > 1 and wider > width:
+                tables.append([names])
+            tables[-1].append(column)
+        lines = [[*zip(*table, strict=True), ()] for table in tables]
+        return ["  ".join(parts).rstrip() for table in lines for parts in table]
+
+    def notes(self) -> list[str]:
+        """Return what is to be said about the numbers, a text each.
+
+        What several reducers say is said once, with their names before it; so is why some of them
+        could not be fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairpca import compare
+        >>> from fairpca.methods import MMDFairPCA, UnconstrainedFPCA
+        >>> X = np.random.default_rng(0).normal(size=(60, 4))
+        >>> found = compare([MMDFairPCA(2), UnconstrainedFPCA(2)], X, ["a", "b", "c"] * 20)
+        >>> found.notes()[0][:45]
+        'MMDFairPCA, UnconstrainedFPCA could not run: '
+        """
+        said: dict[tuple[bool, str], list[str]] = {}
+        for row in self.rows:
+            said.setdefault((row.failed, row.message), []).append(row.name)
+        found = []
+        if not all(row.failed for row in self.rows):
+            found.append("place: among the methods that make the same number small.")
+            found.append(f"Losses are about {MEANS[self.center]}.")
+        if self.baseline is not None:
+            numbers = all(_missing(row.accuracy) for row in self.rows)
+            score, guess = (
+                ("R squared", "mean") if numbers else ("accuracy", "most frequent class")
+            )
+            found.append(
+                f"{score}: of a linear model on held-out rows; always predicting the {guess} has "
+                f"{number(self.baseline)}."
+            )
+        for (failed, message), names in sorted(said.items(), key=lambda entry: not entry[0][0]):
+            if message:
+                what = " could not run" if failed else ""
+                found.append(f"{', '.join(names)}{what}: {message}")
+        return found
 
     def __repr__(self) -> str:
         """Return one line: what is compared, and where the numbers are."""
@@ -278,22 +349,22 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        """Return the table of `print` for notebooks."""
+        """Return the table and the notes of `print` for notebooks."""
         titles, *rows = self._cells()
-        return html_table(titles, rows)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes())
+        return (html_table(titles, rows) if rows else "") + notes
 
     def _cells(self) -> list[list[str]]:
-        """Return the table as text: the titles, then a line for every reducer.
+        """Return titles, then a line for every reducer that could be fitted, as text.
 
-        Columns of held-out rows are left out where no reducer has a number in them.
+        Columns without any number are left out.
         """
+        fitted = [row for row in self.rows if not row.failed]
         shown = [
-            name
-            for name in _TITLES
-            if name not in _HELD_OUT or not all(_missing(getattr(row, name)) for row in self.rows)
+            name for name in _TITLES if not all(_missing(getattr(row, name)) for row in fitted)
         ]
-        lines = [[_cell(getattr(row, name)) for name in shown] for row in self.rows]
-        return [[_TITLES[name] for name in shown], *lines]
+        titles = ["method", *(_TITLES[name] for name in shown)]
+        return [titles, *([row.name, *(_cell(row, name) for name in shown)] for row in fitted)]
 
 
 def _missing(value: Any) -> bool:
@@ -301,13 +372,31 @@ def _missing(value: Any) -> bool:
     return value is None or bool(value != value)
 
 
-def _cell(value: Any) -> str:
+def _cell(row: ComparisonRow, name: str) -> str:
+    """Return a value of a row as it is shown, "-" where there is none."""
+    value = getattr(row, name)
     if _missing(value):
         return "-"
-    if isinstance(value, float):
-        # Four decimals line up; of smaller numbers they would show zeros.
-        return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}"
-    return str(value)
+    if name == "gap":
+        return percent(value)
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _columns(cells: list[list[str]]) -> list[list[str]]:
+    """Return the columns of a table, each in one width, with a rule below the title.
+
+    The first two hold words and start at the left; numbers end at the right.
+    """
+    titles, *rows = cells
+    words = [title.split() for title in titles]
+    height = max(map(len, words))
+    heads = [[*[""] * (height - len(title)), *title] for title in words]
+    found = []
+    for j, (head, body) in enumerate(zip(heads, zip(*rows, strict=True), strict=True)):
+        width = max(map(len, (*head, *body)))
+        side = str.ljust if j < 2 else str.rjust
+        found.append([side(cell, width) for cell in (*head, "-" * width, *body)])
+    return found
 
 
 def compare(
@@ -324,8 +413,8 @@ def compare(
 ) -> Comparison:
     """Fit reducers on the same rows and put their numbers side by side.
 
-    A reducer is ranked only among those that optimise the same number; all others show what they
-    do to it without being judged by it.
+    A reducer has a place only among those that optimise the same number; all others show what
+    they do to it without being judged by it.
 
     Parameters
     ----------
@@ -397,7 +486,7 @@ def compare(
     found = [bench.measure(name, model, on_error) for name, model in named_reducers(estimators)]
     counts = tuple(source.groups.count.tolist())
     labels, baseline = tuple(source.groups.labels), None if task is None else task.baseline
-    return Comparison(tuple(_ranked(found)), labels, counts, center, baseline)
+    return Comparison(tuple(_placed(found)), labels, counts, center, baseline)
 
 
 def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:
@@ -424,21 +513,21 @@ def default_estimators(n_components: int, *, center: str = "global") -> dict[str
     return found | {name: getattr(methods, name)(n_components) for name in methods.__all__}
 
 
-def _ranked(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
-    """Yield the rows with their ranks, each among those of one notion and number of components."""
+def _placed(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
+    """Yield the rows with their places, among those of one notion and number of components."""
     for row in rows:
-        number = _RANKED_BY.get(row.optimises)
-        if number is None or np.isnan(number(row)):
+        measure = _PLACED_BY.get(row.optimises)
+        if measure is None or np.isnan(measure(row)):
             yield row
             continue
-        slack = _TIE * max(abs(value) for value in map(number, rows) if not np.isnan(value))
+        slack = _TIE * max(abs(value) for value in map(measure, rows) if not np.isnan(value))
         better = [
             other
             for other in rows
             if (other.optimises, other.n_components) == (row.optimises, row.n_components)
-            and number(other) < number(row) - slack
+            and measure(other) < measure(row) - slack
         ]
-        yield replace(row, rank=1 + len(better))
+        yield replace(row, place=1 + len(better))
 
 
 @dataclass(frozen=True)
@@ -500,7 +589,7 @@ class _Bench:
     known: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def measure(self, name: str, model: Any, on_error: str) -> ComparisonRow:
-        """Fit one reducer and return its row, without a rank."""
+        """Fit one reducer and return its row, without a place."""
         # Estimators of scikit-learn have neither: they are taken for PCA's relatives.
         notion = getattr(model, "notion", None) or getattr(model, "criterion", None)
         optimises = str(notion or "total error")
@@ -516,9 +605,10 @@ class _Bench:
             except (ValueError, ImportError, RuntimeError, np.linalg.LinAlgError) as error:
                 if on_error == "raise":
                     raise
-                return ComparisonRow(name, optimises, message=str(error))
+                return ComparisonRow(name, optimises, message=_unnamed(str(error), model))
         # A warning of every iteration is told once.
         message = " ".join(dict.fromkeys(str(warning.message) for warning in caught))
+        message = _unnamed(message, model)
         return ComparisonRow(name, optimises, fit_seconds=seconds, message=message, **numbers)
 
     def _fit(self, model: Any, rows: IntArray) -> Any:
@@ -573,9 +663,20 @@ class _Bench:
         if self.task is None:
             return {}
         train, test = self.task.train, self.task.test
-        fitted = self._fit(model, train)
+        with warnings.catch_warnings():
+            # The fit on all rows has said it, with the numbers that the table is about.
+            warnings.simplefilter("ignore")
+            fitted = self._fit(model, train)
         reduced = [fitted.transform(self.X[part]) for part in (train, test)]
         return self.task.scores(*reduced, self.groups.codes[test])
+
+
+def _unnamed(message: str, model: Any) -> str:
+    """Return what a reducer said without its name, so that what several say is the same text.
+
+    The name stands beside the message anyway, as the caller chose it.
+    """
+    return re.sub(rf"\b{type(model).__name__}\b", "the method", message)
 
 
 def _labels_as_given(groups: Groups, rows: IntArray) -> Any:

@@ -120,7 +120,7 @@ class TestCompare:
         )
         done = cli("compare", csv, "-g", "sex", "-r", 2)
         assert done.code == 2
-        assert "B: " in done.out
+        assert "B could not run: two groups only" in done.out
         assert "no method could run" in done.err
 
     def test_a_target_of_numbers(self, cli, frame, tmp_path):

@@ -220,7 +220,7 @@ def test_without_labels_it_is_pca_and_says_so(people, name):
 @pytest.mark.parametrize("k", [3, 5])
 def test_two_groups_only(people, name, k):
     X, _ = people
-    match = f"{name} is written for two groups and got {k}"
+    match = f"has {k} groups and {name} is written for two"
     with pytest.raises(ValueError, match=match):
         make(name).fit(X, sensitive_features=np.arange(len(X)) % k)
 

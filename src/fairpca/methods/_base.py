@@ -226,12 +226,12 @@ class PublishedMethod(LinearReducer):
         name = type(self).__name__
         if most == 2 and k != 2:
             raise ValueError(
-                f"{name} is written for two groups and got {k} in sensitive_features; merge "
-                "labels, or use FairPCA, which takes any number."
+                f"sensitive_features has {k} groups and {name} is written for two; merge labels, "
+                "or use FairPCA, which takes any number."
             )
         if k < fewest:
             raise ValueError(
-                f"{name} needs at least {fewest} groups and got {k} in sensitive_features; check "
+                f"sensitive_features has {k} group(s) and {name} needs at least {fewest}; check "
                 "the labels."
             )
 
