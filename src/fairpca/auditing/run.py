@@ -370,9 +370,9 @@ def _new_rows(
     if folds is not None and n_folds:
         n_folds = len(folds)
     if not n_folds:
-        return None, "New rows were not checked, because n_folds is 0."
+        return None, "New rows were not checked, because no folds were asked for."
     if table.source.center == "group":
-        return None, "New rows are checked about the mean of all rows only: see center."
+        return None, "New rows are checked only where losses are about the mean of all rows."
     if table.X is None and folds is None:
         return None, (
             "New rows cannot be checked from moments of all rows together: count them in folds, "
