@@ -32,8 +32,8 @@ from fairpca.moments.label_codes import (
     sort_labels,
 )
 
-# What a column of labels is called that came without a name.
-_UNNAMED = "sensitive_feature"
+#: What a column of labels is called that came without a name.
+UNNAMED = "sensitive_feature"
 
 # Up to this many different texts in a column, its library replaces them by codes.
 _FEW_KINDS = 1000
@@ -224,7 +224,7 @@ def warn_of_measurements(groups: Groups | None, *, stacklevel: int) -> None:
     for name, column in zip(groups.names, columns, strict=True):
         distinct = set(column) - {None}
         if are_measurements(distinct, len(groups.codes)):
-            called = "" if name == _UNNAMED else f" column {name!r}"
+            called = "" if name == UNNAMED else f" column {name!r}"
             warnings.warn(
                 f"sensitive_features{called} has {len(distinct):,} distinct labels in "
                 f"{len(groups.codes):,} rows; they look like measurements or names, not like "
@@ -290,7 +290,7 @@ class _Column:
 
 
 def _numbered(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"{_UNNAMED}_{j}" for j in range(n_columns))
+    return tuple(f"{UNNAMED}_{j}" for j in range(n_columns))
 
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
@@ -311,13 +311,13 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.DataFrame):
         return _not_empty([(name, native.get_column(name)) for name in native.columns])
     if isinstance(native, nw.Series):
-        return [(native.name or _UNNAMED, native)]
+        return [(native.name or UNNAMED, native)]
     array = _as_array(sensitive_features)
     if array.ndim == 1:
-        return [(_UNNAMED, array)]
+        return [(UNNAMED, array)]
     if array.ndim == 2:
         if array.shape[1] == 1:
-            return [(_UNNAMED, array[:, 0])]
+            return [(UNNAMED, array[:, 0])]
         return _not_empty(list(zip(_numbered(array.shape[1]), array.T, strict=True)))
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
