@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
@@ -208,6 +209,11 @@ def audit(
         "rows": int(table.moments.count.sum()),
         "features": table.moments.n_features,
     }
+    provenance = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        # Where the command line names its columns, too.
+        provenance["source"] = {"features": [str(name) for name in frame.columns]}
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
@@ -221,7 +227,7 @@ def audit(
         left_out=left_out_groups(table, findings, r, leave_one_out),
         scores=_scores(table, asked, target, random_state),
         warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size, unknown)),
-        provenance={"versions": versions(), "data_sha256": digest, "parameters": parameters},
+        provenance=provenance,
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
