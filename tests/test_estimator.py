@@ -390,7 +390,7 @@ BAD = {
     "missing labels": (
         dict(g=[None, *G0[1:]]),
         {},
-        "sensitive_features has 1 missing label.*first at row 0; fill them",
+        "sensitive_features has 1 missing label.*first in row 1, counting from 1; fill them",
     ),
     "NaN label": (dict(g=np.r_[np.nan, np.zeros(11)]), {}, "1 missing label"),
     "empty level": (

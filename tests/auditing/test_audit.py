@@ -674,7 +674,11 @@ class TestErrors:
         "change, message",
         [
             ({"sensitive_features": None}, "sensitive_features=None"),
-            ({"sensitive_features": ["a"] * 160}, "at least two"),
+            (
+                {"sensitive_features": ["a"] * 160},
+                "has one group only, 'a'; .* at least two groups",
+            ),
+            ({"sensitive_features": [None] * 160, "unlabelled": "ignore"}, "has no labels; an"),
             ({"sensitive_features": ["a", "b"]}, "2 rows but X has 160"),
             ({"n_components": 7}, "n_components=7"),
             ({"n_components": 0}, "n_components=0"),

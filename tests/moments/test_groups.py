@@ -137,7 +137,7 @@ MISSING = {
 
 @pytest.mark.parametrize("kind", MISSING)
 def test_missing_labels(kind):
-    with pytest.raises(ValueError, match=r"1 missing label.*first at row 1"):
+    with pytest.raises(ValueError, match=r"1 missing label.*first in row 2, counting from 1"):
         Groups.from_labels(MISSING[kind])
     groups = Groups.from_labels(MISSING[kind], unlabelled="ignore")
     assert groups.codes.tolist() == [0, -1, 1]

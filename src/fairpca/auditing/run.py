@@ -274,8 +274,8 @@ def _read(
         table = Table(rows, labels, groups, weights, moments, source, group_by, y)
     known = source.groups.labels
     if len(known) < 2:
-        what = f"sensitive_features has {len(known)} group(s), {known!r}"
-        raise ValueError(f"{what}; an audit compares at least two.")
+        what = f"one group only, {known[0]!r}" if known else "no labels"
+        raise ValueError(f"sensitive_features has {what}; an audit compares at least two groups.")
     check_groups(known, source.groups.weight)
     return table
 

@@ -224,15 +224,15 @@ class PublishedMethod(LinearReducer):
         """Raise ValueError unless the method is written for k groups."""
         fewest, most = self._group_range
         name = type(self).__name__
-        if most == 2 and k != 2:
+        if k < fewest:
+            raise ValueError(
+                f"sensitive_features has {k} group{'s' * (k != 1)} and {name} needs at least "
+                f"{fewest}; check the labels."
+            )
+        if most is not None and k > most:
             raise ValueError(
                 f"sensitive_features has {k} groups and {name} is written for two; merge labels, "
                 "or use FairPCA, which takes any number."
-            )
-        if k < fewest:
-            raise ValueError(
-                f"sensitive_features has {k} group(s) and {name} needs at least {fewest}; check "
-                "the labels."
             )
 
     def _rank(self, most: int, of: str = "features") -> int:

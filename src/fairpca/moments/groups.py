@@ -138,12 +138,12 @@ class Groups:
         m = len(columns[0].coded.codes)
         _check_lengths(columns, m, n_rows)
         if unlabelled == "error" and any(column.lacks_labels for column in columns):
-            missing = np.any([column.coded.codes < 0 for column in columns], axis=0)
-            first = int(np.flatnonzero(missing)[0])
+            missing = np.flatnonzero(np.any([c.coded.codes < 0 for c in columns], axis=0))
+            first = f"the first in row {missing[0] + 1:,}, counting from 1"
             raise ValueError(
-                f"sensitive_features has {int(missing.sum())} missing label(s), the first at row "
-                f"{first}; fill them in, or pass unlabelled='ignore' to keep those rows in the "
-                "mean and the pooled variance but out of the worst case."
+                f"sensitive_features has {len(missing):,} missing label(s), {first}; fill them "
+                "in, or pass unlabelled='ignore' to keep those rows in the mean and the pooled "
+                "variance but out of the worst case."
             )
         coded = columns[0].coded
         if len(columns) > 1:
