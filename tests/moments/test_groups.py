@@ -74,6 +74,22 @@ def test_columns_of_integers_are_crossed_as_they_are(dtype, low, rows, at):
     assert list(groups.labels) == sorted(set(groups.labels))
 
 
+@pytest.mark.parametrize(("levels", "columns"), [(2, 45), (500, 9)])
+def test_many_columns_are_crossed_without_overflow(levels, columns):
+    """The combinations there could be are more than a 64-bit number can count."""
+    table = np.random.default_rng(0).integers(levels, size=(300, columns))
+    groups = Groups.from_labels(table)
+    assert rebuilt(groups) == [tuple(row) for row in table.tolist()]
+    assert groups.n_groups == 300
+    table = table.astype(object)
+    table[0, 0] = table[1, -1] = None
+    table[2] = None
+    partial = Groups.from_labels(table, group_by="marginal", unlabelled="ignore")
+    assert rebuilt(partial) == [
+        tuple(row) if any(v is not None for v in row) else None for row in table.tolist()
+    ]
+
+
 def test_integers_are_not_the_callers_own():
     labels = np.array([0, 1, 2, 1])
     groups = Groups.from_labels(labels)

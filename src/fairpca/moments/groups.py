@@ -37,6 +37,9 @@ UNNAMED = "sensitive_feature"
 
 # Up to this many different texts in a column, its library replaces them by codes.
 _FEW_KINDS = 1000
+# Largest number that stands for a combination of labels. Past 64 bits such numbers would wrap
+# around, and rows of different labels would be one group.
+_LARGEST_CODE = 2**62
 # More distinct labels than this are a measurement or a name, not groups: an audit of them would
 # take minutes and say nothing. Both numbers are a judgement about what people mean, not a limit of
 # what can be computed.
@@ -425,20 +428,24 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     The codes of a row are the digits of one number in mixed radix, 0 for a missing label. With
     `keep_partial` a row that lacks some labels, but not all, keeps the others.
     """
-    combined = columns[0].coded.codes + 1
-    for column in columns[1:]:
-        combined *= len(column.coded.labels) + 1
+    # What a number stands for before the digits of `open_columns`.
+    known: list[tuple[Label, ...]] = [()]
+    open_columns: list[_Column] = []
+    combined, size = np.zeros(len(columns[0].coded.codes), dtype=np.int64), 1
+    for column in columns:
+        radix = len(column.coded.labels) + 1
+        if size * radix > _LARGEST_CODE:
+            # Those that occur are at most as many as rows: they are counted anew.
+            combined, numbers, _ = factorize_integers(combined)
+            known, open_columns = _decoded(numbers, known, open_columns), []
+            size = len(known)
+        combined *= radix
         combined += column.coded.codes
         combined += 1
+        size *= radix
+        open_columns.append(column)
     codes, numbers, counts = factorize_integers(combined)
-    cells = []
-    cell: Any
-    for cell in numbers:
-        parts: list[Label] = []
-        for column in reversed(columns):
-            cell, level = divmod(cell, len(column.coded.labels) + 1)
-            parts.append(column.coded.labels[level - 1] if level else None)
-        cells.append(tuple(reversed(parts)))
+    cells = _decoded(numbers, known, open_columns)
 
     def dropped(cell: tuple[Label, ...]) -> bool:
         gone = [part is None for part in cell]
@@ -450,6 +457,23 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     rank = {label: i for i, label in enumerate(labels)}
     table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
     return Coded(table.take(codes), tuple(labels))
+
+
+def _decoded(
+    numbers: Sequence[Any], known: list[tuple[Label, ...]], columns: list[_Column]
+) -> list[tuple[Label, ...]]:
+    """Return the labels that numbers of `_cross` stand for, None for a missing one.
+
+    The last digits are those of the columns; what is before them is a position in `known`.
+    """
+    cells = []
+    for number in numbers:
+        parts: list[Label] = []
+        for column in reversed(columns):
+            number, level = divmod(number, len(column.coded.labels) + 1)
+            parts.append(column.coded.labels[level - 1] if level else None)
+        cells.append((*known[number], *reversed(parts)))
+    return cells
 
 
 def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
