@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairpca import FairPCA, GroupMoments
+from fairpca import FairPCA, GroupMoments, audit
 from fairpca._linalg import subspace_distance
 from fairpca.methods import NullSpaceFairPCA
 
@@ -457,6 +457,37 @@ def test_no_warning_on_an_ordinary_fit():
         warnings.simplefilter("error")
         X = np.random.default_rng(0).normal(size=(3000, 3)) * [3, 2, 1]
         FairPCA(2).fit(X, sensitive_features=np.arange(3000) % 2)
+
+
+class TestSwapped:
+    """Labels in the place of the rows: the error says so before anything else."""
+
+    @pytest.mark.parametrize("kind", [np.array, list, pd.Series, lambda g: np.array(g)[:, None]])
+    def test_labels_as_rows(self, people, kind):
+        X, sex, _, _ = people
+        model = FairPCA(2).fit(pd.DataFrame(X), sensitive_features=sex)
+        swapped = r"^X (has one dimension|is one column of text), like labels; rows come first: "
+        with pytest.raises(ValueError, match=swapped + r"fit\(X, sensitive_features=labels\)"):
+            FairPCA(2).fit(kind(sex), sensitive_features=X)
+        with pytest.raises(ValueError, match=swapped + r"fit\(X"):
+            FairPCA(2).fit(kind(sex), X)
+        with pytest.raises(ValueError, match=swapped + r"fit\(X"):
+            NullSpaceFairPCA(2).fit(kind(sex), sensitive_features=X)
+        with pytest.raises(ValueError, match=swapped + r"transform\(X\)"):
+            model.transform(kind(sex))
+        with pytest.raises(ValueError, match=swapped + "then sensitive_features"):
+            audit(kind(sex), X, 2)
+
+    def test_codes_as_rows(self, people):
+        X, sex, _, _ = people
+        with pytest.raises(ValueError, match=r"(?s)^X has one dimension, like labels.*Reshape"):
+            FairPCA(2).fit((sex == "female").astype(int), X)
+
+    def test_other_errors_are_as_they_were(self, people):
+        X, sex, _, _ = people
+        for bad in (X.astype(str)[:, :2] + "a", np.full((300, 1), np.nan), [[1.0], [2.0, 3.0]]):
+            with pytest.raises(ValueError, match=r"^(?!X (is|has) one)"):
+                NullSpaceFairPCA(2).fit(bad, sensitive_features=sex)
 
 
 class TestNotebook:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import as_numpy, check_weights
+from fairpca._checks import as_numpy, check_weights, labels_are_no_rows
 from fairpca._linalg import (
     AnyArray,
     FloatArray,
@@ -189,13 +189,14 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             from fairpca.distributed import dask
 
             return dask.transform(self, X)
-        X = validate_data(
-            self,
-            as_numpy(X),
-            dtype=[np.float64, np.float32],
-            reset=False,
-            accept_sparse=self._accept_sparse,
-        )
+        with labels_are_no_rows(X, "transform(X), which needs no labels"):
+            X = validate_data(
+                self,
+                as_numpy(X),
+                dtype=[np.float64, np.float32],
+                reset=False,
+                accept_sparse=self._accept_sparse,
+            )
         columns = self._scoring_rows.T
         if is_sparse(X):
             projected = X @ columns
@@ -272,15 +273,16 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
         else:
-            X = validate_data(
-                self,
-                as_numpy(X),
-                dtype=[np.float64, np.float32],
-                reset=reset,
-                ensure_min_samples=1,
-                ensure_all_finite=check_finite,
-                accept_sparse=self._accept_sparse,
-            )
+            with labels_are_no_rows(X, "fit(X, sensitive_features=labels)"):
+                X = validate_data(
+                    self,
+                    as_numpy(X),
+                    dtype=[np.float64, np.float32],
+                    reset=reset,
+                    ensure_min_samples=1,
+                    ensure_all_finite=check_finite,
+                    accept_sparse=self._accept_sparse,
+                )
         weights = check_weights(sample_weight, X.shape[0])
         if labels is None:
             warn_one_group(stacklevel=5)

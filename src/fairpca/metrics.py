@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 
-from fairpca._checks import as_numpy, check_choice, check_weights
+from fairpca._checks import as_numpy, check_choice, check_weights, labels_are_no_rows
 from fairpca._linalg import AnyArray, FloatArray, IntArray, span
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.moments.group_moments import GroupMoments
@@ -136,7 +136,8 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
         )
     # scikit-learn's own error for no columns does not say what to do.
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
-    rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
+    with labels_are_no_rows(X, "then sensitive_features"):
+        rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
     if rows.shape[1] == 0:
         raise ValueError(f"X has shape {rows.shape}: no columns; pass at least one feature.")
     return rows
