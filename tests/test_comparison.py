@@ -201,6 +201,7 @@ def test_what_several_methods_say_is_said_once(people):
     alone = compare({"mine": UnconstrainedFPCA(2)}, X, three)
     assert alone.table_lines() == []
     assert str(alone).startswith("mine could not run")
+    assert len(compare(UnconstrainedFPCA(2), X, three, X[:, 0]).notes()) == 1
     assert "<table" not in alone._repr_html_()
 
 
@@ -304,7 +305,8 @@ def test_a_target_of_numbers_or_of_several_classes(people):
         assert np.isnan(row.accuracy)
         assert -0.1 < row.r_squared < 1
     assert found.baseline < 0.01
-    assert "R squared" in str(found)
+    assert "R squared: of a linear model" in str(found)
+    assert "always predicting the mean has" in " ".join(str(found).split())
     assert "accuracy" not in str(found)
     kinds = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-1, 1])]
     found = compare(PCA(2), X, sex, kinds)

@@ -323,14 +323,14 @@ class Comparison:
         for row in self.rows:
             said.setdefault((row.failed, row.message), []).append(row.name)
         found = []
-        if not all(row.failed for row in self.rows):
+        fitted = [row for row in self.rows if not row.failed]
+        if fitted:
             found.append("place: among the methods that make the same number small.")
             found.append(f"Losses are about {MEANS[self.center]}.")
-        if self.baseline is not None:
-            numbers = all(_missing(row.accuracy) for row in self.rows)
-            score, guess = (
-                ("R squared", "mean") if numbers else ("accuracy", "most frequent class")
-            )
+        if fitted and self.baseline is not None:
+            score, guess = "accuracy", "most frequent class"
+            if _missing(fitted[0].accuracy):
+                score, guess = "R squared", "mean"
             found.append(
                 f"{score}: of a linear model on held-out rows; always predicting the {guess} has "
                 f"{number(self.baseline)}."
@@ -553,13 +553,13 @@ class _Task:
         guessed = baseline_predictions(train, len(test), classes=self.classes)
         return held_out_score(test, guessed, classes=self.classes)
 
-    def scores(self, train: AnyArray, test: AnyArray, sensitive_features: Any) -> dict[str, Any]:
-        """Return the numbers of a linear model on reduced rows; labels are of the test rows."""
+    def scores(self, Z_train: AnyArray, Z_test: AnyArray, test_groups: IntArray) -> dict[str, Any]:
+        """Return the numbers of a linear model on reduced rows, by name in a `ComparisonRow`."""
         fitted, actual = self.y[self.train], self.y[self.test]
         if self.classes and self.y.max() == 1:
-            of_groups = {"sensitive_features": sensitive_features}
-            return asdict(held_out_parity(train, fitted, test, actual, **of_groups))
-        predicted = held_out_predictions(train, fitted, test, classes=self.classes)
+            of_groups = {"sensitive_features": test_groups}
+            return asdict(held_out_parity(Z_train, fitted, Z_test, actual, **of_groups))
+        predicted = held_out_predictions(Z_train, fitted, Z_test, classes=self.classes)
         score = held_out_score(actual, predicted, classes=self.classes)
         name = "accuracy" if self.classes else "r_squared"
         return {name: _NAN if score is None else score}
@@ -667,8 +667,8 @@ class _Bench:
             # The fit on all rows has said it, with the numbers that the table is about.
             warnings.simplefilter("ignore")
             fitted = self._fit(model, train)
-        reduced = [fitted.transform(self.X[part]) for part in (train, test)]
-        return self.task.scores(*reduced, self.groups.codes[test])
+        Z_train, Z_test = (fitted.transform(self.X[part]) for part in (train, test))
+        return self.task.scores(Z_train, Z_test, self.groups.codes[test])
 
 
 def _unnamed(message: str, model: Any) -> str:
@@ -687,8 +687,7 @@ def _labels_as_given(groups: Groups, rows: IntArray) -> Any:
     """
     if len(groups.names) == 1:
         return _typed(list(groups.labels))[groups.codes[rows]]
-    parts = zip(*groups.labels, strict=True)  # type: ignore[call-overload]
-    columns = zip(groups.names, parts, strict=True)
+    columns = zip(groups.names, zip(*groups.labels, strict=True), strict=True)
     return {name: _typed(list(part))[groups.codes[rows]] for name, part in columns}
 
 
