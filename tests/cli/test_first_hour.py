@@ -130,6 +130,18 @@ class TestCompare:
         assert "B could not run: two groups only" in done.out
         assert "no method could run" in done.err
 
+    def test_too_many_components_are_refused_once(self, cli, csv):
+        done = cli("compare", csv, "-g", "sex", "-r", 99)
+        assert done.code == 2
+        assert done.err.count("-r 99 must be between 1 and") == 1
+        assert done.out == ""
+
+    def test_a_place_is_a_whole_number_in_a_file(self, cli, csv, tmp_path):
+        methods = ("--method", "PCA", "--method", "JointDiagonalPCA")
+        cli("compare", csv, "-g", "sex", "-r", 2, *methods, "-o", tmp_path / "c.csv")
+        written = pd.read_csv(tmp_path / "c.csv", dtype=str, keep_default_na=False)
+        assert written["place"].tolist() == ["1", ""]
+
     def test_a_target_of_numbers(self, cli, frame, tmp_path):
         path = tmp_path / "t.csv"
         frame.assign(amount=frame["v0"] + 0.25).to_csv(path, index=False)

@@ -165,6 +165,7 @@ def compare(options: CompareOptions) -> int:
 
     A method has a place only among those that make the same number small.
     """
+    from fairpca._checks import check_rank
     from fairpca.cli.loading import load
     from fairpca.comparison import compare as run_compare
     from fairpca.comparison import default_estimators
@@ -181,6 +182,8 @@ def compare(options: CompareOptions) -> int:
         # The other methods take numbers only, so all of them get as many as FairPCA needs.
         model = FairPCA(r, center=center).fit(data.X, sensitive_features=data.labels)
         r = int(model.n_components_)
+    # Once, and not by every method in words of its own.
+    check_rank(r, data.X.shape[1])
     known = default_estimators(r, center=center)
     for name in options.method:
         if name not in known:
@@ -202,8 +205,10 @@ def compare(options: CompareOptions) -> int:
         options,
         found.to_dict,
         lambda: output.print_lines([*found.table_lines(width), *found.notes()]),
-        # As objects, so that a place stays a whole number beside methods without one.
-        csv=lambda: output.csv_text(pandas.DataFrame(found.to_records(), dtype=object)),
+        # A place stays a whole number beside methods without one.
+        csv=lambda: output.csv_text(
+            pandas.DataFrame(found.to_records()).astype({"place": "Int64"})
+        ),
     )
     if all(row.failed for row in found.rows):
         output.note("fairpca: no method could run.")
