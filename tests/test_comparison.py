@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -100,16 +101,16 @@ def test_nobody_beats_fair_pca_on_the_real_tables(table):
         assert row.total_error >= found["PCA"].total_error * (1 - 1e-12), row.name
 
 
-def test_ranks_stay_within_one_notion(table):
-    ranks = {row.name: (row.optimises, row.rank) for row in table.rows}
-    assert ranks["PCA"] == ("total error", 1)
-    assert ranks["FairPCA"] == ("loss", 1)
-    assert ranks["MultiCriteriaPCA"] == ("loss", 1)
-    assert ranks["SDRFairPCA"] == ("loss", 3)
-    assert ranks["StablePCA"] == ("variance", 1)
-    assert ranks["UnconstrainedFPCA"] == ("error gap", 1)
-    assert ranks["NullSpaceFairPCA"] == ("mean gap", 1)
-    assert ranks["MMDFairPCA"] == ("mmd", 1)
+def test_places_stay_within_one_notion(table):
+    places = {row.name: (row.optimises, row.place) for row in table.rows}
+    assert places["PCA"] == ("total error", 1)
+    assert places["FairPCA"] == ("loss", 1)
+    assert places["MultiCriteriaPCA"] == ("loss", 1)
+    assert places["SDRFairPCA"] == ("loss", 3)
+    assert places["StablePCA"] == ("variance", 1)
+    assert places["UnconstrainedFPCA"] == ("error gap", 1)
+    assert places["NullSpaceFairPCA"] == ("mean gap", 1)
+    assert places["MMDFairPCA"] == ("mmd", 1)
 
 
 def test_classifier_columns_need_y(people, table):
@@ -118,7 +119,9 @@ def test_classifier_columns_need_y(people, table):
         assert 0.5 < row.accuracy <= 1
         assert 0 <= row.demographic_parity_difference <= 1
         assert 0 <= row.equal_opportunity_difference <= 1
+    assert 0.4 < table.baseline < 0.7
     without = compare(PCA(2), X, sex)
+    assert without.baseline is None
     assert np.isnan(without["PCA"].accuracy)
     assert "accuracy" not in str(without)
     assert "accuracy" in str(table)
@@ -134,8 +137,8 @@ def test_forms(table):
     records = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert float(records[0]["worst_loss"]) == table["PCA"].worst_loss
     lines = str(table).splitlines()
-    assert len({len(line) for line in lines[:2]}) == 1
-    assert "FairPCA" in lines[3]
+    assert lines[1].split()[:3] == ["method", "optimises", "place"]
+    assert lines[4].startswith("FairPCA ")
     with pytest.raises(KeyError, match="there are PCA"):
         table["nobody"]
 
@@ -170,21 +173,108 @@ def test_failures_are_recorded_or_raised(people):
     found = compare([FairPCA(2), UnconstrainedFPCA(2), TruncatedSVD(2)], X, three)
     failed = found["UnconstrainedFPCA"]
     assert failed.failed
-    assert failed.rank is None
-    assert "UnconstrainedFPCA is written for two groups and got 3" in failed.message
-    assert failed.message in str(found)
+    assert failed.place is None
+    assert "sensitive_features has 3 groups and the method is written" in failed.message
+    assert f"UnconstrainedFPCA could not run: {failed.message}" in found.notes()
+    assert not any(line.startswith("UnconstrainedFPCA") for line in found.table_lines())
     assert not found["TruncatedSVD"].failed
     assert len(found.to_records()) == 3
-    with pytest.raises(ValueError, match="two groups"):
+    with pytest.raises(ValueError, match="UnconstrainedFPCA is written for two"):
         compare(UnconstrainedFPCA(2), X, three, on_error="raise")
     with pytest.raises(ValueError, match="on_error='ignore'"):
         compare(PCA(2), X, three, on_error="ignore")
+
+
+def test_what_several_methods_say_is_said_once(people):
+    X, _, _ = people
+    three = np.arange(len(X)) % 3
+    methods = {"mine": UnconstrainedFPCA(2), "MMD": MMDFairPCA(2), "FairPCA": FairPCA(2)}
+    found = compare(methods, X, three)
+    said = [note for note in found.notes() if "could not run" in note]
+    assert len(said) == 1
+    assert said[0].startswith("mine, MMD could not run: sensitive_features has 3 groups and the")
+    html = found._repr_html_()
+    assert html.count("could not run") == 1
+    assert "<th>place</th>" in html
+    # A row of dashes says less than the line below the table.
+    assert html.count("<tr>") == 2
+    alone = compare({"mine": UnconstrainedFPCA(2)}, X, three)
+    assert alone.table_lines() == []
+    assert str(alone).startswith("mine could not run")
+    assert len(compare(UnconstrainedFPCA(2), X, three, X[:, 0]).notes()) == 1
+    assert "<table" not in alone._repr_html_()
+
+
+def test_a_table_of_80_columns(table):
+    lines = str(table).splitlines()
+    assert max(map(len, lines)) <= 80
+    parts = sum(line.startswith("method ") for line in lines)
+    assert parts > 1
+    # Every part names all methods.
+    assert sum(line.startswith("UnconstrainedFPCA ") for line in lines) == parts
+    one = table.table_lines(1000)
+    assert sum(line.startswith("method ") for line in one) == 1
+    # No column is lost on the way.
+    narrow = table.table_lines(10)
+    assert sum(line.startswith("method ") for line in narrow) == len(one[1].split()) - 1
+
+
+def test_the_fit_on_the_training_rows_says_nothing_again():
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(60, 5)), np.repeat([1, 2], [40, 20])
+    message = compare(FairPCA(2), X, sex, np.arange(60) % 2)["FairPCA"].message
+    assert message.count("The projection rests on groups") == 1
 
 
 def test_warnings_become_messages(people):
     X, sex, _ = people
     found = compare([MMDFairPCA(4, tau=1e-9)], X, sex)
     assert "above tau" in found["MMDFairPCA"].message
+
+
+class _Recorder(PCA):
+    """Remember the labels that `fit` is given, by class: the estimator itself is cloned."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        self.seen.append(sensitive_features)
+        return super().fit(X)
+
+
+def test_fits_know_the_labels_of_the_caller():
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(60, 5)), np.repeat([1, 2], [40, 20])
+    message = compare(FairPCA(2), X, sex)["FairPCA"].message
+    assert "1 (40 rows)" in message
+    assert "2 (20 rows)" in message
+    crossed = compare(FairPCA(2), X, {"sex": sex, "site": ["a", "b"] * 30})["FairPCA"].message
+    assert "(2, 'b') (10 rows)" in crossed
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[1, 2], ["f", "m"], ["f\0", "f"], [True, 2.5], [2**70, "m"], [False, True], [(1,), (1, 2)]],
+    ids=repr,
+)
+def test_fits_are_given_labels_of_the_same_type(labels):
+    given = np.fromiter(labels * 10, dtype=object)
+    _Recorder.seen.clear()
+    compare(_Recorder(1), np.random.default_rng(0).normal(size=(20, 3)), given)
+    found = _Recorder.seen[0].tolist()
+    assert found == given.tolist()
+    assert list(map(type, found)) == list(map(type, given))
+
+
+def test_a_marginal_fit_is_given_the_columns():
+    rng = np.random.default_rng(0)
+    labels = {"sex": rng.choice(["f", "m"], 200), "site": rng.choice([1, 2], 200)}
+    X = rng.normal(size=(200, 4)) * [3, 2, 1, 1]
+    found = compare(FairPCA(2, group_by="marginal"), X, labels, y=X[:, 0] > 0)["FairPCA"]
+    model = FairPCA(2, group_by="marginal").fit(X, sensitive_features=labels)
+    assert model.group_names_ == ["sex", "site"]
+    residual = ((X - model.inverse_transform(model.transform(X))) ** 2).sum(axis=1)
+    assert found.total_error == pytest.approx(residual.mean())
 
 
 def test_names_and_bad_input(people):
@@ -197,7 +287,35 @@ def test_names_and_bad_input(people):
         compare(PCA(1), np.where(X > 5, np.nan, X), sex)
     with pytest.raises(ValueError, match="y has shape"):
         compare(PCA(1), X, sex, y[:-1])
-    assert "3 class" in compare(PCA(1), X, sex, np.arange(300) % 3)["PCA"].message
+    with pytest.raises(ValueError, match="y has 1 missing"):
+        compare(PCA(1), X, sex, [None, *y[1:]])
+    with pytest.raises(ValueError, match="one class only in the training rows"):
+        compare(PCA(1), X, sex, np.arange(300) == 0, random_state=2)
+    with pytest.raises(ValueError, match="target='size' is not known"):
+        compare(PCA(1), X, sex, y, target="size")
+
+
+def test_a_target_of_numbers_or_of_several_classes(people):
+    """As in an audit: what the target holds is decided by its values, or by the caller."""
+    X, sex, _ = people
+    amount = X[:, 0] + 0.1 * np.arange(300)
+    found = compare([PCA(2), FairPCA(2)], X, sex, amount)
+    for row in found.rows:
+        assert row.message == ""
+        assert np.isnan(row.accuracy)
+        assert -0.1 < row.r_squared < 1
+    assert found.baseline < 0.01
+    assert "R squared: of a linear model" in str(found)
+    assert "always predicting the mean has" in " ".join(str(found).split())
+    assert "accuracy" not in str(found)
+    kinds = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-1, 1])]
+    found = compare(PCA(2), X, sex, kinds)
+    assert found["PCA"].accuracy > found.baseline > 0.3
+    assert np.isnan(found["PCA"].demographic_parity_difference)
+    assert np.isnan(found["PCA"].r_squared)
+    whole = np.arange(300) % 3
+    assert not np.isnan(compare(PCA(2), X, sex, whole)["PCA"].accuracy)
+    assert not np.isnan(compare(PCA(2), X, sex, whole, target="numbers")["PCA"].r_squared)
 
 
 def test_every_published_method_is_at_hand():

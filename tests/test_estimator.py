@@ -19,8 +19,9 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairpca import FairPCA, GroupMoments
+from fairpca import FairPCA, GroupMoments, audit
 from fairpca._linalg import subspace_distance
+from fairpca.methods import NullSpaceFairPCA
 
 
 @pytest.fixture
@@ -389,7 +390,7 @@ BAD = {
     "missing labels": (
         dict(g=[None, *G0[1:]]),
         {},
-        "sensitive_features has 1 missing label.*first at row 0; fill them",
+        "sensitive_features has 1 missing label.*first in row 1, counting from 1; fill them",
     ),
     "NaN label": (dict(g=np.r_[np.nan, np.zeros(11)]), {}, "1 missing label"),
     "empty level": (
@@ -456,3 +457,90 @@ def test_no_warning_on_an_ordinary_fit():
         warnings.simplefilter("error")
         X = np.random.default_rng(0).normal(size=(3000, 3)) * [3, 2, 1]
         FairPCA(2).fit(X, sensitive_features=np.arange(3000) % 2)
+
+
+class TestSwapped:
+    """Labels in the place of the rows: the error says so before anything else."""
+
+    @pytest.mark.parametrize("kind", [np.array, list, pd.Series, lambda g: np.array(g)[:, None]])
+    def test_labels_as_rows(self, people, kind):
+        X, sex, _, _ = people
+        model = FairPCA(2).fit(pd.DataFrame(X), sensitive_features=sex)
+        swapped = r"^X (has one dimension|is one column of text), like labels; rows come first: "
+        with pytest.raises(ValueError, match=swapped + r"fit\(X, sensitive_features=labels\)"):
+            FairPCA(2).fit(kind(sex), sensitive_features=X)
+        with pytest.raises(ValueError, match=swapped + r"fit\(X"):
+            FairPCA(2).fit(kind(sex), X)
+        with pytest.raises(ValueError, match=swapped + r"fit\(X"):
+            NullSpaceFairPCA(2).fit(kind(sex), sensitive_features=X)
+        with pytest.raises(ValueError, match=swapped + r"transform\(X\)"):
+            model.transform(kind(sex))
+        with pytest.raises(ValueError, match=swapped + "then sensitive_features"):
+            audit(kind(sex), X, 2)
+
+    def test_codes_as_rows(self, people):
+        X, sex, _, _ = people
+        with pytest.raises(ValueError, match=r"(?s)^X has one dimension, like labels.*Reshape"):
+            FairPCA(2).fit((sex == "female").astype(int), X)
+
+    def test_other_errors_are_as_they_were(self, people):
+        X, sex, _, _ = people
+        for bad in (X.astype(str)[:, :2] + "a", np.full((300, 1), np.nan), [[1.0], [2.0, 3.0]]):
+            with pytest.raises(ValueError, match=r"^(?!X (is|has) one)"):
+                NullSpaceFairPCA(2).fit(bad, sensitive_features=sex)
+
+
+class TestNotebook:
+    """What a notebook shows of a fitted estimator."""
+
+    def test_groups_and_certificate_below_the_diagram(self, people):
+        X, sex, _, _ = people
+        model = FairPCA(2).fit(X, sensitive_features=pd.Series(sex, name="<i>sex</i>"))
+        for html in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+            assert "sk-container-id" in html
+            table = html[html.index("<table><caption>FairPCA: what every group gets") :]
+            assert "<th>&lt;i&gt;sex&lt;/i&gt;</th><th>rows</th><th>loss</th>" in table
+            assert table.count("<tr>") == 3
+            share = 100 * model.group_shares_[0]
+            assert f"<bdi>female</bdi></td><td>{model.group_counts_[0]}</td>" in table
+            assert f"<td>{share:.0f}%</td>" in table
+            assert f"<p>Certificate: {model.certificate_}.</p>" in table
+            assert "about the mean of all rows" in table
+        assert repr(model) == "FairPCA(n_components=2)"
+
+    def test_shares_are_of_the_variance_about_the_centre(self, people):
+        X, sex, race, _ = people
+        model = FairPCA(2).fit(X, sensitive_features=sex)
+        about = X - X.mean(axis=0)
+        kept = about @ model.components_.T
+        for label, share in zip(model.groups_, model.group_shares_, strict=True):
+            rows = sex == label
+            assert share == pytest.approx((kept[rows] ** 2).sum() / (about[rows] ** 2).sum())
+        least = FairPCA(2, criterion="share", center="group").fit(X, sensitive_features=race)
+        assert least.group_shares_.min() == pytest.approx(1 - least.group_values_.max())
+
+    def test_before_a_fit_and_as_text_it_is_that_of_scikit_learn(self, people):
+        X, sex, _, _ = people
+        assert "what every group gets" not in FairPCA(2)._repr_html_()
+        model = FairPCA(2).fit(X, sensitive_features=sex)
+        with sklearn.config_context(display="text"):
+            assert model._repr_mimebundle_() == {"text/plain": "FairPCA(n_components=2)"}
+            assert not hasattr(model, "_repr_html_")
+
+    def test_other_criteria_and_methods(self, people):
+        X, sex, _, _ = people
+        html = FairPCA(2, criterion="share").fit(X, sensitive_features=sex)._repr_html_()
+        assert "Certificate of criterion=&#x27;share&#x27;: worst group" in html
+        html = NullSpaceFairPCA(2).fit(X, sensitive_features=sex)._repr_html_()
+        assert "NullSpaceFairPCA: what every group gets" in html
+        assert "Certificate" not in html[html.index("<table><caption>") :]
+        assert "about the group&#x27;s own mean" in html
+
+    def test_of_very_many_groups_those_that_lose_most(self):
+        X = np.random.default_rng(0).normal(size=(400, 3))
+        model = FairPCA(1, max_iter=5).fit(X, sensitive_features=np.arange(400) % 40)
+        html = model._repr_html_()
+        table = html[html.index("<table><caption>") :]
+        assert table.count("<tr>") == 31
+        assert "10 more groups" in table
+        assert f"<bdi>{model.groups_[int(model.group_losses_.argmax())]}</bdi>" in table

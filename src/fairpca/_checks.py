@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -108,6 +109,34 @@ def as_numpy(X: Any) -> Any:
         )
     foreign = hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray)
     return np.asarray(X) if foreign else X
+
+
+@contextlib.contextmanager
+def labels_are_no_rows(X: Any, call: str) -> Iterator[None]:
+    """Within it, a ValueError about X says first that X is a column of labels, where it is one.
+
+    Who swaps the arguments would otherwise read about shapes, or about text that is no number.
+
+    Parameters
+    ----------
+    X : object
+        What was given for rows.
+    call : str
+        How the call is written.
+    """
+    try:
+        yield
+    except ValueError as error:
+        try:
+            found = np.asarray(X)
+        except ValueError:
+            # Rows of different lengths are no labels.
+            found = np.empty((0, 0))
+        text = found.dtype.kind in "OUS"
+        if found.ndim != 1 and not (text and found.shape[1:] == (1,)):
+            raise
+        what = "has one dimension" if found.ndim == 1 else "is one column of text"
+        raise ValueError(f"X {what}, like labels; rows come first: {call}. {error}") from None
 
 
 def check_table(X: Any) -> Any:

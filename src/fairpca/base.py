@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import as_numpy, check_weights
+from fairpca._checks import as_numpy, check_weights, labels_are_no_rows
 from fairpca._linalg import (
     AnyArray,
     FloatArray,
+    IntArray,
     diagonalise,
     fix_signs,
     is_dask,
@@ -24,7 +26,7 @@ from fairpca._linalg import (
 )
 from fairpca._threads import blas_for
 from fairpca.covariances.sources import CovarianceSource
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import UNNAMED, Groups
 
 # What a fitted sklearn PCA has too, under the same names.
 LIKE_PCA = (
@@ -37,6 +39,10 @@ LIKE_PCA = (
     "n_components_",
     "n_samples_",
 )
+
+
+# Groups in the table of a notebook, those that lose most; more than a screen of them is not read.
+_NOTEBOOK_ROWS = 30
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,9 @@ def projection_attributes(
         order.
     """
     groups, total = source.groups, source.total
+    shares = np.divide(
+        retained, groups.traces, out=np.ones(len(retained)), where=groups.traces > 0
+    )
     # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
     freedom = total.weight - 1 if total.weight > 1 else total.weight
     with blas_for(*basis.shape):
@@ -105,6 +114,7 @@ def projection_attributes(
         "group_counts_": groups.count,
         "group_means_": groups.mean,
         "group_losses_": losses,
+        "group_shares_": np.clip(shares, 0.0, 1.0),
         "group_errors_": source.errors(basis, retained),
     }
 
@@ -135,6 +145,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     mean_: FloatArray
     explained_variance_: FloatArray
     n_components_: int
+    groups_: list[Any]
+    group_names_: list[str]
+    group_counts_: IntArray
+    group_losses_: FloatArray
+    # What `group_losses_` are about: each group's own mean, or the mean of all rows ("global").
+    _losses_about: str = "group"
     # Whether projected columns are divided by their standard deviation: a parameter of FairPCA.
     whiten: bool = False
     # Formats of sparse rows that `fit` takes; False for methods that need dense rows.
@@ -173,13 +189,14 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             from fairpca.distributed import dask
 
             return dask.transform(self, X)
-        X = validate_data(
-            self,
-            as_numpy(X),
-            dtype=[np.float64, np.float32],
-            reset=False,
-            accept_sparse=self._accept_sparse,
-        )
+        with labels_are_no_rows(X, "transform(X), which needs no labels"):
+            X = validate_data(
+                self,
+                as_numpy(X),
+                dtype=[np.float64, np.float32],
+                reset=False,
+                accept_sparse=self._accept_sparse,
+            )
         columns = self._scoring_rows.T
         if is_sparse(X):
             projected = X @ columns
@@ -256,15 +273,16 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
         else:
-            X = validate_data(
-                self,
-                as_numpy(X),
-                dtype=[np.float64, np.float32],
-                reset=reset,
-                ensure_min_samples=1,
-                ensure_all_finite=check_finite,
-                accept_sparse=self._accept_sparse,
-            )
+            with labels_are_no_rows(X, "fit(X, sensitive_features=labels)"):
+                X = validate_data(
+                    self,
+                    as_numpy(X),
+                    dtype=[np.float64, np.float32],
+                    reset=reset,
+                    ensure_min_samples=1,
+                    ensure_all_finite=check_finite,
+                    accept_sparse=self._accept_sparse,
+                )
         weights = check_weights(sample_weight, X.shape[0])
         if labels is None:
             warn_one_group(stacklevel=5)
@@ -276,6 +294,55 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             unlabelled=getattr(self, "unlabelled", "error"),
         )
         return Rows(X, groups, weights)
+
+    def _repr_html_inner(self) -> str:
+        """Return what notebooks show: scikit-learn's diagram, and what every group gets."""
+        return str(super()._repr_html_inner()) + self._groups_html()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return what Jupyter shows, which asks for this rather than for `_repr_html_`."""
+        found: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in found:
+            found["text/html"] += self._groups_html()
+        return found
+
+    def _groups_html(self) -> str:
+        """Return a table of the groups and the certificate; "" where nothing is fitted.
+
+        Nothing is computed for it: after `partial_fit` the table waits until a result has been
+        asked for.
+        """
+        # Here, not above: the package of the audit imports the estimators.
+        from fairpca.auditing.verdict import MEANS, html_table, label_texts, number, percent
+
+        known = self.__dict__
+        if "components_" not in known or "group_losses_" not in known:
+            return ""
+        by = getattr(self, "group_by", "intersection")
+        texts = label_texts(self.groups_, self.group_names_, by)
+        unnamed = self.group_names_ == [UNNAMED]
+        columns = {
+            "group" if unnamed else " · ".join(self.group_names_): texts,
+            "rows": [f"{count:,}" for count in self.group_counts_],
+            "loss": [number(loss) for loss in self.group_losses_],
+            # A model stored by an earlier version does not know them.
+            "variance kept": [percent(share) for share in known.get("group_shares_", ())],
+        }
+        columns = {title: cells for title, cells in columns.items() if cells}
+        order = np.argsort(-self.group_losses_, kind="stable")
+        shown = [[cells[g] for cells in columns.values()] for g in order[:_NOTEBOOK_ROWS]]
+        notes = []
+        if len(order) > len(shown):
+            notes.append(f"{len(order) - len(shown)} more groups: see groups_ and group_losses_.")
+        if "certificate_" in known:
+            about = f" of criterion={self.criterion!r}" if self.criterion != "loss" else ""
+            notes.append(f"Certificate{about}: {self.certificate_}.")
+        notes.append(
+            "Loss per row against the group's own PCA, on the rows of the fit and about "
+            f"{MEANS[self._losses_about]}. fairpca.audit measures new rows."
+        )
+        table = html_table(columns, shown, f"{type(self).__name__}: what every group gets")
+        return table + "".join(f"<p>{escape(note)}</p>" for note in notes)
 
     def _set_fitted(self, attributes: dict[str, Any]) -> None:
         """Set fitted attributes; the one place where reducers do."""

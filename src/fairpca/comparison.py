@@ -1,4 +1,4 @@
-"""Several reducers on one table: every number of each, ranked only on what it optimises.
+"""Several reducers on one table: every number of each, in places only by what it optimises.
 
 `compare` fits the reducers on the same rows and fills one `ComparisonRow` for each. A `Comparison`
 holds the rows and shows them as text, HTML, records, a frame, JSON or CSV.
@@ -6,13 +6,17 @@ holds the rows and shows them as text, HTML, records, a frame, JSON or CSV.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import re
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,23 +26,27 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
 from fairpca._checks import check_choice, require
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import plain
-from fairpca.auditing.verdict import html_table, listed
+from fairpca.auditing.verdict import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.fitting import solve
 from fairpca.metrics import (
-    Parity,
+    TARGETS,
     as_rows,
+    baseline_predictions,
     basis_of,
     covariance_gap,
     held_out_parity,
+    held_out_predictions,
+    held_out_score,
     kept_variance,
     mean_gap,
     median_bandwidth,
     mmd_squared,
     named_reducers,
     own_variance,
+    read_target,
 )
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
@@ -46,25 +54,26 @@ from fairpca.moments.label_codes import Label
 
 # A number that a reducer does not have: it failed, works in other columns, or `y` was not given.
 _NAN = float("nan")
-# What the table for people shows, in order, and the title of each column.
+# What the table for people shows beside the name, in order, and the title of each column. As text
+# a title has a line for every word, since most numbers are shorter than their titles.
 _TITLES = {
-    "name": "method",
     "optimises": "optimises",
-    "rank": "rank",
+    "place": "place",
     "worst_loss": "worst loss",
     "gap": "above bound",
     "total_error": "total error",
     "error_gap": "error gap",
     "mean_gap": "mean gap",
     "covariance_gap": "cov. gap",
-    "mmd_squared": "MMD^2",
+    "mmd_squared": "MMD squared",
     "fit_seconds": "seconds",
     "accuracy": "accuracy",
-    "demographic_parity_difference": "parity diff.",
-    "equal_opportunity_difference": "opport. diff.",
+    "r_squared": "R squared",
+    "demographic_parity_difference": "parity difference",
+    "equal_opportunity_difference": "opportunity difference",
 }
-# Columns that are left out without a target, since all of their numbers are missing then.
-_HELD_OUT = tuple(part.name for part in fields(Parity))
+# Characters in a line of `print`: those of the narrowest terminal in use.
+_WIDTH = 80
 # Two values closer than this share of the largest value in their column share a place: solvers
 # stop at a relative gap of 1e-10, and an order below that would be chance.
 _TIE = 1e-9
@@ -81,7 +90,7 @@ class ComparisonRow:
     name : str
     optimises : str
         What the reducer makes small: "loss", "variance", "total error", "mean gap" and so on.
-    rank : int or None
+    place : int or None
         Place among the reducers that optimise the same; None where that is not one number.
     n_components : int
         Zero where the reducer could not be fitted.
@@ -104,15 +113,18 @@ class ComparisonRow:
         How different two groups look after projection, the most different pair.
     fit_seconds : float
         Of the fit on all rows.
-    accuracy, demographic_parity_difference, equal_opportunity_difference : float
-        Of a linear classifier on held-out rows; NaN without y.
+    accuracy, r_squared : float
+        Of a linear model that predicts y on held-out rows: the one where y holds classes, the
+        other where it holds numbers.
+    demographic_parity_difference, equal_opportunity_difference : float
+        Of the same predictions, where y holds two classes.
     message : str
         Warnings of the fit, or why it failed.
     """
 
     name: str
     optimises: str
-    rank: int | None = None
+    place: int | None = None
     n_components: int = 0
     worst_loss: float = _NAN
     bound: float = _NAN
@@ -129,6 +141,7 @@ class ComparisonRow:
     accuracy: float = _NAN
     demographic_parity_difference: float = _NAN
     equal_opportunity_difference: float = _NAN
+    r_squared: float = _NAN
     message: str = ""
 
     @property
@@ -137,9 +150,9 @@ class ComparisonRow:
         return self.n_components == 0
 
 
-# The number each notion makes small; it decides the rank. A notion that is not here, such as a
-# trade-off or a common basis, has no single number and gets no rank.
-_RANKED_BY: dict[str, Callable[[ComparisonRow], float]] = {
+# The number each notion makes small; it decides the place. A notion that is not here, such as a
+# trade-off or a common basis, has no single number and gets no place.
+_PLACED_BY: dict[str, Callable[[ComparisonRow], float]] = {
     "loss": lambda row: row.worst_loss,
     "error": lambda row: max(row.group_errors, default=_NAN),
     "variance": lambda row: -row.least_variance,
@@ -165,6 +178,9 @@ class Comparison:
         Rows of every group.
     center : {"global", "group"}
         What losses and variances of a group are about.
+    baseline : float or None
+        Accuracy of predicting the most frequent class for every held-out row, or R squared of
+        predicting the mean; None without y.
 
     See Also
     --------
@@ -187,6 +203,7 @@ class Comparison:
     groups: tuple[Label, ...]
     group_counts: tuple[int, ...]
     center: str = "global"
+    baseline: float | None = None
 
     def __getitem__(self, name: str) -> ComparisonRow:
         """Return the row of a reducer; KeyError names those there are."""
@@ -216,7 +233,7 @@ class Comparison:
         return pandas.DataFrame(self.to_records()).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values under "groups", "group_counts", "center" and "rows".
+        """Return plain Python values, by attribute; "rows" holds those of every reducer.
 
         A missing number is None. A label that is neither text nor a number becomes its text.
         """
@@ -244,16 +261,85 @@ class Comparison:
         return text.getvalue()
 
     def __str__(self) -> str:
-        """Return a table for people, and below it what the fits had to say."""
+        """Return tables of at most 80 columns for people, and below them what is to be said."""
+        notes = [textwrap.fill(note, _WIDTH, break_long_words=False) for note in self.notes()]
+        return "\n".join([*self.table_lines(), *notes])
+
+    def table_lines(self, width: int = _WIDTH) -> list[str]:
+        """Return the reducers that could be fitted as text.
+
+        Parameters
+        ----------
+        width : int, default=80
+            Characters in a line. Columns that do not fit go into another table below; names are
+            never cut, however long they are.
+
+        Returns
+        -------
+        list of str
+            Every table ends with an empty line. None where no reducer could be fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.decomposition import PCA
+        >>> from fairpca import compare
+        >>> X = np.random.default_rng(0).normal(size=(60, 4))
+        >>> lines = compare(PCA(2), X, ["a", "b"] * 30).table_lines(40)
+        >>> lines[1].split()
+        ['method', 'optimises', 'place', 'loss', 'bound']
+        """
         cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        # The name and the notion are words and start at the left; numbers end at the right.
-        sides = "<<" + ">" * (len(widths) - 2)
-        formats = [f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True)]
-        lines = ["  ".join(formats).format(*line).rstrip() for line in cells]
-        lines.insert(1, "  ".join("-" * width for width in widths))
-        notes = [f"{row.name}: {row.message}" for row in self.rows if row.message]
-        return "\n".join([*lines, *([""] if notes else []), *notes])
+        if len(cells) == 1:
+            return []
+        names, *columns = _columns(cells)
+        tables = [[names]]
+        for column in columns:
+            wider = sum(len(entry[0]) + 2 for entry in tables[-1]) + len(column[0])
+            # At least one column beside the names, however narrow the terminal is.
+            if len(tables[-1]) > 1 and wider > width:
+                tables.append([names])
+            tables[-1].append(column)
+        lines = [[*zip(*table, strict=True), ()] for table in tables]
+        return ["  ".join(parts).rstrip() for table in lines for parts in table]
+
+    def notes(self) -> list[str]:
+        """Return what is to be said about the numbers, a text each.
+
+        What several reducers say is said once, with their names before it; so is why some of them
+        could not be fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairpca import compare
+        >>> from fairpca.methods import MMDFairPCA, UnconstrainedFPCA
+        >>> X = np.random.default_rng(0).normal(size=(60, 4))
+        >>> found = compare([MMDFairPCA(2), UnconstrainedFPCA(2)], X, ["a", "b", "c"] * 20)
+        >>> found.notes()[0][:45]
+        'MMDFairPCA, UnconstrainedFPCA could not run: '
+        """
+        said: dict[tuple[bool, str], list[str]] = {}
+        for row in self.rows:
+            said.setdefault((row.failed, row.message), []).append(row.name)
+        found = []
+        fitted = [row for row in self.rows if not row.failed]
+        if fitted:
+            found.append("place: among the methods that make the same number small.")
+            found.append(f"Losses are about {MEANS[self.center]}.")
+        if fitted and self.baseline is not None:
+            score, guess = "accuracy", "most frequent class"
+            if _missing(fitted[0].accuracy):
+                score, guess = "R squared", "mean"
+            found.append(
+                f"{score}: of a linear model on held-out rows; always predicting the {guess} has "
+                f"{number(self.baseline)}."
+            )
+        for (failed, message), names in sorted(said.items(), key=lambda entry: not entry[0][0]):
+            if message:
+                what = " could not run" if failed else ""
+                found.append(f"{', '.join(names)}{what}: {message}")
+        return found
 
     def __repr__(self) -> str:
         """Return one line: what is compared, and where the numbers are."""
@@ -263,22 +349,22 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        """Return the table of `print` for notebooks."""
+        """Return the table and the notes of `print` for notebooks."""
         titles, *rows = self._cells()
-        return html_table(titles, rows)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes())
+        return (html_table(titles, rows) if rows else "") + notes
 
     def _cells(self) -> list[list[str]]:
-        """Return the table as text: the titles, then a line for every reducer.
+        """Return titles, then a line for every reducer that could be fitted, as text.
 
-        Columns of held-out rows are left out where no reducer has a number in them.
+        Columns without any number are left out.
         """
+        fitted = [row for row in self.rows if not row.failed]
         shown = [
-            name
-            for name in _TITLES
-            if name not in _HELD_OUT or not all(_missing(getattr(row, name)) for row in self.rows)
+            name for name in _TITLES if not all(_missing(getattr(row, name)) for row in fitted)
         ]
-        lines = [[_cell(getattr(row, name)) for name in shown] for row in self.rows]
-        return [[_TITLES[name] for name in shown], *lines]
+        titles = ["method", *(_TITLES[name] for name in shown)]
+        return [titles, *([row.name, *(_cell(row, name) for name in shown)] for row in fitted)]
 
 
 def _missing(value: Any) -> bool:
@@ -286,13 +372,31 @@ def _missing(value: Any) -> bool:
     return value is None or bool(value != value)
 
 
-def _cell(value: Any) -> str:
+def _cell(row: ComparisonRow, name: str) -> str:
+    """Return a value of a row as it is shown, "-" where there is none."""
+    value = getattr(row, name)
     if _missing(value):
         return "-"
-    if isinstance(value, float):
-        # Four decimals line up; of smaller numbers they would show zeros.
-        return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}"
-    return str(value)
+    if name == "gap":
+        return percent(value)
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _columns(cells: list[list[str]]) -> list[list[str]]:
+    """Return the columns of a table, each in one width, with a rule below the title.
+
+    The first two hold words and start at the left; numbers end at the right.
+    """
+    titles, *rows = cells
+    words = [title.split() for title in titles]
+    height = max(map(len, words))
+    heads = [[*[""] * (height - len(title)), *title] for title in words]
+    found = []
+    for j, (head, body) in enumerate(zip(heads, zip(*rows, strict=True), strict=True)):
+        width = max(map(len, (*head, *body)))
+        side = str.ljust if j < 2 else str.rjust
+        found.append([side(cell, width) for cell in (*head, "-" * width, *body)])
+    return found
 
 
 def compare(
@@ -301,6 +405,7 @@ def compare(
     sensitive_features: Any,
     y: Any = None,
     *,
+    target: str = "auto",
     center: str = "global",
     test_size: float = 0.3,
     random_state: Any = 0,
@@ -308,8 +413,8 @@ def compare(
 ) -> Comparison:
     """Fit reducers on the same rows and put their numbers side by side.
 
-    A reducer is ranked only among those that optimise the same number; all others show what they
-    do to it without being judged by it.
+    A reducer has a place only among those that optimise the same number; all others show what
+    they do to it without being judged by it.
 
     Parameters
     ----------
@@ -321,8 +426,11 @@ def compare(
     sensitive_features : array-like, Series, frame or dict
         One label per row, or several columns of labels.
     y : array-like of shape (m,), optional
-        Two classes. Each reducer is then fitted once more on the training rows alone, and a
-        logistic regression on its output is judged on the rest.
+        Classes or numbers. Each reducer is then fitted once more on the training rows alone, and a
+        linear model on its output is judged on the rest: a logistic regression or a ridge
+        regression.
+    target : {"auto", "classes", "numbers"}, default="auto"
+        What `y` holds. "auto" takes text and a few distinct whole numbers for classes.
     center : {"global", "group"}, default="global"
         What losses and variances of a group are about: the mean of all rows, or the group's own.
         The reducers keep their own `center`.
@@ -356,27 +464,29 @@ def compare(
     True
     """
     check_choice("center", center, CENTERS)
+    check_choice("target", target, TARGETS)
     check_choice("on_error", on_error, ("record", "raise"))
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
     rows = as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
     source = MomentCovariances(GroupMoments.from_array(rows, groups), center=center)
-    split = None
+    task = None
     if y is not None:
-        y = np.asarray(y)
-        if y.shape != (len(rows),):
-            raise ValueError(f"y has shape {y.shape} but X has {len(rows)} rows.")
-        split = train_test_split(
+        if np.shape(y) != (len(rows),):
+            raise ValueError(f"y has shape {np.shape(y)} but X has {len(rows)} rows.")
+        train, test = train_test_split(
             np.arange(len(rows)),
             test_size=test_size,
             random_state=random_state,
             # A group of one row cannot be on both sides.
             stratify=groups.codes if groups.counts.min() >= 2 else None,
         )
-    bench = _Bench(rows, groups.codes, source, y, split)
+        task = _Task(*read_target(y, target), train, test)
+    bench = _Bench(rows, groups, source, task)
     found = [bench.measure(name, model, on_error) for name, model in named_reducers(estimators)]
     counts = tuple(source.groups.count.tolist())
-    return Comparison(tuple(_ranked(found)), tuple(source.groups.labels), counts, center)
+    labels, baseline = tuple(source.groups.labels), None if task is None else task.baseline
+    return Comparison(tuple(_placed(found)), labels, counts, center, baseline)
 
 
 def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:
@@ -403,21 +513,56 @@ def default_estimators(n_components: int, *, center: str = "global") -> dict[str
     return found | {name: getattr(methods, name)(n_components) for name in methods.__all__}
 
 
-def _ranked(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
-    """Yield the rows with their ranks, each among those of one notion and number of components."""
+def _placed(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
+    """Yield the rows with their places, among those of one notion and number of components."""
     for row in rows:
-        number = _RANKED_BY.get(row.optimises)
-        if number is None or np.isnan(number(row)):
+        measure = _PLACED_BY.get(row.optimises)
+        if measure is None or np.isnan(measure(row)):
             yield row
             continue
-        slack = _TIE * max(abs(value) for value in map(number, rows) if not np.isnan(value))
+        slack = _TIE * max(abs(value) for value in map(measure, rows) if not np.isnan(value))
         better = [
             other
             for other in rows
             if (other.optimises, other.n_components) == (row.optimises, row.n_components)
-            and number(other) < number(row) - slack
+            and measure(other) < measure(row) - slack
         ]
-        yield replace(row, rank=1 + len(better))
+        yield replace(row, place=1 + len(better))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is predicted: the target as `read_target` returns it, and the rows on either side."""
+
+    y: AnyArray
+    classes: bool
+    train: IntArray
+    test: IntArray
+
+    def __post_init__(self) -> None:
+        """Refuse once what would fail for every reducer."""
+        if self.classes and len(np.unique(self.y[self.train])) < 2:
+            raise ValueError(
+                "y has one class only in the training rows; pass more rows of the other class."
+            )
+
+    @property
+    def baseline(self) -> float | None:
+        """Score of who predicts the same for every held-out row."""
+        train, test = self.y[self.train], self.y[self.test]
+        guessed = baseline_predictions(train, len(test), classes=self.classes)
+        return held_out_score(test, guessed, classes=self.classes)
+
+    def scores(self, Z_train: AnyArray, Z_test: AnyArray, test_groups: IntArray) -> dict[str, Any]:
+        """Return the numbers of a linear model on reduced rows, by name in a `ComparisonRow`."""
+        fitted, actual = self.y[self.train], self.y[self.test]
+        if self.classes and self.y.max() == 1:
+            of_groups = {"sensitive_features": test_groups}
+            return asdict(held_out_parity(Z_train, fitted, Z_test, actual, **of_groups))
+        predicted = held_out_predictions(Z_train, fitted, Z_test, classes=self.classes)
+        score = held_out_score(actual, predicted, classes=self.classes)
+        name = "accuracy" if self.classes else "r_squared"
+        return {name: _NAN if score is None else score}
 
 
 @dataclass(frozen=True)
@@ -427,26 +572,24 @@ class _Bench:
     Attributes
     ----------
     X : ndarray of shape (m, n)
-    codes : ndarray of shape (m,)
+    groups : Groups
         Group of every row.
     source : MomentCovariances
         Second moments of the groups about the mean that `compare` was asked for.
-    y : ndarray of shape (m,) or None
-    split : pair of ndarray of int or None
-        Training and held-out rows, with `y`.
+    task : _Task or None
+        What is predicted from the reduced rows.
     known : dict
         By number of components: the bound of the worst loss, and the bandwidth of the kernel.
     """
 
     X: FloatArray
-    codes: IntArray
+    groups: Groups
     source: MomentCovariances
-    y: Any
-    split: Any
+    task: _Task | None
     known: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def measure(self, name: str, model: Any, on_error: str) -> ComparisonRow:
-        """Fit one reducer and return its row, without a rank."""
+        """Fit one reducer and return its row, without a place."""
         # Estimators of scikit-learn have neither: they are taken for PCA's relatives.
         notion = getattr(model, "notion", None) or getattr(model, "criterion", None)
         optimises = str(notion or "total error")
@@ -458,19 +601,20 @@ class _Bench:
                 seconds = time.perf_counter() - begin
                 numbers = self._after(fitted)
                 numbers |= self._in_columns(fitted, numbers["n_components"], numbers["bound"])
-                numbers |= self._parity(model)
+                numbers |= self._predicted(model)
             except (ValueError, ImportError, RuntimeError, np.linalg.LinAlgError) as error:
                 if on_error == "raise":
                     raise
-                return ComparisonRow(name, optimises, message=str(error))
+                return ComparisonRow(name, optimises, message=_unnamed(str(error), model))
         # A warning of every iteration is told once.
         message = " ".join(dict.fromkeys(str(warning.message) for warning in caught))
+        message = _unnamed(message, model)
         return ComparisonRow(name, optimises, fit_seconds=seconds, message=message, **numbers)
 
     def _fit(self, model: Any, rows: IntArray) -> Any:
         known = {}
         if has_fit_parameter(model, "sensitive_features"):
-            known["sensitive_features"] = self.codes[rows]
+            known["sensitive_features"] = _labels_as_given(self.groups, rows)
         return clone(model).fit(self.X[rows], **known)
 
     def _after(self, fitted: Any) -> dict[str, Any]:
@@ -483,7 +627,7 @@ class _Bench:
             bound = float(solve(self.source.covariances, r).certificate.lower_bound)
             self.known[r] = bound, bandwidth
         bound, bandwidth = self.known[r]
-        of_groups: dict[str, Any] = {"sensitive_features": self.codes}
+        of_groups: dict[str, Any] = {"sensitive_features": self.groups.codes}
         return {
             "n_components": r,
             "bound": bound,
@@ -514,17 +658,44 @@ class _Bench:
             "error_gap": float(np.ptp(errors)),
         }
 
-    def _parity(self, model: Any) -> dict[str, Any]:
-        """Return the numbers of a classifier on held-out rows, none without a target."""
-        if self.split is None:
+    def _predicted(self, model: Any) -> dict[str, Any]:
+        """Return how well the target is predicted on held-out rows, nothing without one."""
+        if self.task is None:
             return {}
-        train, test = self.split
-        fitted = self._fit(model, train)
-        found = held_out_parity(
-            fitted.transform(self.X[train]),
-            self.y[train],
-            fitted.transform(self.X[test]),
-            self.y[test],
-            sensitive_features=self.codes[test],
-        )
-        return asdict(found)
+        train, test = self.task.train, self.task.test
+        with warnings.catch_warnings():
+            # The fit on all rows has said it, with the numbers that the table is about.
+            warnings.simplefilter("ignore")
+            fitted = self._fit(model, train)
+        Z_train, Z_test = (fitted.transform(self.X[part]) for part in (train, test))
+        return self.task.scores(Z_train, Z_test, self.groups.codes[test])
+
+
+def _unnamed(message: str, model: Any) -> str:
+    """Return what a reducer said without its name, so that what several say is the same text.
+
+    The name stands beside the message anyway, as the caller chose it.
+    """
+    return re.sub(rf"\b{type(model).__name__}\b", "the method", message)
+
+
+def _labels_as_given(groups: Groups, rows: IntArray) -> Any:
+    """Return the labels of some rows as the caller wrote them: what a fit says names them.
+
+    One column is an array; several are a dictionary of arrays by name, so that a fit may do with
+    them what it would do without a comparison.
+    """
+    if len(groups.names) == 1:
+        return _typed(list(groups.labels))[groups.codes[rows]]
+    columns = zip(groups.names, zip(*groups.labels, strict=True), strict=True)
+    return {name: _typed(list(part))[groups.codes[rows]] for name, part in columns}
+
+
+def _typed(labels: list[Any]) -> AnyArray:
+    """Return labels as an array of their own type where every label survives, else of objects."""
+    with contextlib.suppress(ValueError, TypeError):
+        # Such an array is coded faster. Not one of mixed types: 1 and "a" would both be text.
+        found = np.array(labels)
+        if list(map(repr, found.tolist())) == list(map(repr, labels)):
+            return found
+    return np.fromiter(labels, dtype=object)

@@ -24,7 +24,7 @@ from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, split_folds
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import Groups, warn_of_measurements
 from fairpca.moments.label_codes import Label
 from fairpca.shrinkage import PRIOR_ROWS, NoisyGroupWarning
 
@@ -270,6 +270,7 @@ def _folds(
         groups = Groups.one(m) if labels is None else labels
         if not isinstance(groups, Groups):
             groups = Groups.from_labels(labels, n_rows=m)
+            warn_of_measurements(groups, stacklevel=3)
         weights = check_weights(sample_weight, m)
         in_folds = groups.in_folds(_dealt(groups.codes, n_folds, random_state), n_folds)
         counted = GroupMoments.from_array(rows, in_folds, sample_weight=weights)

@@ -46,6 +46,7 @@ from fairpca.fitting import (
     fit_source,
 )
 from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import warn_of_measurements
 from fairpca.shrinkage import warn_of_noise
 from fairpca.solvers import SOLVERS
 
@@ -57,6 +58,7 @@ _FITTED = frozenset(
         "group_counts_",
         "group_means_",
         "group_losses_",
+        "group_shares_",
         "group_errors_",
         "group_values_",
         "group_weights_",
@@ -168,6 +170,8 @@ class FairPCA(LinearReducer):
     group_losses_ : ndarray of shape (k,)
         What each group loses against its own PCA of the same rank, both about `center` (per row,
         squared units).
+    group_shares_ : ndarray of shape (k,)
+        Share of its variance about `center` that each group keeps.
     group_errors_ : ndarray of shape (k,)
         Mean squared distance between each group's rows and their reconstruction by
         ``inverse_transform(transform(X))``, for every `center`.
@@ -279,6 +283,7 @@ class FairPCA(LinearReducer):
             if is_dask(X):
                 return self._solve_and_set(self._dask_source(X, sensitive_features, sample_weight))
             rows = self._rows(X, sensitive_features, sample_weight, reset=True)
+            warn_of_measurements(rows.groups, stacklevel=2)
             return self._solve_and_set(self._source(rows))
 
     def partial_fit(
@@ -427,6 +432,10 @@ class FairPCA(LinearReducer):
         return float(np.mean(self.score_samples(X)))
 
     # What follows fills the attributes; nothing below is called by users.
+
+    @property
+    def _losses_about(self) -> str:  # type: ignore[override]
+        return self.center
 
     def _check_params(self) -> None:
         find_criterion(self.criterion)

@@ -293,8 +293,10 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     largest = Ranks(source, replace(free, criterion="share"))
     start = None
     for r in range(1, largest.n_features + 1):
+        with blas_for(largest.n_features, r):
+            own = largest.own_sums(r)
         # No projection serves a group better than its own PCA does: skip where even that fails.
-        if np.any(largest.own_sums(r) < needed * largest.traces) and r < largest.n_features:
+        if np.any(own < needed * largest.traces) and r < largest.n_features:
             continue
         told = largest.solve(r, start)
         start = told.solution.weights
@@ -305,7 +307,10 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
         return told
     asked = ranks.solve(r)
     if settings.shrinkage is None:
-        return asked if np.all(ranks.shares(asked) >= needed) else ranks.priced(told, asked, r)
+        if np.all(ranks.shares(asked) >= needed):
+            return asked
+        with blas_for(ranks.n_features, r):
+            return ranks.priced(told, asked, r)
     # Shrunk covariances are another problem, and may need more components for the same share.
     while np.any(ranks.shares(asked) < needed) and r < ranks.n_features:
         r += 1

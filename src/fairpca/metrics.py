@@ -14,14 +14,22 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 
-from fairpca._checks import as_numpy, check_choice, check_weights
+from fairpca._checks import as_numpy, check_choice, check_weights, labels_are_no_rows
 from fairpca._linalg import AnyArray, FloatArray, IntArray, span
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
+from fairpca.moments.label_codes import factorize
 
+#: What a target can be taken for; "auto" decides by its values.
+TARGETS = ("auto", "classes", "numbers")
+# Whole numbers with more distinct values than this are a quantity (an age, an amount), not
+# classes; so are those with fewer rows a value than this. With `target` people decide otherwise.
+_MOST_CLASSES = 20
+_ROWS_PER_CLASS = 5
 # Rows per block of a Gaussian kernel. A block of 128 times a few thousand rows stays in the cache;
 # larger ones do not, smaller ones spend their time in the loop.
 _KERNEL_ROWS = 128
@@ -128,7 +136,8 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
         )
     # scikit-learn's own error for no columns does not say what to do.
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
-    rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
+    with labels_are_no_rows(X, "then sensitive_features"):
+        rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
     if rows.shape[1] == 0:
         raise ValueError(f"X has shape {rows.shape}: no columns; pass at least one feature.")
     return rows
@@ -487,6 +496,63 @@ def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntAr
         chosen.append(rng.permutation(rows)[:take])
         left -= take
     return np.sort(np.concatenate(chosen))
+
+
+def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
+    """Return a target as codes of classes or as numbers, and whether they are classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (m,)
+    target : {"auto", "classes", "numbers"}, default="auto"
+        "auto" takes text and a few distinct whole numbers for classes.
+
+    Raises
+    ------
+    ValueError
+        Where values are missing, all the same, or no numbers although numbers were asked for.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import read_target
+    >>> read_target(["no", "yes", "no"])
+    (array([0, 1, 0]), True)
+    """
+    coded = factorize(np.asarray(y))
+    labels: tuple[Any, ...] = coded.labels
+    missing, distinct = int(np.sum(coded.codes < 0)), len(labels)
+    if missing:
+        raise ValueError(f"y has {missing} missing value(s); fill them in or drop those rows.")
+    if distinct < 2:
+        raise ValueError("y has one class only; pass a target that varies.")
+    few = distinct <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
+    numbers = [value for value in labels if type(value) in (int, float)]
+    classes = len(numbers) < distinct or (
+        few and all(float(value).is_integer() for value in numbers)
+    )
+    if target == "classes" or (target == "auto" and classes):
+        return coded.codes, True
+    try:
+        return np.asarray(y, dtype=float), False
+    except (TypeError, ValueError):
+        what = f"target='numbers' needs numbers and y holds {labels[0]!r}"
+        raise ValueError(f"{what}; pass target='classes'.") from None
+
+
+def baseline_predictions(y_train: AnyArray, n_rows: int, *, classes: bool) -> AnyArray:
+    """Return what somebody predicts who knows no row: the most frequent class, or the mean.
+
+    The target is what `read_target` returns.
+    """
+    constant = np.bincount(y_train).argmax() if classes else y_train.mean()
+    return np.full(n_rows, constant)
+
+
+def held_out_score(actual: AnyArray, predicted: AnyArray, *, classes: bool) -> float | None:
+    """Return the accuracy or R squared, None where there are too few rows for either."""
+    if len(actual) < 2 or (not classes and np.ptp(actual) == 0):
+        return None
+    return float(np.mean(predicted == actual) if classes else r2_score(actual, predicted))
 
 
 def held_out_predictions(Z_train: Any, y_train: Any, Z_test: Any, *, classes: bool) -> AnyArray:

@@ -161,7 +161,7 @@ class TestUnknown:
 
     @pytest.mark.parametrize(
         ("change", "why"),
-        [({"n_folds": 0}, "n_folds is 0"), ({"center": "group"}, "mean of all rows only")],
+        [({"n_folds": 0}, "no folds"), ({"center": "group"}, "only where losses are about")],
     )
     def test_left_out_on_purpose(self, change, why):
         found = audit(*alike(), 2, **QUICK, **change)

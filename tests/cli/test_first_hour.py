@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import warnings
@@ -13,10 +14,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
+from typer.main import get_command
 
+from fairpca import FairPCA
+from fairpca._checks import check_shrinkage
+from fairpca.cli import _app, output
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import csv_text, did_you_mean, in_option_words, warnings_as_notes
 from fairpca.criteria import CRITERIA
+from fairpca.methods import NullSpaceFairPCA, UnconstrainedFPCA
+from fairpca.moments.memory import check_moments_size
 
 MAIN = "import sys; from fairpca.cli import main; main()"
 
@@ -120,8 +127,43 @@ class TestCompare:
         )
         done = cli("compare", csv, "-g", "sex", "-r", 2)
         assert done.code == 2
-        assert "B: " in done.out
+        assert "B could not run: two groups only" in done.out
         assert "no method could run" in done.err
+
+    def test_too_many_components_are_refused_once(self, cli, csv):
+        done = cli("compare", csv, "-g", "sex", "-r", 99)
+        assert done.code == 2
+        assert done.err.count("-r 99 must be between 1 and") == 1
+        assert done.out == ""
+
+    def test_a_place_is_a_whole_number_in_a_file(self, cli, csv, tmp_path):
+        methods = ("--method", "PCA", "--method", "JointDiagonalPCA")
+        cli("compare", csv, "-g", "sex", "-r", 2, *methods, "-o", tmp_path / "c.csv")
+        written = pd.read_csv(tmp_path / "c.csv", dtype=str, keep_default_na=False)
+        assert written["place"].tolist() == ["1", ""]
+
+    def test_a_target_of_numbers(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.assign(amount=frame["v0"] + 0.25).to_csv(path, index=False)
+        call = ("compare", path, "-g", "sex", "-r", 2, "--method", "PCA", "--method", "FairPCA")
+        done = cli(*call, "--target", "amount")
+        assert done.code == 0
+        assert "squared" in done.out
+        assert "class" not in done.out + done.err
+        data = cli(*call, "--target", "plan", "--json").json
+        assert data["rows"][0]["accuracy"] > 0
+        assert 0.3 < data["baseline"] < 0.4
+        data = cli(*call, "--target", "paid", "--target-kind", "numbers", "--json").json
+        assert data["rows"][0]["accuracy"] is None
+        assert data["rows"][0]["r_squared"] > data["baseline"]
+
+    def test_a_target_that_cannot_be_predicted_is_said_once(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.assign(paid=frame["paid"].where(frame.index != 3)).to_csv(path, index=False)
+        done = cli("compare", path, "-g", "sex", "-r", 2, "--target", "paid")
+        assert done.code == 2
+        assert done.err.count("--target has 1 missing value(s)") == 1
+        assert done.out == ""
 
 
 class TestSuggestions:
@@ -150,6 +192,59 @@ class TestSuggestions:
         assert in_option_words("n_components=3 is too many") == "-r 3 is too many"
         # Quoted words are columns or values.
         assert in_option_words("there is no column 'missing'") == "there is no column 'missing'"
+
+    @pytest.mark.parametrize(
+        "call, said",
+        [
+            (
+                lambda: check_shrinkage("x"),
+                "--shrinkage x is not known; leave it out, or pass auto",
+            ),
+            (
+                lambda: check_moments_size(10**6, 2, 10**6),
+                "Choose fewer columns (--feature, --drop) or groups.",
+            ),
+            (
+                lambda: NullSpaceFairPCA(1).fit(np.eye(3), sensitive_features=[1, 1, 1]),
+                "--group has 1 group",
+            ),
+            (
+                lambda: FairPCA(1).fit(np.eye(60), sensitive_features=np.arange(60) / 7),
+                "ranges first, for example with --group 'COLUMN>=VALUE', or",
+            ),
+            (
+                lambda: UnconstrainedFPCA(1).fit(np.eye(3), sensitive_features=[1, 2, 3]),
+                "merge labels with --labels, or use",
+            ),
+        ],
+        ids=["shrinkage", "memory", "one group", "measurements", "three groups"],
+    )
+    def test_advice_of_the_library_can_be_followed(self, call, said):
+        with pytest.raises((ValueError, MemoryError, UserWarning)) as raised:
+            call()
+        assert said in in_option_words(str(raised.value))
+
+    def test_notes_of_a_comparison_name_options(self, cli, tmp_path):
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(rng.normal(size=(60, 5)), columns=list("abcde"))
+        table.assign(sex=np.repeat([1, 2], 30)).to_csv(tmp_path / "n.csv", index=False)
+        call = ("compare", tmp_path / "n.csv", "-g", "sex", "-r", 2, "--method", "FairPCA")
+        done = cli(*call)
+        text = " ".join(done.out.split())
+        assert "1 (30 rows)" in text
+        assert "2 (30 rows)" in text
+        assert "Use fairpca fit --shrinkage auto, merge (--labels) small groups" in text
+        assert "fairpca audit shows what every group loses" in text
+        assert "--shrinkage auto" in cli(*call, "--json").json["rows"][0]["message"]
+
+    def test_every_option_that_is_named_exists(self):
+        known = {"-g"}
+        for command in get_command(_app()).commands.values():
+            known |= {name for parameter in command.params for name in parameter.opts}
+        named = [*output._OPTION_OF.values(), *output._PHRASES.values()]
+        options = {option for text in named for option in re.findall(r"(?<!\w)--?[\w-]+", text)}
+        assert len(options) > 10
+        assert options <= known
 
     def test_choices_are_those_of_the_library(self):
         hint = get_type_hints(FitOptions, include_extras=True)["criterion"]

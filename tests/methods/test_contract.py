@@ -187,7 +187,7 @@ def test_bad_ranks_give_the_errors_of_fair_pca(people, name, r):
 
 @every_method
 def test_one_row_is_too_few(name):
-    with pytest.raises(ValueError, match=f"1 sample.*{name}|{name}.*1 sample|two groups"):
+    with pytest.raises(ValueError, match=f"1 sample.*{name}|{name}.*1 sample|1 group"):
         make(name, 1).fit([[1.0, 2.0]], sensitive_features=["a"])
 
 
@@ -201,7 +201,7 @@ def test_labels_are_required(people, name):
 @pytest.mark.parametrize("name", NEEDS_LABELS)
 def test_one_group_is_not_enough(people, name):
     X, _ = people
-    with pytest.raises(ValueError, match=rf"{name} .* got 1 in\s+sensitive_features"):
+    with pytest.raises(ValueError, match=rf"sensitive_features has 1 .* {name} "):
         make(name).fit(X, sensitive_features=np.zeros(len(X)))
 
 
@@ -220,7 +220,7 @@ def test_without_labels_it_is_pca_and_says_so(people, name):
 @pytest.mark.parametrize("k", [3, 5])
 def test_two_groups_only(people, name, k):
     X, _ = people
-    match = f"{name} is written for two groups and got {k}"
+    match = f"has {k} groups and {name} is written for two"
     with pytest.raises(ValueError, match=match):
         make(name).fit(X, sensitive_features=np.arange(len(X)) % k)
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca import Groups
+from fairpca import FairPCA, GroupMoments, Groups, audit, cross_fit
+from fairpca.methods import MultiCriteriaPCA
+from fairpca.moments.groups import are_measurements
 
 
 def rebuilt(groups):
@@ -70,6 +72,22 @@ def test_columns_of_integers_are_crossed_as_they_are(dtype, low, rows, at):
     assert rebuilt(groups) == [tuple(row) for row in table.tolist()]
     assert groups.counts.tolist() == np.bincount(groups.codes).tolist()
     assert list(groups.labels) == sorted(set(groups.labels))
+
+
+@pytest.mark.parametrize(("levels", "columns"), [(2, 45), (500, 9)])
+def test_many_columns_are_crossed_without_overflow(levels, columns):
+    """The combinations there could be are more than a 64-bit number can count."""
+    table = np.random.default_rng(0).integers(levels, size=(300, columns))
+    groups = Groups.from_labels(table)
+    assert rebuilt(groups) == [tuple(row) for row in table.tolist()]
+    assert groups.n_groups == 300
+    table = table.astype(object)
+    table[0, 0] = table[1, -1] = None
+    table[2] = None
+    partial = Groups.from_labels(table, group_by="marginal", unlabelled="ignore")
+    assert rebuilt(partial) == [
+        tuple(row) if any(v is not None for v in row) else None for row in table.tolist()
+    ]
 
 
 def test_integers_are_not_the_callers_own():
@@ -135,7 +153,7 @@ MISSING = {
 
 @pytest.mark.parametrize("kind", MISSING)
 def test_missing_labels(kind):
-    with pytest.raises(ValueError, match=r"1 missing label.*first at row 1"):
+    with pytest.raises(ValueError, match=r"1 missing label.*first in row 2, counting from 1"):
         Groups.from_labels(MISSING[kind])
     groups = Groups.from_labels(MISSING[kind], unlabelled="ignore")
     assert groups.codes.tolist() == [0, -1, 1]
@@ -288,3 +306,52 @@ def test_objects_leave_no_reference_behind():
     for _ in range(3):
         Groups.from_labels(rows)
     assert sys.getrefcount(label) == before
+
+
+class TestMeasurements:
+    """A column of measurements as labels: groups of a row each serve nobody."""
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4)) * [3, 2, 1, 1]
+    income = pd.Series(rng.lognormal(10, 1, size=120), name="income")
+    # What the warning advises, in its own words.
+    remedy = r"pandas\.qcut\(values, 4\)"
+
+    def test_fractions_names_and_very_many_codes(self):
+        assert are_measurements([i + 0.5 for i in range(51)], 10_000)
+        assert not are_measurements([float(i) for i in range(51)], 10_000)
+        assert not are_measurements([i + 0.5 for i in range(50)], 50)
+        assert are_measurements(range(1001), 10_000)
+        assert not are_measurements(range(1000), 10_000)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda X, labels: FairPCA(1).fit(X, sensitive_features=labels),
+            lambda X, labels: FairPCA(1).fit_transform(X, sensitive_features=labels),
+            lambda X, labels: MultiCriteriaPCA(1).fit(X, sensitive_features=labels),
+            lambda X, labels: audit(X, labels, 1, n_bootstrap=0, n_folds=0, ranks=[1]),
+            lambda X, labels: cross_fit(X, labels, 1, fits={"PCA": FairPCA(shrinkage=1.0)}),
+        ],
+        ids=["fit", "fit_transform", "method", "audit", "cross_fit"],
+    )
+    def test_a_warning_says_what_to_do(self, call):
+        said = rf"column 'income' has 60 distinct labels in 60 rows.*{self.remedy}"
+        # In tests a warning is an error, and the rest of the call is spared.
+        with pytest.raises(UserWarning, match=said):
+            call(self.X[:60, :2], self.income[:60])
+
+    def test_of_several_columns_the_one_is_named(self):
+        labels = {"sex": ["f", "m"] * 30, "income": self.income[:60]}
+        with pytest.raises(UserWarning, match="column 'income' has 60"):
+            FairPCA(1).fit(self.X[:60, :2], sensitive_features=labels)
+
+    def test_the_advice_is_heeded_in_silence(self):
+        quarters = pd.qcut(self.income, 4)
+        assert len(FairPCA(2).fit(self.X, sensitive_features=quarters).groups_) == 4
+
+    def test_a_piece_of_a_table_is_not_judged(self):
+        sites = np.arange(60)
+        model = FairPCA(1).partial_fit(self.X[:60, :2], sensitive_features=sites)
+        model.partial_fit(self.X[60:, :2], sensitive_features=sites)
+        assert GroupMoments.from_array(self.X[:60], sites).labels == tuple(range(60))

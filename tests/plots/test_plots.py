@@ -5,6 +5,8 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 
 mpl.use("Agg")
@@ -263,6 +265,11 @@ class TestLoadings:
         assert LoadingsDisplay.from_audit(found, frame).feature_names == list("abcde")
         fitted = PCA(2).fit(rows[0])
         assert LoadingsDisplay.from_estimator(fitted, frame).feature_names == list("abcde")
+        # An audit of a frame remembers them, and so does its page.
+        for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
+            named = audit(table, rows[1], 2, ranks=[2], n_bootstrap=0, n_folds=0)
+            assert LoadingsDisplay.from_audit(named).feature_names == list("abcde")
+        assert "Features used (5): a, b, c, d, e." in named.to_html()
         assert LoadingsDisplay.from_estimator(fitted, rows[0]).feature_names[0] == "x0"
 
     def test_pixels(self):

@@ -14,6 +14,7 @@ import threadpoolctl
 
 from fairpca import FairPCA, GroupMoments
 from fairpca._threads import available_threads, one_blas_thread
+from fairpca.covariances.dense import DenseOracle
 from fairpca.solvers.problem import Problem
 
 
@@ -149,6 +150,24 @@ def test_overlapping_fits_leave_blas_its_threads():
         second.set()
         helper.join()
         assert blas_threads() == before
+
+
+@pytest.mark.parametrize("criterion", ["loss", "share"])
+def test_the_search_for_a_share_keeps_blas_on_one_thread(criterion, monkeypatch):
+    """Every decomposition of it, also those that only tell which ranks can be skipped."""
+    seen = set()
+    for home, name in ((DenseOracle, "own_pairs"), (Problem, "losses")):
+        found = getattr(home, name)
+
+        def watched(self, argument, plain=found):
+            seen.update(blas_threads())
+            return plain(self, argument)
+
+        monkeypatch.setattr(home, name, watched)
+    X = np.random.default_rng(0).normal(size=(200, 60)) * np.linspace(3, 0.1, 60)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        FairPCA(0.3, criterion=criterion).fit(X, sensitive_features=np.arange(200) % 2)
+    assert seen == {1}
 
 
 @pytest.mark.parametrize("n", [51, 64, 300])

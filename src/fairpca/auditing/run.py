@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from fairpca._checks import check_choice, check_groups, check_rank, check_weights
-from fairpca._linalg import AnyArray, FloatArray, rounding_level
+from fairpca._linalg import FloatArray, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
     Candidate,
@@ -39,10 +39,18 @@ from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.cross_fitting import cross_fit
 from fairpca.estimator import FairPCA
-from fairpca.metrics import as_rows, held_out_predictions, kept_variance, named_reducers
+from fairpca.metrics import (
+    TARGETS,
+    as_rows,
+    baseline_predictions,
+    held_out_predictions,
+    held_out_score,
+    kept_variance,
+    named_reducers,
+    read_target,
+)
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
-from fairpca.moments.label_codes import factorize
+from fairpca.moments.groups import Groups, warn_of_measurements
 from fairpca.persistence import versions
 from fairpca.solvers.solution import Certificate
 
@@ -54,10 +62,6 @@ _RANKS_BY_COLUMNS = ((64, 24), (512, 12), (math.inf, 8))
 _RANKS_OF_MANY_GROUPS = (4, 0)
 # A value below this share of the scale of the problem is rounding, and no base for a ratio.
 _NOTHING = 1e-12
-# Whole numbers with more distinct values than this are a quantity (an age, an amount), not
-# classes; so are those with fewer rows a value than this. With `target` people decide otherwise.
-_MOST_CLASSES = 20
-_ROWS_PER_CLASS = 5
 
 
 def audit(
@@ -165,7 +169,7 @@ def audit(
     _check(n_bootstrap, level, min_group_size, n_folds)
     check_choice("center", center, CENTERS)
     check_choice("group_by", group_by, ("intersection", "marginal"))
-    check_choice("target", target, ("auto", "classes", "numbers"))
+    check_choice("target", target, TARGETS)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = named_reducers(reducers, reserved=("PCA", "FairPCA", SHRUNK))
     fitted = [rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None]
@@ -205,6 +209,11 @@ def audit(
         "rows": int(table.moments.count.sum()),
         "features": table.moments.n_features,
     }
+    provenance = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        # Where the command line names its columns, too.
+        provenance["source"] = {"features": [str(name) for name in frame.columns]}
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
@@ -218,7 +227,7 @@ def audit(
         left_out=left_out_groups(table, findings, r, leave_one_out),
         scores=_scores(table, asked, target, random_state),
         warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size, unknown)),
-        provenance={"versions": versions(), "data_sha256": digest, "parameters": parameters},
+        provenance=provenance,
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
@@ -256,6 +265,7 @@ def _read(
         groups = Groups.from_labels(
             labels, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
         )
+        warn_of_measurements(groups, stacklevel=3)
         weights = check_weights(sample_weight, len(rows))
         moments = GroupMoments.from_array(rows, groups, sample_weight=weights)
         if y is not None and len(y) != len(rows):
@@ -264,8 +274,8 @@ def _read(
         table = Table(rows, labels, groups, weights, moments, source, group_by, y)
     known = source.groups.labels
     if len(known) < 2:
-        what = f"sensitive_features has {len(known)} group(s), {known!r}"
-        raise ValueError(f"{what}; an audit compares at least two.")
+        what = f"one group only, {known[0]!r}" if known else "no labels"
+        raise ValueError(f"sensitive_features has {what}; an audit compares at least two groups.")
     check_groups(known, source.groups.weight)
     return table
 
@@ -366,9 +376,9 @@ def _new_rows(
     if folds is not None and n_folds:
         n_folds = len(folds)
     if not n_folds:
-        return None, "New rows were not checked, because n_folds is 0."
+        return None, "New rows were not checked, because no folds were asked for."
     if table.source.center == "group":
-        return None, "New rows are checked about the mean of all rows only: see center."
+        return None, "New rows are checked only where losses are about the mean of all rows."
     if table.X is None and folds is None:
         return None, (
             "New rows cannot be checked from moments of all rows together: count them in folds, "
@@ -422,7 +432,7 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
     """Fit a linear model on half of the rows, score it on the other, and return `Audit.scores`."""
     if table.y is None or table.X is None:
         return {}
-    y, classes = _read_target(table.y, target)
+    y, classes = read_target(table.y, target)
     # Every class on both sides, where every class has two rows.
     balanced = classes and np.bincount(y).min() >= 2
     train, test = train_test_split(
@@ -432,8 +442,7 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
     place = np.full(len(y), -1)
     place[test] = np.arange(len(test))
     parts = [place[rows][place[rows] >= 0] for rows in (test, *table.members)]
-    constant = np.bincount(y[train]).argmax() if classes else y[train].mean()
-    predicted = {"baseline": np.full(len(test), constant)}
+    predicted = {"baseline": baseline_predictions(y[train], len(test), classes=classes)}
     # The same mean for everybody, as `transform` does it.
     centred = table.X - table.source.total.mean
     for candidate in candidates:
@@ -443,37 +452,7 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
         )
     found = {}
     for name, values in predicted.items():
-        scores = [_score(y[test][part], values[part], classes) for part in parts]
+        scores = [held_out_score(y[test][part], values[part], classes=classes) for part in parts]
         found[name] = {"all": scores[0], "groups": scores[1:]}
     score = "accuracy" if classes else "R squared"
     return {"score": score, "baseline": found.pop("baseline"), "reducers": found}
-
-
-def _score(actual: AnyArray, predicted: AnyArray, classes: bool) -> float | None:
-    """Return the accuracy or R squared, None where there are too few rows for either."""
-    if len(actual) < 2 or (not classes and np.ptp(actual) == 0):
-        return None
-    return float(np.mean(predicted == actual) if classes else r2_score(actual, predicted))
-
-
-def _read_target(y: Any, target: str) -> tuple[AnyArray, bool]:
-    """Return a target as codes of classes or as numbers, and whether they are classes."""
-    coded = factorize(np.asarray(y))
-    labels: tuple[Any, ...] = coded.labels
-    missing, distinct = int(np.sum(coded.codes < 0)), len(labels)
-    if missing:
-        raise ValueError(f"y has {missing} missing value(s); fill them in or drop those rows.")
-    if distinct < 2:
-        raise ValueError("y has one class only; pass a target that varies.")
-    few = distinct <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
-    numbers = [value for value in labels if type(value) in (int, float)]
-    classes = len(numbers) < distinct or (
-        few and all(float(value).is_integer() for value in numbers)
-    )
-    if target == "classes" or (target == "auto" and classes):
-        return coded.codes, True
-    try:
-        return np.asarray(y, dtype=float), False
-    except (TypeError, ValueError):
-        what = f"target='numbers' needs numbers and y holds {labels[0]!r}"
-        raise ValueError(f"{what}; pass target='classes'.") from None

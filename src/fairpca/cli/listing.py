@@ -5,17 +5,13 @@ from __future__ import annotations
 import inspect as inspection
 import re
 import timeit
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fairpca.cli import output
 from fairpca.cli.auditing import table_lines
 from fairpca.cli.options import FileOptions, JsonOption, ReadingOptions, TableOptions, option
-
-if TYPE_CHECKING:
-    from fairpca.comparison import Comparison
 
 # A column with more distinct values is hardly one of groups: an audit of them fills pages. It is
 # only a suggestion; -g takes up to a thousand labels.
@@ -29,14 +25,6 @@ _ID_NAME = re.compile(r"(^|[_\W])(id|uuid|guid|key)$|[a-z]ID$")
 _DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?"
 # Levels that a terminal shows of a column: the largest ones, and the smallest, which may be rare.
 _SHOWN_LEVELS = 3
-
-# Columns of a comparison, in this order: attributes of its rows.
-_COMPARED = (
-    "optimises rank worst_loss gap total_error error_gap mean_gap covariance_gap mmd_squared "
-    "fit_seconds accuracy demographic_parity_difference equal_opportunity_difference"
-).split()
-# Titles that are not the name of the attribute: "rank" is the rank of a projection elsewhere.
-_TITLES = {"rank": "place", "gap": "above\nbound", "fit_seconds": "seconds"}
 
 # Where the picture goes unless asked otherwise.
 _PICTURE = Path("fairpca-demo.png")
@@ -153,7 +141,10 @@ class CompareOptions(TableOptions):
     method : list of str
         A method, such as PCA, FairPCA or SDRFairPCA; repeat. Default: all.
     target : str, optional
-        Column of two classes a linear model predicts.
+        Column a linear model predicts from the components.
+    target_kind : str, default="auto"
+        What the target holds: 'classes' (accuracy), 'numbers' (R squared) or 'auto', which takes
+        text and a few distinct whole numbers for classes.
     output : Path, optional
         Write the table (.csv or .json). In CSV, text that a spreadsheet would run as a formula
         gets a leading apostrophe.
@@ -165,6 +156,7 @@ class CompareOptions(TableOptions):
     endings: ClassVar[tuple[str, ...]] = (".csv", ".json")
     method: Annotated[list[str], option("NAME")] = field(default_factory=list)
     target: Annotated[str | None, option("COL")] = None
+    target_kind: Annotated[str, option("KIND", among=("auto", "classes", "numbers"))] = "auto"
     output: Annotated[Path | None, option("FILE", "-o", "--output")] = None
 
 
@@ -173,6 +165,7 @@ def compare(options: CompareOptions) -> int:
 
     A method has a place only among those that make the same number small.
     """
+    from fairpca._checks import check_rank
     from fairpca.cli.loading import load
     from fairpca.comparison import compare as run_compare
     from fairpca.comparison import default_estimators
@@ -189,6 +182,8 @@ def compare(options: CompareOptions) -> int:
         # The other methods take numbers only, so all of them get as many as FairPCA needs.
         model = FairPCA(r, center=center).fit(data.X, sensitive_features=data.labels)
         r = int(model.n_components_)
+    # Once, and not by every method in words of its own.
+    check_rank(r, data.X.shape[1])
     known = default_estimators(r, center=center)
     for name in options.method:
         if name not in known:
@@ -201,66 +196,24 @@ def compare(options: CompareOptions) -> int:
     doing = f"fitting {len(models)} methods"
     output.note(f"{doing}; --method picks some of them.")
     with output.progress(doing):
-        about = options.pick("center", "random_state")
+        about = {**options.pick("center", "random_state"), "target": options.target_kind}
         found = run_compare(models, data.X, data.labels, data.y, **about)
+    # What the fits said is advice, which has to name what there is here.
+    said = [replace(row, message=output.in_option_words(row.message)) for row in found.rows]
+    found, width = replace(found, rows=tuple(said)), output.console().width
     output.deliver(
         options,
         found.to_dict,
-        lambda: output.print_lines(_comparison_lines(found)),
-        # As objects, so that a place stays a whole number beside methods without one.
-        csv=lambda: output.csv_text(pandas.DataFrame(found.to_records(), dtype=object)),
+        lambda: output.print_lines([*found.table_lines(width), *found.notes()]),
+        # A place stays a whole number beside methods without one.
+        csv=lambda: output.csv_text(
+            pandas.DataFrame(found.to_records()).astype({"place": "Int64"})
+        ),
     )
     if all(row.failed for row in found.rows):
         output.note("fairpca: no method could run.")
         return 2
     return 0
-
-
-def _comparison_lines(found: Comparison) -> list[Any]:
-    """Return the methods as tables that fit the terminal, then those that could not run, and why.
-
-    Columns without a number are left out; those that do not fit go into another table below.
-    """
-    from fairpca.auditing.verdict import MEANS
-
-    rows = [row for row in found.rows if not row.failed]
-    console = output.console()
-    blocks: list[list[str]] = [[]]
-    # A table is measured where it has room: rich never asks for more than it is offered.
-    roomy = console.options.update(max_width=10_000)
-    for key in (key for key in _COMPARED if any(_cell(row, key) for row in rows)):
-        wider = console.measure(_block(rows, [*blocks[-1], key]), options=roomy)
-        # At least one column, however narrow the terminal is.
-        if blocks[-1] and wider.maximum > console.width:
-            blocks.append([])
-        blocks[-1].append(key)
-    lines = [part for keys in blocks if keys for part in (_block(rows, keys), "")]
-    if rows:
-        lines.append("place: among the methods that make the same number small.")
-        lines.append(f"Losses are about {MEANS[found.center]}.")
-    for title, failed in (("Could not run:", True), ("Notes:", False)):
-        texts = [f"{r.name}: {r.message}" for r in found.rows if r.message and r.failed == failed]
-        lines += ["", title, *texts] if texts else []
-    return lines
-
-
-def _block(rows: Sequence[Any], keys: Sequence[str]) -> Any:
-    """Return a table of some numbers of every method; the keys are some of `_COMPARED`."""
-    titles = ["method", *(_TITLES.get(key, key.replace("_", "\n")) for key in keys)]
-    cells = [[row.name, *(_cell(row, key) or "-" for key in keys)] for row in rows]
-    return output.table(titles, cells, words=(0, 1) if keys[0] == "optimises" else (0,))
-
-
-def _cell(row: Any, key: str) -> str:
-    """Return a number of a comparison as it is shown, "" where there is none."""
-    from fairpca.auditing.verdict import number, percent
-
-    value = getattr(row, key)
-    if value is None or value != value:
-        return ""
-    if key == "gap":
-        return percent(value)
-    return number(value) if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,13 +23,7 @@ from fairpca.io.columns import choose_columns, listed, matching
 from fairpca.io.delimited import Layout
 from fairpca.io.preparation import Preparation, prepare
 from fairpca.io.tables import TableFile, read_tables
-from fairpca.moments.groups import Threshold
-
-# More distinct labels than this are a measurement or a name, not groups: an audit of them would
-# take minutes and say nothing. Fractions are refused earlier, since a code is a whole number, and
-# so are labels that most rows have for themselves, such as names.
-_MOST_LABELS = 1000
-_MOST_FRACTIONS = 50
+from fairpca.moments.groups import Threshold, are_measurements
 
 
 @dataclass(frozen=True)
@@ -272,15 +266,15 @@ def whole_numbers(values: Sequence[Any]) -> list[Any] | None:
 def _check_labels(column: str, values: AnyArray) -> None:
     """Refuse measurements as labels, with the remedy.
 
-    The limits are about what people mean, not about what can be computed; from Python any number
-    of groups can be audited.
+    It is about what people mean, not about what can be computed: from Python the same is a
+    warning.
     """
-    distinct = len({value for value in values.tolist() if value is not None})
-    own = values.dtype.kind == "f" or 2 * distinct > len(values)
-    if distinct > (_MOST_FRACTIONS if own else _MOST_LABELS):
+    # NaN alone differs from itself.
+    distinct = {value for value in values.tolist() if value is not None and value == value}
+    if are_measurements(distinct, len(values)):
         raise ValueError(
-            f"--group {column}: {distinct:,} distinct labels are too many to be groups; cut a "
-            f"number in two with --group '{column}>=VALUE', or label the rows first."
+            f"--group {column}: {len(distinct):,} distinct labels are too many to be groups; cut "
+            f"a number in two with --group '{column}>=VALUE', or label the rows first."
         )
 
 

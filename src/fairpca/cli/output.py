@@ -41,7 +41,8 @@ _OPTION_OF = {
     **{name: f"--{name.replace('_', '-')}" for name in ("group_by", "min_group_size")},
     **{"n_components": "-r", "sensitive_features": "--group", "sample_weight": "--weight"},
     **{"n_bootstrap": "--bootstrap", "n_folds": "--folds", "random_state": "--seed"},
-    **{"features": "--feature", "target": "--target-kind"},
+    **{"features": "--feature", "target": "--target-kind", "n_jobs": "--jobs"},
+    **{name: f"--{name}" for name in ("shrinkage", "checkpoint")},
 }
 # Advice that names no argument, as patterns. One the library no longer uses is only a dead line
 # here; tests/cli/test_hostile_input.py notices when the advice itself is lost.
@@ -50,6 +51,13 @@ _PHRASES = {
     r"ame its encoding": "ame its encoding with --encoding",
     r"name some with features": "name some with --feature",
     r"\by has\b": "--target has",
+    r"pass None, 'auto' or": "leave it out, or pass auto or",
+    r"Pass --shrinkage auto, merge": "Use fairpca fit --shrinkage auto, merge (--labels)",
+    r"fairpca\.cross_fit shows": "fairpca audit shows",
+    r"merge labels,": "merge labels with --labels,",
+    r"for example with pandas\.qcut\([^)]*\)": "for example with --group 'COLUMN>=VALUE'",
+    r"columns or groups, raise memory_limit.*": "columns (--feature, --drop) or groups.",
+    r"Raise tau, lower": "Lower",
 }
 
 

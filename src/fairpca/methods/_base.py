@@ -23,7 +23,7 @@ from fairpca.covariances.sources import MomentCovariances
 from fairpca.criteria import CRITERIA, pose
 from fairpca.metrics import kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import Groups, warn_of_measurements
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 
@@ -166,6 +166,7 @@ class PublishedMethod(LinearReducer):
         """
         self._check_params()
         rows = self._rows(X, sensitive_features, sample_weight)
+        warn_of_measurements(rows.groups, stacklevel=2)
         sample = Sample(rows.X, rows.groups or Groups.one(len(rows.X)), rows.weight)
         check_rows(sample.source.total.count, type(self).__name__)
         check_groups(sample.moments.labels, sample.moments.weight)
@@ -223,15 +224,15 @@ class PublishedMethod(LinearReducer):
         """Raise ValueError unless the method is written for k groups."""
         fewest, most = self._group_range
         name = type(self).__name__
-        if most == 2 and k != 2:
-            raise ValueError(
-                f"{name} is written for two groups and got {k} in sensitive_features; merge "
-                "labels, or use FairPCA, which takes any number."
-            )
         if k < fewest:
             raise ValueError(
-                f"{name} needs at least {fewest} groups and got {k} in sensitive_features; check "
-                "the labels."
+                f"sensitive_features has {k} group{'s' * (k != 1)} and {name} needs at least "
+                f"{fewest}; check the labels."
+            )
+        if most is not None and k > most:
+            raise ValueError(
+                f"sensitive_features has {k} groups and {name} is written for two; merge labels, "
+                "or use FairPCA, which takes any number."
             )
 
     def _rank(self, most: int, of: str = "features") -> int:

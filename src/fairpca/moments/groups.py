@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +32,21 @@ from fairpca.moments.label_codes import (
     sort_labels,
 )
 
+#: What a column of labels is called that came without a name.
+UNNAMED = "sensitive_feature"
+
 # Up to this many different texts in a column, its library replaces them by codes.
 _FEW_KINDS = 1000
+# Largest number that stands for a combination of labels. Past 64 bits such numbers would wrap
+# around, and rows of different labels would be one group.
+_LARGEST_CODE = 2**62
+# More distinct labels than this are a measurement or a name, not groups: an audit of them would
+# take minutes and say nothing. Both numbers are a judgement about what people mean, not a limit of
+# what can be computed.
+_MOST_LABELS = 1000
+# The same where labels are fractions, since a code is a whole number, and where most rows have a
+# label of their own, as with names.
+_MOST_FRACTIONS = 50
 
 
 @dataclass(frozen=True)
@@ -127,12 +141,12 @@ class Groups:
         m = len(columns[0].coded.codes)
         _check_lengths(columns, m, n_rows)
         if unlabelled == "error" and any(column.lacks_labels for column in columns):
-            missing = np.any([column.coded.codes < 0 for column in columns], axis=0)
-            first = int(np.flatnonzero(missing)[0])
+            missing = np.flatnonzero(np.any([c.coded.codes < 0 for c in columns], axis=0))
+            first = f"the first in row {missing[0] + 1:,}, counting from 1"
             raise ValueError(
-                f"sensitive_features has {int(missing.sum())} missing label(s), the first at row "
-                f"{first}; fill them in, or pass unlabelled='ignore' to keep those rows in the "
-                "mean and the pooled variance but out of the worst case."
+                f"sensitive_features has {len(missing):,} missing label(s), {first}; fill them "
+                "in, or pass unlabelled='ignore' to keep those rows in the mean and the pooled "
+                "variance but out of the worst case."
             )
         coded = columns[0].coded
         if len(columns) > 1:
@@ -175,6 +189,53 @@ class Groups:
     def n_groups(self) -> int:
         """Number of distinct labels."""
         return len(self.labels)
+
+
+def are_measurements(labels: Collection[Label], n_rows: int) -> bool:
+    """Return whether the labels of one column look like measurements or names, not like groups.
+
+    Parameters
+    ----------
+    labels : collection
+        Distinct labels, without missing ones.
+    n_rows : int
+        Rows of the whole table; of a piece of it nothing can be told.
+
+    Examples
+    --------
+    >>> from fairpca.moments.groups import are_measurements
+    >>> are_measurements(range(60), 1000), are_measurements(range(60), 100)
+    (False, True)
+    """
+    if len(labels) <= _MOST_FRACTIONS:
+        return False
+    fractions = any(isinstance(value, float) and not value.is_integer() for value in labels)
+    return fractions or 2 * len(labels) > n_rows or len(labels) > _MOST_LABELS
+
+
+def warn_of_measurements(groups: Groups | None, *, stacklevel: int) -> None:
+    """Warn where a column of labels looks like a measurement; the labels are of a whole table.
+
+    Nobody is served by groups of one row each, and a fit of them takes long. None is a table
+    without labels.
+    """
+    if groups is None or len(groups.labels) <= _MOST_FRACTIONS:
+        return
+    # With several columns a label is a tuple, with an entry of each.
+    labels: Any = groups.labels
+    columns = zip(*labels, strict=True) if len(groups.names) > 1 else [labels]
+    for name, column in zip(groups.names, columns, strict=True):
+        distinct = set(column) - {None}
+        if are_measurements(distinct, len(groups.codes)):
+            called = "" if name == UNNAMED else f" column {name!r}"
+            warnings.warn(
+                f"sensitive_features{called} has {len(distinct):,} distinct labels in "
+                f"{len(groups.codes):,} rows; they look like measurements or names, not like "
+                "groups. Cut numbers into a few ranges first, for example with "
+                "pandas.qcut(values, 4), or join rare labels.",
+                UserWarning,
+                stacklevel=stacklevel + 1,
+            )
 
 
 def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
@@ -232,7 +293,7 @@ class _Column:
 
 
 def _numbered(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"sensitive_feature_{j}" for j in range(n_columns))
+    return tuple(f"{UNNAMED}_{j}" for j in range(n_columns))
 
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
@@ -253,13 +314,13 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.DataFrame):
         return _not_empty([(name, native.get_column(name)) for name in native.columns])
     if isinstance(native, nw.Series):
-        return [(native.name or "sensitive_feature", native)]
+        return [(native.name or UNNAMED, native)]
     array = _as_array(sensitive_features)
     if array.ndim == 1:
-        return [("sensitive_feature", array)]
+        return [(UNNAMED, array)]
     if array.ndim == 2:
         if array.shape[1] == 1:
-            return [("sensitive_feature", array[:, 0])]
+            return [(UNNAMED, array[:, 0])]
         return _not_empty(list(zip(_numbered(array.shape[1]), array.T, strict=True)))
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
@@ -367,20 +428,24 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     The codes of a row are the digits of one number in mixed radix, 0 for a missing label. With
     `keep_partial` a row that lacks some labels, but not all, keeps the others.
     """
-    combined = columns[0].coded.codes + 1
-    for column in columns[1:]:
-        combined *= len(column.coded.labels) + 1
+    # What a number stands for before the digits of `open_columns`.
+    known: list[tuple[Label, ...]] = [()]
+    open_columns: list[_Column] = []
+    combined, size = np.zeros(len(columns[0].coded.codes), dtype=np.int64), 1
+    for column in columns:
+        radix = len(column.coded.labels) + 1
+        if size * radix > _LARGEST_CODE:
+            # Those that occur are at most as many as rows: they are counted anew.
+            combined, numbers, _ = factorize_integers(combined)
+            known, open_columns = _decoded(numbers, known, open_columns), []
+            size = len(known)
+        combined *= radix
         combined += column.coded.codes
         combined += 1
+        size *= radix
+        open_columns.append(column)
     codes, numbers, counts = factorize_integers(combined)
-    cells = []
-    cell: Any
-    for cell in numbers:
-        parts: list[Label] = []
-        for column in reversed(columns):
-            cell, level = divmod(cell, len(column.coded.labels) + 1)
-            parts.append(column.coded.labels[level - 1] if level else None)
-        cells.append(tuple(reversed(parts)))
+    cells = _decoded(numbers, known, open_columns)
 
     def dropped(cell: tuple[Label, ...]) -> bool:
         gone = [part is None for part in cell]
@@ -392,6 +457,23 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     rank = {label: i for i, label in enumerate(labels)}
     table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
     return Coded(table.take(codes), tuple(labels))
+
+
+def _decoded(
+    numbers: Sequence[Any], known: list[tuple[Label, ...]], columns: list[_Column]
+) -> list[tuple[Label, ...]]:
+    """Return the labels that numbers of `_cross` stand for, None for a missing one.
+
+    The last digits are those of the columns; what is before them is a position in `known`.
+    """
+    cells = []
+    for number in numbers:
+        parts: list[Label] = []
+        for column in reversed(columns):
+            number, level = divmod(number, len(column.coded.labels) + 1)
+            parts.append(column.coded.labels[level - 1] if level else None)
+        cells.append((*known[number], *reversed(parts)))
+    return cells
 
 
 def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:

@@ -238,14 +238,16 @@ class LoadingsDisplay(Display):
         Parameters
         ----------
         audit : Audit
-            What `fairpca.audit` returned, not read from a file; it holds no names of columns.
+            What `fairpca.audit` returned, not read from a file. It remembers the names of columns
+            where its rows were a frame.
         reducer : str, default="FairPCA"
             One of `audit.reducers`.
         X, feature_names, ax, **options
             As in `from_estimator`.
         """
         components, _ = _projection_of(audit, reducer)
-        names = _names(components.shape[1], feature_names, getattr(X, "columns", None))
+        remembered = audit.provenance.get("source", {}).get("features")
+        names = _names(components.shape[1], feature_names, remembered, getattr(X, "columns", None))
         return cls(components, feature_names=names, title=reducer).plot(ax=ax, **options)
 
     def plot(
