@@ -82,7 +82,7 @@ def test_without_typer_the_remedy_is_named():
         "import sys; sys.modules['typer'] = None\nfrom fairpca.cli import run\nsys.exit(run([]))"
     )
     assert done.returncode == 2
-    assert 'pip install "fairpca[app]"' in done.stderr
+    assert 'pip install ".[app]"' in done.stderr
 
 
 def test_without_pandas_the_remedy_is_named(csv):
@@ -92,7 +92,7 @@ def test_without_pandas_the_remedy_is_named(csv):
     )
     done = python(code)
     assert done.returncode == 2
-    assert 'pip install "fairpca[data]"' in done.stderr
+    assert 'pip install ".[data]"' in done.stderr
     assert "Traceback" not in done.stderr
 
 
