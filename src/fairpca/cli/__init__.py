@@ -19,8 +19,8 @@ from typing import Any
 DEBUG = "FAIRPCA_DEBUG"
 
 # How to install typer; `fairpca._checks.require`, which says so of others, would import NumPy.
-_NEEDS_TYPER = """the command line needs typer, which is not installed: run pip install ".[app]" in \
-the folder of fairpca's source"""
+_NEEDS_TYPER = """the command line needs typer, which is not installed: run pip install ".[app]" \
+in the folder of fairpca's source"""
 # What stands under "Examples" in the help of `fairpca` itself.
 _EXAMPLES = """\
   fairpca demo

@@ -27,7 +27,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
-from fairpca.cli.output import did_you_mean
+from fairpca.cli.output import did_you_mean, progress
 
 # The end of every help page. Scripts rely on these numbers.
 _EXIT_CODES = """\
@@ -312,7 +312,9 @@ def as_command(verb: Callable[..., Any]) -> Any:
                         f"--{name.replace('_', '-')} {value} is not known."
                         f"{did_you_mean(value, among)} Choose one of {', '.join(among)}."
                     )
-        with _stdin_on_disk(record(**given)) as options:
+        # One clock and one line of progress for all that a command does.
+        doing = progress(f"fairpca {verb.__name__}")
+        with doing, _stdin_on_disk(record(**given)) as options:
             return verb(options)
 
     parameters = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import IO, Any
 
 # Overrides and embeddings that reorder the text around them: "abc\u202e" hides what follows.
@@ -33,6 +35,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _PATIENCE = 2.0
 # Seconds between two lines of progress where stderr is a file, so that a log stays short.
 _SPARSE_SECONDS = 30.0
+# The line of progress of the command that is running.
+_LINE: ContextVar[Any] = ContextVar("line", default=None)
 
 # What Python calls an argument and the command line an option. Applied to error texts, so that
 # advice given by the library can be followed here.
@@ -117,36 +121,52 @@ def warnings_as_notes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress(doing: str) -> Iterator[Callable[[str], None]]:
-    """Say on stderr what is being done, once it takes longer than two seconds.
+    """Say on stderr what is being done, once the command has taken longer than two seconds.
 
-    Yields a function that takes a text to show instead. A terminal shows it at once; elsewhere a
-    line is written every thirty seconds.
+    The outermost call is around a whole command and keeps its clock and its line; calls within it
+    only change what the line says, so that many short steps are not a long silence. Yields a
+    function that takes a text to show instead. A terminal shows it at once; elsewhere a line is
+    written every thirty seconds.
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    stderr, last = console(stderr=True), time.monotonic()
+    line = _LINE.get()
+    if line is not None:
+        before = line.tasks[0].description
+        _show(line, doing)
+        try:
+            yield functools.partial(_show, line)
+        finally:
+            line.update(line.tasks[0].id, description=before)
+        return
+    stderr = console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    line = Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
-    task = line.add_task(plain(doing), total=None)
-
-    def update(message: str) -> None:
-        nonlocal last
-        line.update(task, description=plain(message))
-        if line.disable and time.monotonic() - last >= _SPARSE_SECONDS:
-            last = time.monotonic()
-            note(message)
-
+    settings = {"transient": True, "disable": not stderr.is_terminal}
+    # Results go to stdout, wherever that leads; rich would send them to stderr instead.
+    line = Progress(*columns, console=stderr, redirect_stdout=False, **settings)
+    line.add_task(plain(doing), total=None, last=time.monotonic())
     start = threading.Timer(_PATIENCE, line.start)
     # An interrupt must not wait for the timer.
     start.daemon = True
     start.start()
+    reset = _LINE.set(line)
     try:
-        yield update
+        yield functools.partial(_show, line)
     finally:
+        _LINE.reset(reset)
         start.cancel()
         # The line may be starting right now; stopped before that it would stay for ever.
         start.join()
         line.stop()
+
+
+def _show(line: Any, message: str) -> None:
+    """Change the text of a line of progress; where it is none, write one every thirty seconds."""
+    task, now = line.tasks[0], time.monotonic()
+    line.update(task.id, description=plain(message))
+    if line.disable and now - task.fields["last"] >= _SPARSE_SECONDS:
+        line.update(task.id, last=now)
+        note(message)
 
 
 def console(*, stderr: bool = False) -> Any:
@@ -230,6 +250,11 @@ def print_result(options: Any, data: Any, lines: Iterable[Any]) -> None:
 
 def _write_stdout(text: str) -> None:
     """Write and flush. Who stops reading has seen enough: the command keeps its exit code."""
+    line = _LINE.get()
+    if line is not None:
+        # On a terminal the result would be written into the line, or the line into the result.
+        line.disable = True
+        line.stop()
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
