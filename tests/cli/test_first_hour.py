@@ -17,6 +17,8 @@ from sklearn.base import BaseEstimator
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import csv_text, did_you_mean, in_option_words, warnings_as_notes
 from fairpca.criteria import CRITERIA
+from fairpca.io.columns import looks_like_id
+from fairpca.persistence import load_model
 
 MAIN = "import sys; from fairpca.cli import main; main()"
 
@@ -264,6 +266,74 @@ class TestInspect:
         twice = pd.concat([frame, frame.iloc[:3]]).assign(id=range(163))
         twice.to_csv(tmp_path / "t.csv", index=False)
         assert cli("inspect", tmp_path / "t.csv", "--json").json["repeated_rows"] == 3
+
+
+class TestIdentifiers:
+    """A column of ids measures nothing, and standardised it weighs as much as any other."""
+
+    @pytest.fixture
+    def table(self, frame, tmp_path):
+        """Return a table whose rows are partly repeated, with an id and other whole numbers."""
+        rng = np.random.default_rng(0)
+        wide = frame.drop(columns=["id", "plan"]).assign(
+            customer=5000 + rng.permutation(160),
+            member_id=rng.integers(0, 90, 160),
+            income=rng.permutation(np.arange(160)) * 997 + 18000,
+            age=rng.integers(18, 80, 160),
+            paid_no=rng.integers(0, 9, 160),
+        )
+        path = tmp_path / "t.csv"
+        pd.concat([wide, wide.iloc[:5]]).to_csv(path, index=False)
+        return path
+
+    def test_inspect_names_them(self, cli, table):
+        columns = cli("inspect", table, "--json").json["columns"]
+        ids = [row["name"] for row in columns if row["looks_like"] == "id"]
+        assert ids == ["customer", "member_id"]
+        text = cli("inspect", table).out
+        assert "Likely identifiers: customer, member_id; leave out with" in text
+        assert "--drop customer --drop member_id." in " ".join(text.split())
+
+    def test_whole_numbers_keep_their_text(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.assign(code=np.where(frame.index < 5, np.nan, 1 + frame.index % 2)).to_csv(path)
+        rows = {row["name"]: row for row in cli("inspect", path, "--json").json["columns"]}
+        assert sorted(rows["code"]["levels"]) == ["1", "2"]
+
+    @pytest.mark.parametrize("engine", ["memory", "local"])
+    def test_a_fit_says_so_and_uses_them(self, cli, table, tmp_path, engine):
+        path = tmp_path / "m.skops"
+        call = ("fit", table, "-g", "sex", "-g", "city", "-r", 2, "--engine", engine, "--force")
+        done = cli(*call, "-o", path)
+        assert done.err.count("look like identifiers") == 1
+        assert "--drop customer --drop member_id" in done.err
+        assert "customer" in load_model(path).feature_names
+        dropped = cli(*call, "-o", path, "--drop", "customer", "--drop", "member_id")
+        assert "identifier" not in dropped.err
+        # Who names a column has thought about it.
+        named = cli(*call, "-o", path, "--feature", "customer", "--feature", "v*")
+        assert "identifier" not in named.err
+
+    def test_an_audit_says_so_and_keeps_it(self, cli, table):
+        call = ("audit", table, "-g", "sex", "-r", 2, "--drop", "member_id", "--folds", 0)
+        done = cli(*call, "--bootstrap", 0, "--json")
+        said = "'customer' looks like an identifier and counts as a feature"
+        assert f"note: {said}; to leave out: --drop customer." in done.err
+        assert said in done.json["provenance"]["source"]["preparation"]
+
+    @pytest.mark.parametrize(
+        "name, is_id",
+        [("ID", True), ("userId", True), ("PATIENT-NO", True), ("paid", False), ("grid", False)],
+    )
+    def test_names(self, name, is_id):
+        far_apart = np.arange(60) * 1000
+        assert looks_like_id(name, far_apart) == is_id
+        assert not looks_like_id(name, far_apart + 0.5)
+        assert not looks_like_id(name, np.arange(60) % 8)
+
+    def test_texts(self):
+        assert looks_like_id("who", np.array([f"u{i}" for i in range(60)], dtype=object))
+        assert not looks_like_id("remark", np.array([f"no {i}" for i in range(60)], dtype=object))
 
 
 class TestLabels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect as inspection
-import re
 import timeit
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
 # A column with more distinct values is hardly one of groups: an audit of them fills pages. It is
 # only a suggestion; -g takes up to a thousand labels.
 _MOST_LEVELS = 20
-# Share of distinct values from which a column that is called an id is one; rows may be repeated.
-_NEARLY_ALL = 0.95
-# Names of columns that hold identifiers, such as "id", "customer_id", "userID" and "key". The name
-# alone is a guess; it only counts where nearly all values differ.
-_ID_NAME = re.compile(r"(^|[_\W])(id|uuid|guid|key)$|[a-z]ID$")
 # Dates written as text, day, month and year in any order: 2024-03-01, 1.3.2024 08:15, 03/01/24.
 _DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?"
 # Levels that a terminal shows of a column: the largest ones, and the smallest, which may be rare.
@@ -62,7 +56,7 @@ def inspect(options: InspectOptions) -> None:
     Shows the type, distinct and missing values of every column, and what it looks like: labels of
     groups, a row number, an id, a date, free text, a constant.
     """
-    from fairpca.cli.loading import read
+    from fairpca.cli.loading import drop_options, read
 
     found, files = read(options)
     frame = found.frame
@@ -81,6 +75,9 @@ def inspect(options: InspectOptions) -> None:
     if repeated:
         lines.append(f"{repeated:,} row(s) repeat another one, ids aside.")
     lines.append(f"Likely groups (-g): {', '.join(labels) or 'none'}.")
+    ids = [row["name"] for row in columns if row["looks_like"] == "id"]
+    if ids:
+        lines.append(f"Likely identifiers: {', '.join(ids)}; leave out with {drop_options(ids)}.")
     summary = {"files": files, "n_rows": len(frame), "repeated_rows": repeated, "columns": columns}
     output.print_result(options, summary, lines)
 
@@ -91,17 +88,22 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
     `levels` holds the rows of every level, largest first, where the column looks like labels;
     `range` the ends, where it holds numbers or dates. Otherwise they are None.
     """
+    # Not before: the help needs no NumPy.
+    from fairpca.io.columns import looks_like_id
+
     if column.dtype.kind == "O":
         column = column.map(str, na_action="ignore")
     known = column.dropna()
     counts, kind = known.value_counts(), _type(known)
+    if kind == "whole number" and known.dtype.kind == "f":
+        # Gaps make floats of whole numbers, and -g knows no label "1.0".
+        counts.index = counts.index.astype(int)
     distinct, many = len(counts), len(known)
-    named = bool(_ID_NAME.search(str(column.name))) and distinct >= _NEARLY_ALL * many
     guesses = {
         "empty": distinct == 0,
         "constant": distinct == 1,
         "row number": counts_rows,
-        "id": kind in ("text", "whole number") and (distinct == many or named),
+        "id": kind != "date" and looks_like_id(str(column.name), known.to_numpy()),
         "labels": kind != "date" and distinct <= min(_MOST_LEVELS, many // 2),
         "date": kind == "date",
         "free text": kind == "text",

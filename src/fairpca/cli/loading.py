@@ -9,7 +9,8 @@ left out is said in one note on stderr and kept for the provenance of an audit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import ReadingOptions, TableOptions
 from fairpca.cli.output import did_you_mean, note, progress
-from fairpca.io.columns import choose_columns, listed, matching
+from fairpca.io.columns import choose_columns, listed, looks_like_id, matching
 from fairpca.io.delimited import Layout
 from fairpca.io.preparation import Preparation, prepare
 from fairpca.io.tables import TableFile, read_tables
@@ -128,6 +129,11 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     if counters and not set(counters) <= set(features):
         notes.append(f"row number {listed(counters)} left out")
     note("read " + "; ".join(notes) + ".")
+    asked = {*options.features, *categorical}
+    columns = {
+        f.name: frame[f.name].dropna().to_numpy() for f in preparation.features if not f.date
+    }
+    notes += note_identifiers({n: c for n, c in columns.items() if n not in asked})
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]
@@ -136,6 +142,26 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     return Loaded(
         prepared.X, labels, y, weights, preparation, {"files": files, "preparation": notes}
     )
+
+
+def note_identifiers(columns: Mapping[str, AnyArray]) -> list[str]:
+    """Say on stderr which features look like identifiers; return that, or nothing, as a list.
+
+    They are kept: only their owner knows what they are.
+    """
+    found = [name for name, values in columns.items() if looks_like_id(name, values)]
+    if not found:
+        return []
+    look = "looks like an identifier and counts as a feature"
+    if len(found) > 1:
+        look = "look like identifiers and count as features"
+    note(f"note: {listed(found)} {look}; to leave out: {drop_options(found)}.")
+    return [f"{listed(found)} {look}"]
+
+
+def drop_options(names: Sequence[str]) -> str:
+    """Return the options that leave columns out, as a shell takes them."""
+    return " ".join(f"--drop {shlex.quote(name)}" for name in names)
 
 
 def find_column(table: TableFile, name: str) -> str:
