@@ -130,10 +130,8 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
         notes.append(f"row number {listed(counters)} left out")
     note("read " + "; ".join(notes) + ".")
     asked = {*options.features, *categorical}
-    columns = {
-        f.name: frame[f.name].dropna().to_numpy() for f in preparation.features if not f.date
-    }
-    notes += note_identifiers({n: c for n, c in columns.items() if n not in asked})
+    unasked = [f.name for f in preparation.features if not f.date and f.name not in asked]
+    notes += note_identifiers({name: frame[name].dropna().to_numpy() for name in unasked})
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]

@@ -162,10 +162,8 @@ def _open(
     source = open_source(paths, features=features, drop=options.drop, **local)
     first = next((batch for piece in source.pieces() for batch in source.batches(piece)), None)
     found = {} if first is None else {name: np.asarray(column) for name, column in first.by_name()}
-    counters = _row_number_columns(
-        source, [n for n, column in found.items() if counts_rows(column)]
-    )
-    counters = [name for name in counters if name not in options.features]
+    counters = [n for n, c in found.items() if n not in options.features and counts_rows(c)]
+    counters = _row_number_columns(source, counters)
     if counters:
         source = open_source(paths, features=features, drop=[*options.drop, *counters], **local)
     known = {*counters, *options.features}
