@@ -112,7 +112,8 @@ class TestOddCells:
     def test_a_column_of_numbers_with_one_odd_cell(self, tmp_path):
         cells = [str(i) for i in range(300)]
         cells[117] = "0x10"
-        with pytest.raises(ValueError, match=r"'a' .*'0x10' in row 117.*--categorical.*--drop"):
+        match = r"'a' .*'0x10' in data row 118 .*--categorical.*--drop"
+        with pytest.raises(ValueError, match=match):
             prepare(texts(*cells), columns=["a", "v"])
         _, found = prepare(texts(*cells), columns=["a", "v"], categorical=["a"])
         assert found.X.shape == (300, 301)
@@ -122,7 +123,9 @@ class TestOddCells:
     def test_decimal_commas(self):
         cells = [f"{i},5" for i in range(300)]
         cells[3] = "?"
-        with pytest.raises(ValueError, match=r"'\?' in row 3"):
+        with pytest.raises(
+            ValueError, match=r"'\?' in data row 4 \(counted from 1 below the header\)"
+        ):
             prepare(texts(*cells), columns=["a"])
 
     @pytest.mark.parametrize(
@@ -141,7 +144,9 @@ class TestOddCells:
     def test_new_rows_name_the_cell(self, frame):
         preparation, _ = prepare(frame, columns=["v0"])
         odd = frame.assign(v0=frame["v0"].astype(str).where(frame.index != 7, "x"))
-        with pytest.raises(ValueError, match=r"'v0' holds text where numbers were.*'x' in row 7"):
+        with pytest.raises(
+            ValueError, match=r"'v0' holds text where numbers were.*'x' in data row 8 "
+        ):
             preparation.apply(odd)
 
 

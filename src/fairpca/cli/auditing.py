@@ -253,11 +253,7 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     # What the model was fitted with is the default here.
     missing = None if options.missing == "error" else options.missing
     labels = renamed(group_labels(table, options.group)[0], options.labels)
-    try:
-        model, prepared, notes = prepared_for(path, table, missing)
-    except ValueError as error:
-        remedy = " Pass a table with the same columns; `fairpca inspect` names them."
-        raise ValueError(f"{error}{remedy if 'lacks the column' in str(error) else ''}") from None
+    model, prepared, notes = prepared_for(path, table, missing)
     output.note("read " + "; ".join(notes) + ".")
     weight = None
     if options.weight is not None:

@@ -278,6 +278,21 @@ def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> l
     return found
 
 
+def data_row(position: int) -> str:
+    """Return how messages call the row at a position, which counts from 0.
+
+    People count rows from 1, and a row of data is no line of a file: blank lines, header rows and
+    cells of several lines come between.
+
+    Examples
+    --------
+    >>> from fairpca.io.columns import data_row
+    >>> data_row(0)
+    'data row 1 (counted from 1 below the header)'
+    """
+    return f"data row {position + 1:,} (counted from 1 below the header)"
+
+
 def not_numbers(where: str, name: str, found: Any) -> ValueError:
     """Return the error about a feature column of the type `found` that holds no numbers."""
     return ValueError(

@@ -26,7 +26,7 @@ import numpy as np
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
 from fairpca.io.columnar import arrow, check_schemas
-from fairpca.io.columns import Choose, Wanted, column_numbers, odd_cells
+from fairpca.io.columns import Choose, Wanted, column_numbers, data_row, odd_cells
 from fairpca.io.files import DataFile
 from fairpca.io.sources import Coded, Piece, Rows, Source
 
@@ -396,10 +396,11 @@ class TextRows(Rows):
 
     def _not_a(self, name: str, row: int, what: str) -> ValueError:
         """Return the error about a cell that holds something else than its column."""
-        where, number = self.source.files[self.piece.file].path, self.piece.first_row + row
+        where = self.source.files[self.piece.file].path
         return ValueError(
-            f"{where}, row {number:,}: column {name!r} holds {self.frame[name].iloc[row]!r}, "
-            f"which is not {what}; correct the cell, or leave the column out."
+            f"{where}, {data_row(self.piece.first_row + row)}: column {name!r} holds "
+            f"{self.frame[name].iloc[row]!r}, which is not {what}; correct the cell, or leave the "
+            "column out."
         )
 
 

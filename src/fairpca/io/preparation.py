@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.io.columns import column_numbers, listed, odd_cells
+from fairpca.io.columns import column_numbers, data_row, listed, odd_cells
 
 #: What to do about missing values in features.
 MISSING = ("error", "drop", "mean", "median")
@@ -122,7 +122,11 @@ class Preparation:
         """
         lacking = [f.name for f in self.features if f.name not in frame.columns]
         if lacking:
-            raise ValueError(f"the table lacks the column(s) {listed(lacking)} of the fit.")
+            raise ValueError(
+                f"the table lacks the column(s) {listed(lacking)} of the fit; it has "
+                f"{listed(list(frame.columns), 12)}. Add or rename columns, or fit again without "
+                "those it lacks."
+            )
         blocks, notes = [], []
         for feature in self.features:
             raw, unknown = _encode(frame[feature.name], feature)
@@ -270,8 +274,8 @@ def _refuse_odd_cells(column: Any, name: str) -> None:
         n_odd, row, cell = found
         raise ValueError(
             f"column {name!r} is numbers except for {n_odd} of {int(column.notna().sum()):,} "
-            f"cells, the first of them {cell!r} in row {row:,}; correct the cell(s), or say that "
-            "the column is text (--categorical), or leave it out (--drop)."
+            f"cells, the first of them {cell!r} in {data_row(row)}; correct the cell(s), or "
+            "say that the column is text (--categorical), or leave it out (--drop)."
         )
 
 
@@ -323,7 +327,7 @@ def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
             what = "dates" if feature.date else "numbers"
             raise ValueError(
                 f"column {feature.name!r} holds text where {what} were fitted: "
-                f"{column.iloc[odd[0]]!r} in row {odd[0]:,}."
+                f"{column.iloc[odd[0]]!r} in {data_row(odd[0])}; correct the cell."
             )
         if feature.fill is not None:
             values = np.where(np.isnan(values), feature.fill, values)
