@@ -144,6 +144,33 @@ class TestSuggestions:
         assert done.code == 2
         assert f"Did you mean '{meant}'" in done.err
 
+    def test_files(self, cli, csv, model, tmp_path):
+        """As for columns and methods: a file of nearly that name is suggested."""
+        (tmp_path / "audit.json").write_text("{}")
+        folder = tmp_path / "nowhere"
+        calls = {
+            ("report", tmp_path / "adit.json"): "Did you mean 'audit.json'?",
+            ("inspect", tmp_path / "poeple.csv"): "Did you mean 'people.csv'?",
+            ("transform", tmp_path / "mm.skops", csv): "Did you mean 'm.skops'?",
+            ("report", tmp_path / "zzz"): "zzz does not exist. Check the name and the folder.",
+            ("inspect", folder / "people.csv"): f"there is no folder {folder}.",
+        }
+        for call, said in calls.items():
+            done = cli(*call)
+            assert done.code == 2
+            assert said in done.err
+            assert len(done.err.splitlines()) == 1
+
+    def test_columns_a_model_needs(self, cli, frame, model, tmp_path):
+        path = tmp_path / "new.csv"
+        frame.rename(columns={"v1": "V1"}).to_csv(path, index=False)
+        for call in (("transform", model, path), ("audit", path, "-g", "sex", "--model", model)):
+            done = cli(*call)
+            assert done.code == 2
+            assert "lacks the column(s) 'v1' of the fit; it has 'id', 'sex'" in done.err
+            assert "Add or rename columns" in done.err
+            assert "Did you mean 'V1'?" in done.err
+
     def test_another_case_is_the_one(self):
         assert did_you_mean("fairpca", ["FairPCA", "SDRFairPCA"]) == " Did you mean 'FairPCA'?"
         assert did_you_mean("zzz", ["FairPCA"]) == ""

@@ -106,7 +106,7 @@ def _report(error: Exception) -> None:
     Errors that the library raises on purpose speak for themselves. No input should be able to
     cause any other, which is called a defect of fairpca.
     """
-    from fairpca.cli.output import in_option_words, note, silence_stdout
+    from fairpca.cli.output import in_option_words, missing_file, note, silence_stdout
 
     if hasattr(error, "show"):
         # A wrong call: typer shows the usage beside the message.
@@ -117,6 +117,12 @@ def _report(error: Exception) -> None:
         text = "aborted"
     elif isinstance(error, OSError):
         text = f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+        if isinstance(error, FileNotFoundError):
+            # Python's own error has the name apart, that of our readers begins with it.
+            name, ours, _ = str(error).partition(" does not exist")
+            text = (
+                missing_file(name if ours else error.filename) if ours or error.filename else text
+            )
         # It may be stdout itself that is full; flushing it again at exit would raise once more.
         silence_stdout()
     elif isinstance(error, MemoryError):

@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import IO, Any
 
 # Overrides and embeddings that reorder the text around them: "abc\u202e" hides what follows.
@@ -86,6 +87,15 @@ def did_you_mean(name: str, known: Iterable[Any]) -> str:
     # Another case is no other name, whatever else is spelled alike.
     close = [name.lower()] if name.lower() in spelled else near
     return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
+
+
+def missing_file(name: str) -> str:
+    """Return a sentence about a file that is not there, with the files that are called alike."""
+    path = Path(name)
+    if not path.parent.is_dir():
+        return f"{name} does not exist: there is no folder {path.parent}."
+    near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))
+    return f"{name} does not exist.{near or ' Check the name and the folder.'}"
 
 
 def note(message: str) -> None:

@@ -124,8 +124,8 @@ class Batch:
                 what = "NaN or no value" if np.isnan(column[row]) else "an infinite value"
                 raise ValueError(
                     f"{self.where}, {data_row(self.first_row + row)}: column {name!r} holds "
-                    f"{what} ({int(bad.sum()):,} such value(s) in the batch); fill them in, drop those "
-                    "rows, or drop the column."
+                    f"{what} ({int(bad.sum()):,} such value(s) in the batch); fill them in, drop "
+                    "those rows, or drop the column."
                 )
 
 
