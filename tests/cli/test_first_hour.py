@@ -203,6 +203,46 @@ class TestTransform:
         np.testing.assert_allclose(filled["rows"], expected["rows"], atol=1e-12)
 
 
+class TestContradictions:
+    """What a command cannot mean is refused in the words of its options."""
+
+    AUDIT = ("-g", "sex", "-r", 2, "--bootstrap", 0, "--folds", 0)
+
+    @pytest.mark.parametrize(
+        "more, said",
+        [
+            (("--ranks", "5-1"), "--ranks 5-1: pass numbers from 1 and ranges that go up"),
+            (("--ranks", "0-2"), "--ranks 0-2: pass numbers from 1"),
+            (("--ranks", "1,99"), "--ranks 1,99: 99 components are more than the 10 features"),
+            (("--drop", "*"), "no column is left as a feature beside 'sex'; --drop '*' leaves"),
+            (("--sep", ";"), "with --sep ';' the header is a single column; it looks comma-"),
+        ],
+    )
+    def test_refused(self, cli, csv, more, said):
+        done = cli("audit", csv, *self.AUDIT, *more)
+        assert done.code == 2
+        assert said in done.err
+
+    def test_the_separator_that_was_seen(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.to_csv(path, index=False, sep="\t")
+        assert "use --sep tab." in cli("inspect", path, "--sep", ",").err
+        # One column with decimal commas is what it is said to be.
+        path.write_text("x\n" + "1,5\n2,5\n" * 20)
+        assert cli("inspect", path, "--sep", ";").code == 0
+
+    @pytest.mark.parametrize("engine", ["memory", "local"])
+    def test_a_group_that_is_a_feature(self, cli, csv, tmp_path, engine):
+        call = ("fit", csv, "-g", "paid", "-g", "city", "-r", 1, "--engine", engine)
+        done = cli(*call, "--feature", "paid", "--feature", "v*", "-o", tmp_path / "m.skops")
+        assert done.code == 0
+        assert "group column 'paid' is a feature, too, as asked" in done.err
+        assert "group column 'city' is no feature" in done.err
+
+    def test_warnings_name_options(self, cli, csv):
+        assert "--folds is 0" in " ".join(cli("audit", csv, *self.AUDIT).out.split())
+
+
 def test_names_are_no_groups(cli, frame, tmp_path):
     path = tmp_path / "t.csv"
     frame.assign(name=[f"person {i}" for i in range(160)]).to_csv(path, index=False)

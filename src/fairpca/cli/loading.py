@@ -117,6 +117,9 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     features = choose_columns(
         names, options.features, options.drop, {*used, *outside.values(), *counters}
     )
+    if not features:
+        why = f"; {drop_options(options.drop)} leaves too many out" if options.drop else ""
+        raise ValueError(f"no column is left as a feature beside {listed(used)}{why}.")
     preparation, prepared = prepare(
         frame,
         columns=features,
@@ -125,7 +128,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
         missing=options.missing,
     )
     notes = [f"{len(frame):,} rows", *table.notes, *prepared.notes]
-    notes.append(f"group column {listed(used)} is no feature")
+    notes += group_notes(used, features)
     if counters and not set(counters) <= set(features):
         notes.append(f"row number {listed(counters)} left out")
     note("read " + "; ".join(notes) + ".")
@@ -140,6 +143,13 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     return Loaded(
         prepared.X, labels, y, weights, preparation, {"files": files, "preparation": notes}
     )
+
+
+def group_notes(used: Sequence[str], features: Sequence[str]) -> list[str]:
+    """Say which group columns are features, which happens only on request, and which are not."""
+    roles = {"is no feature": [name for name in used if name not in features]}
+    roles["is a feature, too, as asked"] = [name for name in used if name in features]
+    return [f"group column {listed(names)} {role}" for role, names in roles.items() if names]
 
 
 def note_identifiers(columns: Mapping[str, AnyArray]) -> list[str]:

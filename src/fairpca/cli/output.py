@@ -55,6 +55,9 @@ _PHRASES = {
     r"ame its encoding": "ame its encoding with --encoding",
     r"name some with features": "name some with --feature",
     r"\by has\b": "--target has",
+    r"use the separator ('\\t')": "use --sep tab",
+    r"use the separator": "use --sep",
+    r"with the separator": "with --sep",
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._linalg import AnyArray
-from fairpca.cli.loading import layout_of, note_identifiers, renamed, whole_numbers
+from fairpca.cli.loading import group_notes, layout_of, note_identifiers, renamed, whole_numbers
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import note, progress
 from fairpca.io.columns import FEW_ROWS, counts_rows, listed
@@ -118,7 +118,7 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     notes = [
         f"{int(moments.count.sum()):,} rows in {many}, in pieces",
         f"{len(features)} feature{'s' * (len(features) != 1)}, {how}",
-        f"group column {listed([label.column for label in source.wanted.labels])} is no feature",
+        *group_notes([label.column for label in source.wanted.labels], features),
     ]
     if counters:
         notes.append(f"row number {listed(counters)} left out")

@@ -243,6 +243,7 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
         if ".tsv" in path.suffixes[-2:] and layout.separator is None:
             asked = replace(layout, separator="\t")
         full, head = detect(path, asked)
+        _check_separator(path, asked, full, list(head.values()))
         # One row alone is a header, unless the caller says that there is none.
         alone = len(head) == 1 and layout.header_rows != 0
         texts.append(None if alone else _text_file(path, full, head))
@@ -259,6 +260,22 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
             text = TextFile(known.layout, tuple(map(str.strip, names)), number + 1)
         found.append(text)
     return found
+
+
+def _check_separator(path: Path, asked: Layout, full: Layout, head: list[list[str]]) -> None:
+    """Raise ValueError where a separator that was asked for leaves the header in one piece.
+
+    Read with it, the table would be one column of text, named by all names of the header at once.
+    """
+    if asked.separator is None or not full.header_rows or {len(row) for row in head} != {1}:
+        return
+    seen = detect(path, replace(asked, separator=None))[0].separator
+    if seen != asked.separator and seen in head[full.header_rows - 1][0]:
+        raise ValueError(
+            f"{path}: with the separator {asked.separator!r} the header is a single "
+            f"column; it looks {_SEPARATORS[str(seen)]}-separated: use the separator "
+            f"{seen!r}."
+        )
 
 
 def _text_file(path: Path, layout: Layout, head: dict[int, list[str]]) -> TextFile:

@@ -225,7 +225,7 @@ def prepare(
     coded = set(categorical)
     usable, left_out = _usable(frame, columns, coded)
     if not usable:
-        why = "; ".join(left_out) or "none given"
+        why = "; ".join(left_out) or "columns names none"
         raise ValueError(f"no column is left as a feature ({why}).")
     features = [_feature(frame[name], name, name in coded, missing) for name in usable]
     # Means and scales are 0 and 1 still, so these are the numbers before scaling.
