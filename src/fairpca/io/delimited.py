@@ -538,7 +538,8 @@ def _column_types(file: DataFile, text: TextFile, wanted: Wanted) -> dict[str, s
         column = frame[name].dropna()
         if name in wanted.plain_labels:
             found[name] = _label_kind(column.unique(), decimal)
-        if name in wanted.numbers:
+        # Labels that are a feature, too, stay the numbers they are.
+        if name in wanted.numbers and found.get(name, "a text") == "a text":
             odd = column_numbers(column, decimal)[1].any() and odd_cells(column, decimal) is None
             found[name] = "a text" if odd else "a number"
     return found
