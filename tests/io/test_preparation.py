@@ -221,3 +221,40 @@ def test_standardised_as_scikit_learn_does(frame):
     columns = ["v0", "v1", "paid"]
     _, found = prepare(frame, columns=columns)
     np.testing.assert_allclose(found.X, StandardScaler().fit_transform(frame[columns]), atol=1e-12)
+
+
+def test_columns_of_all_kinds_of_numbers_keep_their_places():
+    """Columns of numbers are read at once, whatever stands between them and however stored."""
+    table = pd.DataFrame(
+        {
+            "text": ["x", "y", "x", "y"],
+            "nullable": pd.array([1, None, 3, 4], dtype="Int64"),
+            "truth": [True, False, True, True],
+            "when": ["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"],
+            "single": np.array([0.5, 1.5, np.nan, 2.5], dtype=np.float32),
+            "whole": [7, 8, 9, 10],
+        }
+    )
+    preparation, found = prepare(
+        table, columns=list(table), standardize=False, missing="mean", categorical=["whole"]
+    )
+    column = dict(zip(preparation.feature_names, found.X.T.tolist(), strict=True))
+    assert column["nullable"] == pytest.approx([1, 8 / 3, 3, 4])
+    assert column["truth"] == [1, 0, 1, 1]
+    assert column["single"] == pytest.approx([0.5, 1.5, 1.5, 2.5])
+    assert column["when"] == [18262, 18263, 18264, 18265]
+    assert column["text=y"] == [0, 1, 0, 1]
+    assert column["whole=9"] == [0, 0, 1, 0]
+    again = preparation.apply(table)
+    np.testing.assert_array_equal(again.X, found.X)
+
+
+def test_numbers_are_not_looked_at_one_by_one(monkeypatch):
+    """Thousands of columns took seconds in pandas; NumPy needs a pass over all of them."""
+    calls = []
+    monkeypatch.setattr("fairpca.io.preparation.column_numbers", lambda *_: calls.append(1))
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(5, 300)), columns=[f"c{j}" for j in range(300)])
+    _, found = prepare(wide, columns=list(wide))
+    assert calls == []
+    np.testing.assert_allclose(found.X.std(axis=0), 1.0)

@@ -167,7 +167,7 @@ def _open(
     if counters:
         source = open_source(paths, features=features, drop=[*options.drop, *counters], **local)
     known = {*counters, *options.features}
-    return source, counters, {n: c[~np.isnan(c)] for n, c in found.items() if n not in known}
+    return source, counters, {n: c for n, c in found.items() if n not in known}
 
 
 def _row_number_columns(source: Source, left: list[str]) -> list[str]:

@@ -393,7 +393,7 @@ def looks_like_id(name: str, values: AnyArray) -> bool:
     name : str
         Of the column.
     values : ndarray of shape (m,)
-        Numbers or texts, without the missing ones.
+        Numbers, where NaN is a gap, or texts without the missing ones.
 
     Examples
     --------
@@ -403,6 +403,13 @@ def looks_like_id(name: str, values: AnyArray) -> bool:
     >>> looks_like_id("customer", 7000 + shuffled), looks_like_id("income", 7000 * shuffled)
     (True, False)
     """
+    if values.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            # The first values tell most columns of measurements.
+            for part in (values[:100], values):
+                values = part[~np.isnan(part)]
+                if not np.all(values % 1 == 0):
+                    return False
     m, named = len(values), bool(_ID_NAME.search(str(name)))
     if m < FEW_ROWS or values.dtype.kind not in "iufOUT":
         return False
@@ -411,9 +418,6 @@ def looks_like_id(name: str, values: AnyArray) -> bool:
         # A remark has spaces, and repeats as rarely as an id.
         likely, distinct = m >= _ID_ROWS and not any(" " in t for t in texts), len(set(texts))
     else:
-        with np.errstate(invalid="ignore"):
-            if values.dtype.kind == "f" and not np.all(values % 1 == 0):
-                return False
         span = float(values.max()) - float(values.min()) + 1
         likely = m >= _ID_ROWS and _NEARLY_ALL * m <= span <= _ID_SPAN * m
         # Counting takes longer than all of the above.
