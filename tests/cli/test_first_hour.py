@@ -112,6 +112,10 @@ class TestCompare:
         assert tables > 1
         assert sum(line.startswith("CovarianceConstrainedPCA ") for line in lines) == tables
 
+    def test_one_method_is_one(self, cli, csv):
+        done = cli("compare", csv, "-g", "sex", "-r", 2, "--method", "PCA", "--json")
+        assert "fitting 1 method;" in done.err
+
     def test_every_method_failing(self, cli, csv, monkeypatch):
         class Broken(BaseEstimator):
             def fit(self, X, y=None, *, sensitive_features=None):

@@ -245,7 +245,7 @@ def table_lines(
 def _audit_stored(options: AuditOptions, path: Path) -> int:
     """Audit a model file on the rows of a table; return the exit code."""
     from fairpca.auditing import audit_model
-    from fairpca.cli.loading import find_column, group_labels, read, renamed
+    from fairpca.cli.loading import find_column, group_labels, read, renamed, with_names
     from fairpca.cli.models import prepared_for
 
     for name in _NOT_WITH_MODEL:
@@ -257,15 +257,18 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     table, files = read(options)
     # What the model was fitted with is the default here.
     missing = None if options.missing == "error" else options.missing
-    labels = renamed(group_labels(table, options.group)[0], options.labels)
-    model, prepared, notes = prepared_for(path, table, missing)
+    labels, _ = group_labels(table, options.group)
+    saved, prepared, notes = prepared_for(path, table, missing)
+    # The names of the fit serve here as well, where no others are given.
+    labels = with_names(labels, saved.label_names) if not options.labels else labels
+    labels = renamed(labels, options.labels)
     output.note("read " + "; ".join(notes) + ".")
     weight = None
     if options.weight is not None:
         weight = table.frame[find_column(table, options.weight)].to_numpy(dtype=float)
         weight = weight[prepared.kept]
     found = audit_model(
-        model,
+        saved.model,
         prepared.X,
         {name: values[prepared.kept] for name, values in labels.items()},
         sample_weight=weight,

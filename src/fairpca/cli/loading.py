@@ -324,7 +324,7 @@ def _check_labels(column: str, values: AnyArray) -> None:
         )
 
 
-def renamed(labels: dict[str, Any], entries: Sequence[str]) -> dict[str, Any]:
+def renamed(labels: Mapping[str, Any], entries: Sequence[str]) -> dict[str, Any]:
     """Return labels with the names that ``--labels`` gives them.
 
     Parameters
@@ -332,8 +332,7 @@ def renamed(labels: dict[str, Any], entries: Sequence[str]) -> dict[str, Any]:
     labels : dict of str to sequence
         Labels by column, None where there is none.
     entries : sequence of str
-        Such as ``1=graduate,2=university``, or ``SEX:1=male,2=female`` where several columns are
-        given. Other codes of a renamed column keep their own text as a name.
+        As `label_names` takes them.
 
     Raises
     ------
@@ -346,24 +345,66 @@ def renamed(labels: dict[str, Any], entries: Sequence[str]) -> dict[str, Any]:
     >>> renamed({"school": [1, 2, None]}, ["1=graduate"])["school"].tolist()
     ['graduate', '2', None]
     """
-    found = dict(labels)
-    for entry in entries:
-        first = next(iter(labels))
-        column = next((name for name in labels if entry.startswith(f"{name}:")), first)
-        if len(labels) > 1 and not entry.startswith(f"{column}:"):
-            raise ValueError(f"--labels {entry}: begin with the column, such as {first}:{entry}.")
+    names = label_names(list(labels), entries)
+    for column, pairs in names.items():
         codes = {str(value) for value in labels[column] if value is not None}
-        names = {}
+        for code, name in pairs.items():
+            if code not in codes:
+                hint = did_you_mean(code, codes) or f" The labels are {listed(sorted(codes))}."
+                raise ValueError(
+                    f"--labels {code}={name}: {code!r} is no label of {column!r}.{hint}"
+                )
+    return with_names(labels, names)
+
+
+def label_names(columns: Sequence[str], entries: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the names that ``--labels`` gives to the codes of group columns.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The group columns.
+    entries : sequence of str
+        Such as ``1=graduate,2=university``, or ``SEX:1=male,2=female`` where several columns are
+        given.
+
+    Returns
+    -------
+    dict of str to dict
+        For some columns, from code to name, both as text.
+
+    Examples
+    --------
+    >>> from fairpca.cli.loading import label_names
+    >>> label_names(["sex", "school"], ["school:1=graduate"])
+    {'school': {'1': 'graduate'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        first = columns[0]
+        column = next((name for name in columns if entry.startswith(f"{name}:")), first)
+        if len(columns) > 1 and not entry.startswith(f"{column}:"):
+            raise ValueError(f"--labels {entry}: begin with the column, such as {first}:{entry}.")
         for pair in entry.removeprefix(f"{column}:").split(","):
             # The label of a cut has a sign of equality itself; a name hardly ever has.
             code, _, name = (part.strip() for part in pair.rpartition("="))
             if not code or not name:
                 raise ValueError(f"--labels {entry}: pass pairs such as 1=graduate,2=university.")
-            if code not in codes:
-                hint = did_you_mean(code, codes) or f" The labels are {listed(sorted(codes))}."
-                raise ValueError(f"--labels {entry}: {code!r} is no label of {column!r}.{hint}")
-            names[code] = name
-        values = [None if v is None else names.get(str(v), str(v)) for v in found[column]]
+            found.setdefault(column, {})[code] = name
+    return found
+
+
+def with_names(
+    labels: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return labels by column with the names of their codes.
+
+    Other codes of a renamed column keep their own text as a name; columns without names, and names
+    of columns that are not there, are left alone.
+    """
+    found = dict(labels)
+    for column in names.keys() & labels.keys():
+        values = [None if v is None else names[column].get(str(v), str(v)) for v in labels[column]]
         found[column] = np.array(values, dtype=object)
     return found
 
