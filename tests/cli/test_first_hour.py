@@ -304,6 +304,15 @@ class TestPipelines:
         assert empty.code == 2
         assert "standard input" in empty.err
 
+    def test_no_line_ends_in_spaces(self, cli, csv, model, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "70")
+        audit = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0)
+        for call in (audit, ("inspect", csv), ("audit", csv, "-g", "sex", "--model", model)):
+            done = cli(*call)
+            lines = (done.out + done.err).splitlines()
+            assert len(lines) > 5
+            assert [line for line in lines if line.endswith(" ")] == []
+
     def test_messages_are_wrapped_on_request(self, cli, csv, monkeypatch):
         call = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0, "--json")
         assert len(cli(*call).err.splitlines()) == 1

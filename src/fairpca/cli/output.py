@@ -230,7 +230,8 @@ def print_lines(lines: Iterable[Any]) -> None:
                 out.print(Text(plain(line)), soft_wrap=line.startswith("  "))
             else:
                 out.print(line)
-    _write_stdout(captured.get())
+    # rich fills cells and broken lines with spaces; in a file or a diff they are only noise.
+    _write_stdout(re.sub(" +$", "", captured.get(), flags=re.M))
 
 
 def print_text(text: str) -> None:
