@@ -181,6 +181,7 @@ class TestSuggestions:
 
     def test_words_of_the_command_line(self):
         assert in_option_words("n_components=3 is too many") == "-r 3 is too many"
+        assert in_option_words("Pass shrinkage='auto'") == "Pass --shrinkage auto"
         # Quoted words are columns or values.
         assert in_option_words("there is no column 'missing'") == "there is no column 'missing'"
 

@@ -42,7 +42,10 @@ _LINE: ContextVar[Any] = ContextVar("line", default=None)
 # What Python calls an argument and the command line an option. Applied to error texts, so that
 # advice given by the library can be followed here.
 _OPTION_OF = {
-    **{name: f"--{name}" for name in ("unlabelled", "missing", "encoding", "criterion")},
+    **{
+        name: f"--{name}"
+        for name in ("unlabelled", "missing", "encoding", "criterion", "shrinkage")
+    },
     **{name: f"--{name.replace('_', '-')}" for name in ("group_by", "min_group_size")},
     **{"n_components": "-r", "sensitive_features": "--group", "sample_weight": "--weight"},
     **{"n_bootstrap": "--bootstrap", "n_folds": "--folds", "random_state": "--seed"},
@@ -55,6 +58,7 @@ _PHRASES = {
     r"ame its encoding": "ame its encoding with --encoding",
     r"name some with features": "name some with --feature",
     r"\by has\b": "--target has",
+    r"fairpca\.cross_fit shows": "`fairpca audit` shows",
     r"use the separator ('\\t')": "use --sep tab",
     r"use the separator": "use --sep",
     r"with the separator": "with --sep",
