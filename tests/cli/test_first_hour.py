@@ -178,6 +178,7 @@ class TestSuggestions:
     def test_another_case_is_the_one(self):
         assert did_you_mean("fairpca", ["FairPCA", "SDRFairPCA"]) == " Did you mean 'FairPCA'?"
         assert did_you_mean("zzz", ["FairPCA"]) == ""
+        assert did_you_mean("zero", ["error", "drop", "mean"]) == ""
 
     def test_words_of_the_command_line(self):
         assert in_option_words("n_components=3 is too many") == "-r 3 is too many"
@@ -228,6 +229,30 @@ class TestContradictions:
         assert done.code == 2
         assert said in done.err
 
+    @pytest.mark.parametrize(
+        "name, text, call, said",
+        [
+            ("t.csv", "a,b,g\n1,2,x\n", "audit -g g -r 1", "1 of 1 row(s) is left"),
+            ("t.csv", "a,b,g\n1,2,x\n3,,\n5,6,x\n", "audit -g g -r 1 --missing mean", "row 2 "),
+            ("t.csv", "a,b,g\n1,2,x\n3,4,5,y\n" + "1,2,x\n" * 9, "inspect", "in line 3, saw 4"),
+            ("t.csv", "a,b,g\n1,2,x\n", "audit -g g -r 0", "-r 0: pass a number of components"),
+            ("t.csv", "a,b,g\n1,2,x\n", "fit -g g -r 1 -o m.pkl", "ending must be .skops."),
+            ("t.csv", "a,b,g\n,2,x\n3,4,\n", "audit -g g -r 1", "missing values in 'a' (1):"),
+            ("t.csv", "a,n,g\n1,,x\n,y,x\n", "audit -g g -r 1", "missing values in 'a' (1):"),
+        ],
+    )
+    def test_tables(self, cli, tmp_path, name, text, call, said):
+        (tmp_path / name).write_text(text)
+        verb, *more = call.split()
+        done = cli(verb, tmp_path / name, *more)
+        assert done.code == 2
+        assert said in done.err
+
+    def test_a_table_twice(self, cli, csv):
+        done = cli("inspect", csv, csv)
+        assert done.code == 2
+        assert "is given twice" in done.err
+
     def test_the_separator_that_was_seen(self, cli, frame, tmp_path):
         path = tmp_path / "t.csv"
         frame.to_csv(path, index=False, sep="\t")
@@ -253,7 +278,7 @@ def test_names_are_no_groups(cli, frame, tmp_path):
     frame.assign(name=[f"person {i}" for i in range(160)]).to_csv(path, index=False)
     done = cli("audit", path, "-g", "name", "-r", 1)
     assert done.code == 2
-    assert "160 distinct labels are too many to be groups" in done.err
+    assert "160 distinct labels are too many to be groups; label the rows first." in done.err
 
 
 def test_a_warning_is_said_once(capsys):

@@ -57,11 +57,11 @@ def inspect(options: InspectOptions) -> None:
     Shows the type, distinct and missing values of every column, and what it looks like: labels of
     groups, a row number, an id, a date, free text, a constant.
     """
-    from fairpca.cli.loading import drop_options, read
+    from fairpca.cli.loading import drop_options, read, rows_text
 
     found, files = read(options)
     frame = found.frame
-    output.note("read " + "; ".join([f"{len(frame):,} rows", *found.notes]) + ".")
+    output.note("read " + "; ".join([rows_text(len(frame)), *found.notes]) + ".")
     columns = [_look(frame[name], name in found.row_number_columns) for name in frame.columns]
     ids = [row["name"] for row in columns if row["looks_like"] in ("row number", "id")]
     # As text, because a list in a cell (Parquet has such cells) cannot be compared.

@@ -20,7 +20,7 @@ import numpy as np
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import ReadingOptions, TableOptions
 from fairpca.cli.output import did_you_mean, note, progress
-from fairpca.io.columns import choose_columns, listed, looks_like_id, matching
+from fairpca.io.columns import choose_columns, data_row, listed, looks_like_id, matching
 from fairpca.io.delimited import Layout
 from fairpca.io.preparation import Preparation, prepare
 from fairpca.io.tables import TableFile, read_tables
@@ -127,7 +127,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
         standardize=options.standardize,
         missing=options.missing,
     )
-    notes = [f"{len(frame):,} rows", *table.notes, *prepared.notes]
+    notes = [rows_text(len(frame)), *table.notes, *prepared.notes]
     notes += group_notes(used, features)
     if counters and not set(counters) <= set(features):
         notes.append(f"row number {listed(counters)} left out")
@@ -140,9 +140,28 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     y = None if target is None else as_written(frame[outside[target]])[kept]
     weights = None if weight is None else frame[outside[weight]].to_numpy(dtype=float)[kept]
     labels = {name: values[kept] for name, values in labels.items()}
+    if options.unlabelled == "error":
+        _check_labelled(labels, np.flatnonzero(kept))
+    if len(prepared.X) < 2:
+        raise ValueError(
+            f"{len(prepared.X)} of {len(frame):,} row(s) is left, and one row has no variance; "
+            "pass a table with more rows."
+        )
     return Loaded(
         prepared.X, labels, y, weights, preparation, {"files": files, "preparation": notes}
     )
+
+
+def _check_labelled(labels: Mapping[str, AnyArray], rows: AnyArray) -> None:
+    """Refuse rows without a label; `rows` are the positions of the labels in the table."""
+    for name, values in labels.items():
+        gaps = [i for i, value in enumerate(values.tolist()) if value is None or value != value]
+        if gaps:
+            raise ValueError(
+                f"--group {name}: {len(gaps):,} label(s) are missing, the first in "
+                f"{data_row(int(rows[gaps[0]]))}; fill them in, or pass --unlabelled ignore to "
+                "keep those rows in the mean and the pooled variance but out of the worst case."
+            )
 
 
 def group_notes(used: Sequence[str], features: Sequence[str]) -> list[str]:
@@ -171,6 +190,11 @@ def _known_values(column: Any) -> AnyArray:
     """Return the values of a pandas column that are there; gaps of floats are left in as NaN."""
     plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf"
     return np.asarray(column.to_numpy() if plain else column.dropna().to_numpy())
+
+
+def rows_text(count: int) -> str:
+    """Return a number of rows in words."""
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def drop_options(names: Sequence[str]) -> str:
@@ -318,9 +342,11 @@ def _check_labels(column: str, values: AnyArray) -> None:
     distinct = len({value for value in values.tolist() if value is not None})
     own = values.dtype.kind == "f" or 2 * distinct > len(values)
     if distinct > (_MOST_FRACTIONS if own else _MOST_LABELS):
+        cut = f"cut a number in two with --group '{column}>=VALUE', or "
+        cut = cut if any(isinstance(value, int | float) for value in values.tolist()) else ""
         raise ValueError(
-            f"--group {column}: {distinct:,} distinct labels are too many to be groups; cut a "
-            f"number in two with --group '{column}>=VALUE', or label the rows first."
+            f"--group {column}: {distinct:,} distinct labels are too many to be groups; "
+            f"{cut}label the rows first."
         )
 
 

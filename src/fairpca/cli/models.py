@@ -167,6 +167,7 @@ def prepared_for(
     Nothing but the columns the model knows is looked at, so a label column may be missing. Where
     `missing` is None, missing values are treated as they were when the model was fitted.
     """
+    from fairpca.cli.loading import rows_text
     from fairpca.persistence import load_model
 
     saved = load_model(path)
@@ -181,7 +182,7 @@ def prepared_for(
         lacking = [f.name for f in saved.preparation.features if f.name not in names]
         hint = output.did_you_mean(lacking[0], names) if lacking else ""
         raise ValueError(f"{text}{hint}") from None
-    return saved, prepared, [f"{len(table.frame):,} rows", *table.notes, *prepared.notes]
+    return saved, prepared, [rows_text(len(table.frame)), *table.notes, *prepared.notes]
 
 
 def _with_missing(preparation: Preparation, model: Any, missing: str | None) -> Preparation:

@@ -382,7 +382,8 @@ def _annotation(record: type[Any], name: str, hint: Any) -> Any:
 def parse_components(text: str) -> int | float:
     """Read the value of ``-r``: a number of components such as 5, or a share such as 0.9."""
     with suppress(ValueError):
-        return int(text)
+        if int(text) >= 1:
+            return int(text)
     with suppress(ValueError):
         if 0 < float(text) < 1:
             return float(text)

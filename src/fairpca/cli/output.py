@@ -32,6 +32,10 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # a leading tab or carriage return first.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
+# How much alike two names must be, from 0 to 1, for one to be a slip of the other: "ctiy" and
+# "city" are 0.75 alike, "zero" and "error", which nobody means by it, 0.67.
+_ALIKE = 0.7
+
 # Seconds before a command says what it is doing: shorter waits need no explanation.
 _PATIENCE = 2.0
 # Seconds between two lines of progress where stderr is a file, so that a log stays short.
@@ -90,7 +94,7 @@ def in_option_words(text: str) -> str:
 def did_you_mean(name: str, known: Iterable[Any]) -> str:
     """Return " Did you mean 'x'?" for known names that are spelled almost alike, or ""."""
     spelled = {str(entry).lower(): str(entry) for entry in known}
-    near = difflib.get_close_matches(name.lower(), spelled)
+    near = difflib.get_close_matches(name.lower(), spelled, cutoff=_ALIKE)
     # Another case is no other name, whatever else is spelled alike.
     close = [name.lower()] if name.lower() in spelled else near
     return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
@@ -158,7 +162,7 @@ def progress(doing: str) -> Iterator[Callable[[str], None]]:
         return
     stderr = console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    settings = {"transient": True, "disable": not stderr.is_terminal}
+    settings: dict[str, Any] = {"transient": True, "disable": not stderr.is_terminal}
     # Results go to stdout, wherever that leads; rich would send them to stderr instead.
     line = Progress(*columns, console=stderr, redirect_stdout=False, **settings)
     line.add_task(plain(doing), total=None, last=time.monotonic())
@@ -302,8 +306,9 @@ def check_output(options: Any) -> None:
     if path is None:
         return
     kept, ending = path.exists() and not options.force, ", ".join(options.endings)
+    ending = f"one of {ending}" if len(options.endings) > 1 else ending
     reasons = {
-        f": the ending must be one of {ending}": path.suffix.lower() not in options.endings,
+        f": the ending must be {ending}": path.suffix.lower() not in options.endings,
         " is a directory; name a file": path.is_dir(),
         " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
         " exists; add --force to replace it, or choose another name": kept,

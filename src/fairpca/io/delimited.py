@@ -98,7 +98,7 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             start = file.read(_HEAD_BYTES)
     except _DAMAGE as error:
-        raise ValueError(f"{path} cannot be read ({error}); compress it with gzip.") from None
+        raise ValueError(f"{path} cannot be read ({error}); compress it again.") from None
     marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
     encoding = wanted.encoding or next(marked, "utf-8")
     if b"\0" in start and not encoding.startswith("utf-16"):
@@ -269,11 +269,11 @@ def _check_separator(path: Path, asked: Layout, full: Layout, head: list[list[st
     """
     if asked.separator is None or not full.header_rows or {len(row) for row in head} != {1}:
         return
-    seen = detect(path, replace(asked, separator=None))[0].separator
+    seen = str(detect(path, replace(asked, separator=None))[0].separator)
     if seen != asked.separator and seen in head[full.header_rows - 1][0]:
         raise ValueError(
             f"{path}: with the separator {asked.separator!r} the header is a single "
-            f"column; it looks {_SEPARATORS[str(seen)]}-separated: use the separator "
+            f"column; it looks {_SEPARATORS[seen]}-separated: use the separator "
             f"{seen!r}."
         )
 
@@ -288,6 +288,11 @@ def _text_file(path: Path, layout: Layout, head: dict[int, list[str]]) -> TextFi
         )
     width = max(len(row) for row in cells[rows:])
     names = [cell.strip() for cell in cells[rows - 1]] if rows else []
+    longer = sum(len(row) > len(names) for row in cells[rows:])
+    if rows and 2 * longer <= len(cells) - rows:
+        # A cell too many in a few rows moves the others to the side: the parser refuses them. In
+        # most rows, it is a column without a name.
+        width = len(names) if longer else width
     if len(names) > width:
         raise ValueError(
             f"{path} names {len(names)} columns and its rows have {width}; check the separator "

@@ -132,11 +132,13 @@ class Preparation:
             # In place: a copy of a large table takes longer than the arithmetic.
             X -= [value for feature in self.features for value in feature.mean]
             X /= [value for feature in self.features for value in feature.scale]
-        hole = np.isnan(X).any(axis=1)
+        hole = np.asarray(np.isnan(X).any(axis=1))
         if not hole.any():
             return Prepared(X, ~hole, tuple(notes))
         if self.missing != "drop":
-            counts = {f.name: int(frame[f.name].isna().sum()) for f in self.features}
+            # A missing category is no category, and no hole.
+            numbers = [f.name for f in self.features if not f.levels]
+            counts = {name: int(frame[name].isna().sum()) for name in numbers}
             holes = [f"{name!r} ({count})" for name, count in counts.items() if count]
             raise ValueError(
                 f"missing values in {listed(holes, show=str)}: choose what to do with --missing "

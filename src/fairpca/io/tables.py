@@ -82,6 +82,10 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
         if path.is_dir():
             raise ValueError(f"{path} is a directory; pass the files in it.")
     found = {path: DataFile.at(path) for path in files}
+    # Two names may lead to one file by a link.
+    path, count = Counter(path.resolve() for path in files).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{path} is given twice, and its rows would count twice; name it once.")
     delimited = [path for path in files if file_kind(path) == "delimited"]
     texts: dict[Path, TextFile] = {}
     if delimited:
