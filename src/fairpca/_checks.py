@@ -267,6 +267,7 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
         if error.name is not None and error.name.partition(".")[0] != root:
             raise
         raise ImportError(
-            f'{purpose} needs {root}, which is not installed: pip install "fairpca[{extra}]"',
+            f'{purpose} needs {root}, which is not installed: run pip install ".[{extra}]" in the '
+            "folder of fairpca's source",
             name=root,
         ) from None

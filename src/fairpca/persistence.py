@@ -18,8 +18,8 @@ import io
 import json
 import platform
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,9 @@ class SavedModel:
         Of Python and the libraries that wrote the file.
     notes : tuple of str
         What was done to the data.
+    label_names : dict of str to dict
+        Names of the labels of group columns: by column, from the text of a label in the table to
+        the name it has in the model.
     """
 
     model: Any
@@ -131,6 +134,7 @@ class SavedModel:
     preparation: Preparation | None
     versions: dict[str, str]
     notes: tuple[str, ...] = ()
+    label_names: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def save_model(
@@ -140,6 +144,7 @@ def save_model(
     feature_names: Any = None,
     preparation: Preparation | None = None,
     notes: tuple[str, ...] = (),
+    label_names: Mapping[str, Mapping[str, str]] | None = None,
     moments: bool = False,
 ) -> None:
     """Write a fitted model, without pickle, whole or not at all.
@@ -156,6 +161,8 @@ def save_model(
         Kept beside the model, so that new rows of a table can be transformed.
     notes : tuple of str, default=()
         What was done to the data.
+    label_names : dict of str to dict, optional
+        Names that labels of the table got before the fit, by group column; see `SavedModel`.
     moments : bool, default=False
         False stores the projection of a `FairPCA` and every fitted attribute: components, means,
         sizes, losses and dual weights of the groups, the certificate. True also stores what
@@ -201,6 +208,7 @@ def save_model(
         # In the form of JSON, without tuples: so `Preparation.from_dict` reads it.
         "preparation": preparation and json.loads(json.dumps(preparation.to_dict())),
         "notes": list(notes),
+        "label_names": {name: dict(pairs) for name, pairs in (label_names or {}).items()},
         "model": _stored_form(model, moments=moments),
     }
     refusal = (
@@ -277,6 +285,11 @@ def load_model(path: str | Path) -> SavedModel:
             preparation=None if preparation is None else Preparation.from_dict(preparation),
             versions=dict(content["versions"]),
             notes=tuple(str(note) for note in content["notes"]),
+            # Models of version 0.1 do not remember them.
+            label_names={
+                str(column): {str(code): str(name) for code, name in pairs.items()}
+                for column, pairs in content.get("label_names", {}).items()
+            },
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from fairpca import GroupMoments
 from fairpca.cli import output, run, streaming
+from fairpca.cli.options import JsonOption, as_command
 from fairpca.io import read_moments
 from fairpca.persistence import load_model
 
@@ -284,13 +285,42 @@ class TestProgress:
             pass
         assert "counting" not in capsys.readouterr().err
 
+    def test_short_steps_add_up(self, capsys, monkeypatch):
+        """Each of them is shorter than anybody's patience, and all together are not."""
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr(output, "_PATIENCE", 0.3)
+
+        def work(options: JsonOption) -> None:
+            for step in ("first", "second", "third"):
+                with output.progress(f"{step} step"):
+                    time.sleep(0.2)
+            output.print_json("result")
+            time.sleep(0.2)
+
+        as_command(work)(json=True)
+        done = capsys.readouterr()
+        assert "third step" in done.err
+        assert "first step" not in done.err
+        assert done.out == '"result"\n'
+
+    def test_a_result_ends_the_line(self, capsys, monkeypatch):
+        """One that started after the result would be written into it."""
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr(output, "_PATIENCE", 0.1)
+        with output.progress("counting"):
+            output.print_json(1)
+            time.sleep(0.2)
+        assert "counting" not in capsys.readouterr().err
+
     def test_a_line_now_and_then_elsewhere(self, capsys, monkeypatch):
         with output.progress("counting") as update:
             update("1,000 rows")
             assert capsys.readouterr().err == ""
             monkeypatch.setattr(output, "_SPARSE_SECONDS", 0.0)
             update("2,000 rows")
-        assert capsys.readouterr().err == "2,000 rows\n"
+            with output.progress("fitting"):
+                pass
+        assert capsys.readouterr().err == "2,000 rows\nfitting\n"
 
 
 def test_whole_labels_of_crossed_columns():

@@ -22,8 +22,10 @@ from fairpca.cli import _app, output
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import csv_text, did_you_mean, in_option_words, warnings_as_notes
 from fairpca.criteria import CRITERIA
+from fairpca.io.columns import looks_like_id
 from fairpca.methods import NullSpaceFairPCA, UnconstrainedFPCA
 from fairpca.moments.memory import check_moments_size
+from fairpca.persistence import load_model
 
 MAIN = "import sys; from fairpca.cli import main; main()"
 
@@ -117,6 +119,10 @@ class TestCompare:
         assert tables > 1
         assert sum(line.startswith("CovarianceConstrainedPCA ") for line in lines) == tables
 
+    def test_one_method_is_one(self, cli, csv):
+        done = cli("compare", csv, "-g", "sex", "-r", 2, "--method", "PCA", "--json")
+        assert "fitting 1 method;" in done.err
+
     def test_every_method_failing(self, cli, csv, monkeypatch):
         class Broken(BaseEstimator):
             def fit(self, X, y=None, *, sensitive_features=None):
@@ -184,12 +190,41 @@ class TestSuggestions:
         assert done.code == 2
         assert f"Did you mean '{meant}'" in done.err
 
+    def test_files(self, cli, csv, model, tmp_path):
+        """As for columns and methods: a file of nearly that name is suggested."""
+        (tmp_path / "audit.json").write_text("{}")
+        folder = tmp_path / "nowhere"
+        calls = {
+            ("report", tmp_path / "adit.json"): "Did you mean 'audit.json'?",
+            ("inspect", tmp_path / "poeple.csv"): "Did you mean 'people.csv'?",
+            ("transform", tmp_path / "mm.skops", csv): "Did you mean 'm.skops'?",
+            ("report", tmp_path / "zzz"): "zzz does not exist. Check the name and the folder.",
+            ("inspect", folder / "people.csv"): f"there is no folder {folder}.",
+        }
+        for call, said in calls.items():
+            done = cli(*call)
+            assert done.code == 2
+            assert said in done.err
+            assert len(done.err.splitlines()) == 1
+
+    def test_columns_a_model_needs(self, cli, frame, model, tmp_path):
+        path = tmp_path / "new.csv"
+        frame.rename(columns={"v1": "V1"}).to_csv(path, index=False)
+        for call in (("transform", model, path), ("audit", path, "-g", "sex", "--model", model)):
+            done = cli(*call)
+            assert done.code == 2
+            assert "lacks the column(s) 'v1' of the fit; it has 'id', 'sex'" in done.err
+            assert "Add or rename columns" in done.err
+            assert "Did you mean 'V1'?" in done.err
+
     def test_another_case_is_the_one(self):
         assert did_you_mean("fairpca", ["FairPCA", "SDRFairPCA"]) == " Did you mean 'FairPCA'?"
         assert did_you_mean("zzz", ["FairPCA"]) == ""
+        assert did_you_mean("zero", ["error", "drop", "mean"]) == ""
 
     def test_words_of_the_command_line(self):
         assert in_option_words("n_components=3 is too many") == "-r 3 is too many"
+        assert in_option_words("Pass shrinkage='auto'") == "Pass --shrinkage auto"
         # Quoted words are columns or values.
         assert in_option_words("there is no column 'missing'") == "there is no column 'missing'"
 
@@ -269,12 +304,76 @@ class TestTransform:
         np.testing.assert_allclose(filled["rows"], expected["rows"], atol=1e-12)
 
 
+class TestContradictions:
+    """What a command cannot mean is refused in the words of its options."""
+
+    AUDIT = ("-g", "sex", "-r", 2, "--bootstrap", 0, "--folds", 0)
+
+    @pytest.mark.parametrize(
+        "more, said",
+        [
+            (("--ranks", "5-1"), "--ranks 5-1: pass numbers from 1 and ranges that go up"),
+            (("--ranks", "0-2"), "--ranks 0-2: pass numbers from 1"),
+            (("--ranks", "1,99"), "--ranks 1,99: 99 components are more than the 10 features"),
+            (("--drop", "*"), "no column is left as a feature beside 'sex'; --drop '*' leaves"),
+            (("--sep", ";"), "with --sep ';' the header is a single column; it looks comma-"),
+        ],
+    )
+    def test_refused(self, cli, csv, more, said):
+        done = cli("audit", csv, *self.AUDIT, *more)
+        assert done.code == 2
+        assert said in done.err
+
+    @pytest.mark.parametrize(
+        "name, text, call, said",
+        [
+            ("t.csv", "a,b,g\n1,2,x\n", "audit -g g -r 1", "1 of 1 row(s) is left"),
+            ("t.csv", "a,b,g\n1,2,x\n3,,\n5,6,x\n", "audit -g g -r 1 --missing mean", "row 2 "),
+            ("t.csv", "a,b,g\n1,2,x\n3,4,5,y\n" + "1,2,x\n" * 9, "inspect", "in line 3, saw 4"),
+            ("t.csv", "a,b,g\n1,2,x\n", "audit -g g -r 0", "-r 0: pass a number of components"),
+            ("t.csv", "a,b,g\n1,2,x\n", "fit -g g -r 1 -o m.pkl", "ending must be .skops."),
+            ("t.csv", "a,b,g\n,2,x\n3,4,\n", "audit -g g -r 1", "missing values in 'a' (1):"),
+            ("t.csv", "a,n,g\n1,,x\n,y,x\n", "audit -g g -r 1", "missing values in 'a' (1):"),
+        ],
+    )
+    def test_tables(self, cli, tmp_path, name, text, call, said):
+        (tmp_path / name).write_text(text)
+        verb, *more = call.split()
+        done = cli(verb, tmp_path / name, *more)
+        assert done.code == 2
+        assert said in done.err
+
+    def test_a_table_twice(self, cli, csv):
+        done = cli("inspect", csv, csv)
+        assert done.code == 2
+        assert "is given twice" in done.err
+
+    def test_the_separator_that_was_seen(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.to_csv(path, index=False, sep="\t")
+        assert "use --sep tab." in cli("inspect", path, "--sep", ",").err
+        # One column with decimal commas is what it is said to be.
+        path.write_text("x\n" + "1,5\n2,5\n" * 20)
+        assert cli("inspect", path, "--sep", ";").code == 0
+
+    @pytest.mark.parametrize("engine", ["memory", "local"])
+    def test_a_group_that_is_a_feature(self, cli, csv, tmp_path, engine):
+        call = ("fit", csv, "-g", "paid", "-g", "city", "-r", 1, "--engine", engine)
+        done = cli(*call, "--feature", "paid", "--feature", "v*", "-o", tmp_path / "m.skops")
+        assert done.code == 0
+        assert "group column 'paid' is a feature, too, as asked" in done.err
+        assert "group column 'city' is no feature" in done.err
+
+    def test_warnings_name_options(self, cli, csv):
+        assert "--folds is 0" in " ".join(cli("audit", csv, *self.AUDIT).out.split())
+
+
 def test_names_are_no_groups(cli, frame, tmp_path):
     path = tmp_path / "t.csv"
     frame.assign(name=[f"person {i}" for i in range(160)]).to_csv(path, index=False)
     done = cli("audit", path, "-g", "name", "-r", 1)
     assert done.code == 2
-    assert "160 distinct labels are too many to be groups" in done.err
+    assert "160 distinct labels are too many to be groups; label the rows first." in done.err
 
 
 def test_a_warning_is_said_once(capsys):
@@ -326,6 +425,15 @@ class TestPipelines:
         assert empty.code == 2
         assert "standard input" in empty.err
 
+    def test_no_line_ends_in_spaces(self, cli, csv, model, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "70")
+        audit = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0)
+        for call in (audit, ("inspect", csv), ("audit", csv, "-g", "sex", "--model", model)):
+            done = cli(*call)
+            lines = (done.out + done.err).splitlines()
+            assert len(lines) > 5
+            assert [line for line in lines if line.endswith(" ")] == []
+
     def test_messages_are_wrapped_on_request(self, cli, csv, monkeypatch):
         call = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0, "--json")
         assert len(cli(*call).err.splitlines()) == 1
@@ -359,6 +467,74 @@ class TestInspect:
         twice = pd.concat([frame, frame.iloc[:3]]).assign(id=range(163))
         twice.to_csv(tmp_path / "t.csv", index=False)
         assert cli("inspect", tmp_path / "t.csv", "--json").json["repeated_rows"] == 3
+
+
+class TestIdentifiers:
+    """A column of ids measures nothing, and standardised it weighs as much as any other."""
+
+    @pytest.fixture
+    def table(self, frame, tmp_path):
+        """Return a table whose rows are partly repeated, with an id and other whole numbers."""
+        rng = np.random.default_rng(0)
+        wide = frame.drop(columns=["id", "plan"]).assign(
+            customer=5000 + rng.permutation(160),
+            member_id=rng.integers(0, 90, 160),
+            income=rng.permutation(np.arange(160)) * 997 + 18000,
+            age=rng.integers(18, 80, 160),
+            paid_no=rng.integers(0, 9, 160),
+        )
+        path = tmp_path / "t.csv"
+        pd.concat([wide, wide.iloc[:5]]).to_csv(path, index=False)
+        return path
+
+    def test_inspect_names_them(self, cli, table):
+        columns = cli("inspect", table, "--json").json["columns"]
+        ids = [row["name"] for row in columns if row["looks_like"] == "id"]
+        assert ids == ["customer", "member_id"]
+        text = cli("inspect", table).out
+        assert "Likely identifiers: customer, member_id; leave out with" in text
+        assert "--drop customer --drop member_id." in " ".join(text.split())
+
+    def test_whole_numbers_keep_their_text(self, cli, frame, tmp_path):
+        path = tmp_path / "t.csv"
+        frame.assign(code=np.where(frame.index < 5, np.nan, 1 + frame.index % 2)).to_csv(path)
+        rows = {row["name"]: row for row in cli("inspect", path, "--json").json["columns"]}
+        assert sorted(rows["code"]["levels"]) == ["1", "2"]
+
+    @pytest.mark.parametrize("engine", ["memory", "local"])
+    def test_a_fit_says_so_and_uses_them(self, cli, table, tmp_path, engine):
+        path = tmp_path / "m.skops"
+        call = ("fit", table, "-g", "sex", "-g", "city", "-r", 2, "--engine", engine, "--force")
+        done = cli(*call, "-o", path)
+        assert done.err.count("look like identifiers") == 1
+        assert "--drop customer --drop member_id" in done.err
+        assert "customer" in load_model(path).feature_names
+        dropped = cli(*call, "-o", path, "--drop", "customer", "--drop", "member_id")
+        assert "identifier" not in dropped.err
+        # Who names a column has thought about it.
+        named = cli(*call, "-o", path, "--feature", "customer", "--feature", "v*")
+        assert "identifier" not in named.err
+
+    def test_an_audit_says_so_and_keeps_it(self, cli, table):
+        call = ("audit", table, "-g", "sex", "-r", 2, "--drop", "member_id", "--folds", 0)
+        done = cli(*call, "--bootstrap", 0, "--json")
+        said = "'customer' looks like an identifier and counts as a feature"
+        assert f"note: {said}; to leave out: --drop customer." in done.err
+        assert said in done.json["provenance"]["source"]["preparation"]
+
+    @pytest.mark.parametrize(
+        "name, is_id",
+        [("ID", True), ("userId", True), ("PATIENT-NO", True), ("paid", False), ("grid", False)],
+    )
+    def test_names(self, name, is_id):
+        far_apart = np.arange(60) * 1000
+        assert looks_like_id(name, far_apart) == is_id
+        assert not looks_like_id(name, far_apart + 0.5)
+        assert not looks_like_id(name, np.arange(60) % 8)
+
+    def test_texts(self):
+        assert looks_like_id("who", np.array([f"u{i}" for i in range(60)], dtype=object))
+        assert not looks_like_id("remark", np.array([f"no {i}" for i in range(60)], dtype=object))
 
 
 class TestLabels:

@@ -36,7 +36,7 @@ class TestMistakes:
             (("none.csv", *AUDIT), "does not exist"),
             (("t.csv", "--group", "nope", "-r", 1), "no column 'nope'"),
             (("t.csv", "--group", "g", "-r", 4), "-r 4 must be between 1 and"),
-            (("t.csv", "--group", "g", "-r", 0), "-r 0 must be between 1 and"),
+            (("t.csv", "--group", "g", "-r", 0), "-r 0: pass a number"),
             (("t.csv", "--group", "g", "-r", "many"), "-r many"),
             (("t.csv", "--group", "g", "-r", "1.5"), "-r 1.5"),
             (("t.csv", "--group", "g"), "-r"),

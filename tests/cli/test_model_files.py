@@ -24,8 +24,11 @@ def model(frame):
 def test_a_model_comes_back_whole(model, tmp_path, frame):
     fitted, X = model
     preparation, _ = prepare(frame, columns=["v0", "v1", "v2", "v3"])
-    save_model(tmp_path / "m.skops", fitted, preparation=preparation, notes=("a note",))
+    names = {"sex": {"f": "women"}}
+    kept = {"preparation": preparation, "notes": ("a note",), "label_names": names}
+    save_model(tmp_path / "m.skops", fitted, **kept)
     saved = load_model(tmp_path / "m.skops")
+    assert saved.label_names == names
     np.testing.assert_array_equal(saved.model.transform(X), fitted.transform(X))
     np.testing.assert_array_equal(saved.model.group_losses_, fitted.group_losses_)
     assert saved.model.certificate_ == fitted.certificate_

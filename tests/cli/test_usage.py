@@ -58,6 +58,18 @@ class TestDemo:
         assert data["audit"]["gap"]["PCA"] > 0.5
         assert "<svg" in (tmp_path / "d.svg").read_text()
 
+    def test_text_and_picture_say_which_rows_they_are_about(self, cli, tmp_path, monkeypatch):
+        labels = []
+        monkeypatch.setattr(
+            "matplotlib.figure.Figure.savefig",
+            lambda figure, file, **_: labels.append(figure.axes[0].get_xlabel()),
+        )
+        done = cli("demo", "-o", tmp_path / "d.png")
+        assert labels == ["loss per row, 6 components, on the rows in hand"]
+        assert "Picture, of the losses on the rows in hand:" in done.out
+        # What a fit warns about is the first sentence already.
+        assert done.err == ""
+
 
 def python(code, **environment):
     return subprocess.run(
@@ -82,7 +94,7 @@ def test_without_typer_the_remedy_is_named():
         "import sys; sys.modules['typer'] = None\nfrom fairpca.cli import run\nsys.exit(run([]))"
     )
     assert done.returncode == 2
-    assert 'pip install "fairpca[app]"' in done.stderr
+    assert 'pip install ".[app]"' in done.stderr
 
 
 def test_without_pandas_the_remedy_is_named(csv):
@@ -92,7 +104,7 @@ def test_without_pandas_the_remedy_is_named(csv):
     )
     done = python(code)
     assert done.returncode == 2
-    assert 'pip install "fairpca[data]"' in done.stderr
+    assert 'pip install ".[data]"' in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -359,10 +359,10 @@ def test_a_loader_downloads_and_reads(server, tmp_path, monkeypatch):
 
 def test_missing_pooch_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match=r'pip install "fairpca\[data\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[data\]"'):
         fetch_bank_marketing(data_home=tmp_path)
     monkeypatch.delenv(ENVIRONMENT, raising=False)
-    with pytest.raises(ImportError, match=r'pip install "fairpca\[data\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[data\]"'):
         fetch_bank_marketing()
 
 

@@ -427,7 +427,7 @@ def test_compas_reader(tmp_path):
 def test_missing_pandas_names_the_extra(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     fetch_bank_marketing()  # plain numbers need no pandas
-    with pytest.raises(ImportError, match=r'pip install "fairpca\[data\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[data\]"'):
         fetch_bank_marketing(as_frame=True)
 
 

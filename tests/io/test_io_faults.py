@@ -120,7 +120,7 @@ class TestFilesThatDoNotFit:
         frame = parts()[3]
         frame.loc[250, "b"] = value
         write(frame, paths[3], kind)
-        with pytest.raises(ValueError, match=r"p3\.\w+, row 250: column 'b'.*drop"):
+        with pytest.raises(ValueError, match=r"p3\.\w+, data row 251 .*: column 'b'.*drop"):
             read(paths)
 
     def test_a_column_of_nothing(self, tmp_path):
@@ -140,7 +140,7 @@ class TestFilesThatDoNotFit:
         """Parquet has both, and pandas writes null for NaN."""
         table = pa.table({"a": pa.array([1.0, float("nan")]), "sex": ["f", "m"]})
         pq.write_table(table, tmp_path / "n.parquet")
-        with pytest.raises(ValueError, match=r"row 1: column 'a' holds NaN"):
+        with pytest.raises(ValueError, match=r"data row 2 .*: column 'a' holds NaN"):
             read(tmp_path / "n.parquet")
 
     def test_values_too_large_to_square(self, tmp_path):
@@ -153,7 +153,7 @@ class TestFilesThatDoNotFit:
         X[33, 1] = np.nan
         np.save(tmp_path / "x.npy", X)
         labels = np.resize(["a", "b"], 50)
-        with pytest.raises(ValueError, match=r"x.npy, row 33: column 'column2' holds NaN"):
+        with pytest.raises(ValueError, match=r"x.npy, data row 34 .*: column 'column2' holds NaN"):
             read_moments(tmp_path / "x.npy", sensitive_features=labels)
         with pytest.raises(ValueError, match="50 rows; pass one entry per row"):
             read_moments(tmp_path / "x.npy", sensitive_features=labels[:-1])

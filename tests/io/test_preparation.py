@@ -112,7 +112,8 @@ class TestOddCells:
     def test_a_column_of_numbers_with_one_odd_cell(self, tmp_path):
         cells = [str(i) for i in range(300)]
         cells[117] = "0x10"
-        with pytest.raises(ValueError, match=r"'a' .*'0x10' in row 117.*--categorical.*--drop"):
+        match = r"'a' .*'0x10' in data row 118 .*--categorical.*--drop"
+        with pytest.raises(ValueError, match=match):
             prepare(texts(*cells), columns=["a", "v"])
         _, found = prepare(texts(*cells), columns=["a", "v"], categorical=["a"])
         assert found.X.shape == (300, 301)
@@ -122,7 +123,9 @@ class TestOddCells:
     def test_decimal_commas(self):
         cells = [f"{i},5" for i in range(300)]
         cells[3] = "?"
-        with pytest.raises(ValueError, match=r"'\?' in row 3"):
+        with pytest.raises(
+            ValueError, match=r"'\?' in data row 4 \(counted from 1 below the header\)"
+        ):
             prepare(texts(*cells), columns=["a"])
 
     @pytest.mark.parametrize(
@@ -141,7 +144,9 @@ class TestOddCells:
     def test_new_rows_name_the_cell(self, frame):
         preparation, _ = prepare(frame, columns=["v0"])
         odd = frame.assign(v0=frame["v0"].astype(str).where(frame.index != 7, "x"))
-        with pytest.raises(ValueError, match=r"'v0' holds text where numbers were.*'x' in row 7"):
+        with pytest.raises(
+            ValueError, match=r"'v0' holds text where numbers were.*'x' in data row 8 "
+        ):
             preparation.apply(odd)
 
 
@@ -216,3 +221,40 @@ def test_standardised_as_scikit_learn_does(frame):
     columns = ["v0", "v1", "paid"]
     _, found = prepare(frame, columns=columns)
     np.testing.assert_allclose(found.X, StandardScaler().fit_transform(frame[columns]), atol=1e-12)
+
+
+def test_columns_of_all_kinds_of_numbers_keep_their_places():
+    """Columns of numbers are read at once, whatever stands between them and however stored."""
+    table = pd.DataFrame(
+        {
+            "text": ["x", "y", "x", "y"],
+            "nullable": pd.array([1, None, 3, 4], dtype="Int64"),
+            "truth": [True, False, True, True],
+            "when": ["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"],
+            "single": np.array([0.5, 1.5, np.nan, 2.5], dtype=np.float32),
+            "whole": [7, 8, 9, 10],
+        }
+    )
+    preparation, found = prepare(
+        table, columns=list(table), standardize=False, missing="mean", categorical=["whole"]
+    )
+    column = dict(zip(preparation.feature_names, found.X.T.tolist(), strict=True))
+    assert column["nullable"] == pytest.approx([1, 8 / 3, 3, 4])
+    assert column["truth"] == [1, 0, 1, 1]
+    assert column["single"] == pytest.approx([0.5, 1.5, 1.5, 2.5])
+    assert column["when"] == [18262, 18263, 18264, 18265]
+    assert column["text=y"] == [0, 1, 0, 1]
+    assert column["whole=9"] == [0, 0, 1, 0]
+    again = preparation.apply(table)
+    np.testing.assert_array_equal(again.X, found.X)
+
+
+def test_numbers_are_not_looked_at_one_by_one(monkeypatch):
+    """Thousands of columns took seconds in pandas; NumPy needs a pass over all of them."""
+    calls = []
+    monkeypatch.setattr("fairpca.io.preparation.column_numbers", lambda *_: calls.append(1))
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(5, 300)), columns=[f"c{j}" for j in range(300)])
+    _, found = prepare(wide, columns=list(wide))
+    assert calls == []
+    np.testing.assert_allclose(found.X.std(axis=0), 1.0)

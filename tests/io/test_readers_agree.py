@@ -198,7 +198,7 @@ class TestMissingLabels:
             pyarrow.feather.write_feather(pa.Table.from_pandas(frame), path, chunksize=30)
         else:
             frame.to_csv(path, index=False)
-        match = rf"t\.{kind}, row 333: the label is missing.*unlabelled='ignore'"
+        match = rf"t\.{kind}, data row 334 .*: the label is missing.*unlabelled='ignore'"
         for source in (path, [path]):
             with pytest.raises(ValueError, match=match):
                 read_moments(source, sensitive_features="g", batch_rows=60)
@@ -211,7 +211,7 @@ class TestMissingLabels:
         np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(90, 2)))
         labels = np.array(["x", "y"] * 45, dtype=object)
         labels[77] = None
-        with pytest.raises(ValueError, match=r"x\.npy, row 77: the label is missing"):
+        with pytest.raises(ValueError, match=r"x\.npy, data row 78 .*: the label is missing"):
             read_moments(tmp_path / "x.npy", sensitive_features=labels, batch_rows=40)
 
 
@@ -233,7 +233,7 @@ class TestText:
         frame = read_tables([path]).frame.dropna()
         memory = GroupMoments.from_array(frame[["a"]].to_numpy(), frame[["g"]])
         if frame["a"].isna().any() or len(frame) < 4:
-            with pytest.raises(ValueError, match=r"row 2: column 'a' holds NaN"):
+            with pytest.raises(ValueError, match=r"data row 3 .*: column 'a' holds NaN"):
                 in_pieces([path], ["a"])
             return
         pieces = in_pieces([path], ["a"])
@@ -246,5 +246,7 @@ class TestText:
         path = tmp_path / "t.csv"
         path.write_text("a,g\n" + "".join(f"{c},{'xy'[i % 2]}\n" for i, c in enumerate(cells)))
         for batch_rows in (100, 1000):
-            with pytest.raises(ValueError, match=r"t\.csv, row 250: column 'a' holds '0x10'"):
+            with pytest.raises(
+                ValueError, match=r"t\.csv, data row 251 .*: column 'a' holds '0x10'"
+            ):
                 read_moments(path, sensitive_features="g", batch_rows=batch_rows)

@@ -79,5 +79,5 @@ def test_a_positive_delta_bounds_the_mean_gap_of_the_projector():
 def test_missing_cvxpy_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cvxpy", None)
     X, group = np.random.default_rng(0).normal(size=(20, 4)), [0, 1] * 10
-    with pytest.raises(ImportError, match=r'pip install "fairpca\[methods\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[methods\]"'):
         CovarianceConstrainedPCA(1).fit(X, sensitive_features=group)

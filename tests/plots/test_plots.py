@@ -346,4 +346,4 @@ def test_a_missing_matplotlib_names_the_line_that_installs_it():
         "except ImportError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert 'pip install "fairpca[app]"' in done.stdout, done.stderr
+    assert 'pip install ".[app]"' in done.stdout, done.stderr

@@ -14,7 +14,7 @@ import numpy as np
 from fairpca._checks import check_groups, check_weights, require
 from fairpca._linalg import FloatArray
 from fairpca.auditing.findings import GroupRow, plain
-from fairpca.auditing.verdict import components, number, percent
+from fairpca.auditing.verdict import components, named, number, percent
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.metrics import as_rows, basis_of, kept_variance
 from fairpca.moments.group_moments import GroupMoments
@@ -52,6 +52,11 @@ class ModelAudit:
     trained_loss: FloatArray
 
     @property
+    def group_columns(self) -> tuple[str, ...]:
+        """The label columns, as `Audit` calls them."""
+        return self.names
+
+    @property
     def gap(self) -> float:
         """``(worst loss - best loss) / worst loss``; zero where nothing is lost."""
         worst = float(self.loss.max())
@@ -64,9 +69,9 @@ class ModelAudit:
         if self.gap < 1e-3:
             return f"{start}costs every group the same, {number(self.loss[worst])} per row."
         return (
-            f"{start}serves group “{self.groups[worst].text}” worst: it loses "
-            f"{number(self.loss[worst])} per row against a PCA of these rows of its own; group "
-            f"“{self.groups[best].text}” loses {number(self.loss[best])}. The gap is "
+            f"{start}serves {named(self, worst)} worst: it loses "
+            f"{number(self.loss[worst])} per row against a PCA of these rows of its own; "
+            f"{named(self, best)} loses {number(self.loss[best])}. The gap is "
             f"{percent(self.gap)} of the worst loss."
         )
 

@@ -19,8 +19,8 @@ from typing import Any
 DEBUG = "FAIRPCA_DEBUG"
 
 # How to install typer; `fairpca._checks.require`, which says so of others, would import NumPy.
-_NEEDS_TYPER = """the command line needs typer: pip install "fairpca[app]" (or, from a checkout: \
-pip install ".[app]")"""
+_NEEDS_TYPER = """the command line needs typer, which is not installed: run pip install ".[app]" \
+in the folder of fairpca's source"""
 # What stands under "Examples" in the help of `fairpca` itself.
 _EXAMPLES = """\
   fairpca demo
@@ -106,7 +106,7 @@ def _report(error: Exception) -> None:
     Errors that the library raises on purpose speak for themselves. No input should be able to
     cause any other, which is called a defect of fairpca.
     """
-    from fairpca.cli.output import in_option_words, note, silence_stdout
+    from fairpca.cli.output import in_option_words, missing_file, note, silence_stdout
 
     if hasattr(error, "show"):
         # A wrong call: typer shows the usage beside the message.
@@ -117,6 +117,12 @@ def _report(error: Exception) -> None:
         text = "aborted"
     elif isinstance(error, OSError):
         text = f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+        if isinstance(error, FileNotFoundError):
+            # Python's own error has the name apart, that of our readers begins with it.
+            name, ours, _ = str(error).partition(" does not exist")
+            text = (
+                missing_file(name if ours else error.filename) if ours or error.filename else text
+            )
         # It may be stdout itself that is full; flushing it again at exit would raise once more.
         silence_stdout()
     elif isinstance(error, MemoryError):

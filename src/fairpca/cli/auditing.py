@@ -129,6 +129,11 @@ def audit(options: AuditOptions) -> int:
     r = options.n_components
     ranks = None if options.ranks is None else parse_ranks(options.ranks)
     data = load(options, target=options.target, weight=options.weight)
+    if ranks and ranks[-1] > data.X.shape[1]:
+        raise ValueError(
+            f"--ranks {options.ranks}: {ranks[-1]:,} components are more than the "
+            f"{data.X.shape[1]:,} features; leave larger numbers out."
+        )
     with output.progress(f"auditing {len(data.X):,} rows"):
         found = run_audit(
             data.X,
@@ -221,7 +226,7 @@ def audit_lines(found: Audit, used: list[str], target: str | None = None) -> lis
         words.proof(found.at("FairPCA")),
         *scores,
         f"Columns used ({len(used)}): {', '.join(used[:_MOST_COLUMNS])}{more}.",
-        *(f"! {text}" for text in found.warnings),
+        *(f"! {output.in_option_words(text)}" for text in found.warnings),
     ]
 
 
@@ -240,7 +245,7 @@ def table_lines(
 def _audit_stored(options: AuditOptions, path: Path) -> int:
     """Audit a model file on the rows of a table; return the exit code."""
     from fairpca.auditing import audit_model
-    from fairpca.cli.loading import find_column, group_labels, read, renamed
+    from fairpca.cli.loading import find_column, group_labels, read, renamed, with_names
     from fairpca.cli.models import prepared_for
 
     for name in _NOT_WITH_MODEL:
@@ -252,19 +257,18 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     table, files = read(options)
     # What the model was fitted with is the default here.
     missing = None if options.missing == "error" else options.missing
-    labels = renamed(group_labels(table, options.group)[0], options.labels)
-    try:
-        model, prepared, notes = prepared_for(path, table, missing)
-    except ValueError as error:
-        remedy = " Pass a table with the same columns; `fairpca inspect` names them."
-        raise ValueError(f"{error}{remedy if 'lacks the column' in str(error) else ''}") from None
+    labels, _ = group_labels(table, options.group)
+    saved, prepared, notes = prepared_for(path, table, missing)
+    # The names of the fit serve here as well, where no others are given.
+    labels = with_names(labels, saved.label_names) if not options.labels else labels
+    labels = renamed(labels, options.labels)
     output.note("read " + "; ".join(notes) + ".")
     weight = None
     if options.weight is not None:
         weight = table.frame[find_column(table, options.weight)].to_numpy(dtype=float)
         weight = weight[prepared.kept]
     found = audit_model(
-        model,
+        saved.model,
         prepared.X,
         {name: values[prepared.kept] for name, values in labels.items()},
         sample_weight=weight,
@@ -358,7 +362,8 @@ def _gate(whose: str, found: Any, gap: float, losses: Any, max_gap: float | None
 def parse_ranks(text: str) -> list[int]:
     """Read numbers and ranges such as ``1-10,15`` into an increasing list.
 
-    ValueError says where the text is something else, or a range longer than any table is wide.
+    ValueError says where the text is something else, or a range goes down or is longer than any
+    table is wide.
 
     Examples
     --------
@@ -369,9 +374,12 @@ def parse_ranks(text: str) -> list[int]:
     found: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        if match is None or (match[2] and int(match[2]) - int(match[1]) > _LONGEST_RANGE):
-            raise ValueError(f"--ranks {text}: pass numbers and ranges such as 1-10,15,20.")
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+        first, last = (0, 0) if match is None else (int(match[1]), int(match[2] or match[1]))
+        if first < 1 or not 0 <= last - first <= _LONGEST_RANGE:
+            raise ValueError(
+                f"--ranks {text}: pass numbers from 1 and ranges that go up, such as 1-10,15,20."
+            )
+        found |= set(range(first, last + 1))
     return sorted(found)
 
 

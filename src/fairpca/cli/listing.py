@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect as inspection
-import re
 import timeit
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -16,11 +16,6 @@ from fairpca.cli.options import FileOptions, JsonOption, ReadingOptions, TableOp
 # A column with more distinct values is hardly one of groups: an audit of them fills pages. It is
 # only a suggestion; -g takes up to a thousand labels.
 _MOST_LEVELS = 20
-# Share of distinct values from which a column that is called an id is one; rows may be repeated.
-_NEARLY_ALL = 0.95
-# Names of columns that hold identifiers, such as "id", "customer_id", "userID" and "key". The name
-# alone is a guess; it only counts where nearly all values differ.
-_ID_NAME = re.compile(r"(^|[_\W])(id|uuid|guid|key)$|[a-z]ID$")
 # Dates written as text, day, month and year in any order: 2024-03-01, 1.3.2024 08:15, 03/01/24.
 _DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?"
 # Levels that a terminal shows of a column: the largest ones, and the smallest, which may be rare.
@@ -50,11 +45,11 @@ def inspect(options: InspectOptions) -> None:
     Shows the type, distinct and missing values of every column, and what it looks like: labels of
     groups, a row number, an id, a date, free text, a constant.
     """
-    from fairpca.cli.loading import read
+    from fairpca.cli.loading import drop_options, read, rows_text
 
     found, files = read(options)
     frame = found.frame
-    output.note("read " + "; ".join([f"{len(frame):,} rows", *found.notes]) + ".")
+    output.note("read " + "; ".join([rows_text(len(frame)), *found.notes]) + ".")
     columns = [_look(frame[name], name in found.row_number_columns) for name in frame.columns]
     ids = [row["name"] for row in columns if row["looks_like"] in ("row number", "id")]
     # As text, because a list in a cell (Parquet has such cells) cannot be compared.
@@ -69,6 +64,9 @@ def inspect(options: InspectOptions) -> None:
     if repeated:
         lines.append(f"{repeated:,} row(s) repeat another one, ids aside.")
     lines.append(f"Likely groups (-g): {', '.join(labels) or 'none'}.")
+    ids = [row["name"] for row in columns if row["looks_like"] == "id"]
+    if ids:
+        lines.append(f"Likely identifiers: {', '.join(ids)}; leave out with {drop_options(ids)}.")
     summary = {"files": files, "n_rows": len(frame), "repeated_rows": repeated, "columns": columns}
     output.print_result(options, summary, lines)
 
@@ -79,17 +77,22 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
     `levels` holds the rows of every level, largest first, where the column looks like labels;
     `range` the ends, where it holds numbers or dates. Otherwise they are None.
     """
+    # Not before: the help needs no NumPy.
+    from fairpca.io.columns import looks_like_id
+
     if column.dtype.kind == "O":
         column = column.map(str, na_action="ignore")
     known = column.dropna()
     counts, kind = known.value_counts(), _type(known)
+    if kind == "whole number" and known.dtype.kind == "f":
+        # Gaps make floats of whole numbers, and -g knows no label "1.0".
+        counts.index = counts.index.astype(int)
     distinct, many = len(counts), len(known)
-    named = bool(_ID_NAME.search(str(column.name))) and distinct >= _NEARLY_ALL * many
     guesses = {
         "empty": distinct == 0,
         "constant": distinct == 1,
         "row number": counts_rows,
-        "id": kind in ("text", "whole number") and (distinct == many or named),
+        "id": kind != "date" and looks_like_id(str(column.name), known.to_numpy()),
         "labels": kind != "date" and distinct <= min(_MOST_LEVELS, many // 2),
         "date": kind == "date",
         "free text": kind == "text",
@@ -193,7 +196,7 @@ def compare(options: CompareOptions) -> int:
             )
     wanted = options.method or known
     models = {name: model for name, model in known.items() if name in wanted}
-    doing = f"fitting {len(models)} methods"
+    doing = f"fitting {len(models)} method{'s' * (len(models) != 1)}"
     output.note(f"{doing}; --method picks some of them.")
     with output.progress(doing):
         about = {**options.pick("center", "random_state"), "target": options.target_kind}
@@ -266,6 +269,7 @@ def demo(options: DemoOptions) -> None:
     from fairpca.estimator import FairPCA
     from fairpca.moments.storage import atomic_write
     from fairpca.plots import GroupLossDisplay
+    from fairpca.shrinkage import NoisyGroupWarning
 
     # A second demo may replace the picture of the first, and no other file.
     again = options.output == _PICTURE and _PICTURE.is_file()
@@ -280,12 +284,18 @@ def demo(options: DemoOptions) -> None:
             "PCA": lambda: PCA(_RANK).fit(X),
             "FairPCA": lambda: FairPCA(_RANK).fit(X, sensitive_features=labels),
         }
-        times = {
-            name: min(timeit.repeat(f, number=1, repeat=_REPEATS)) for name, f in fits.items()
-        }
+        with warnings.catch_warnings():
+            # That these groups are mostly noise is what the first sentence says.
+            warnings.simplefilter("ignore", NoisyGroupWarning)
+            times = {
+                name: min(timeit.repeat(f, number=1, repeat=_REPEATS)) for name, f in fits.items()
+            }
         found = audit(X, labels, _RANK, n_bootstrap=0)
         figure = figures.Figure(figsize=(7, 3.5), layout="constrained")
-        GroupLossDisplay.from_audit(found, ax=figure.subplots())
+        axes = figure.subplots()
+        GroupLossDisplay.from_audit(found, ax=axes)
+        # The first sentences are about new rows, and their losses are others.
+        axes.set_xlabel(f"{axes.get_xlabel()}, on the rows in hand")
         with atomic_write(options.output) as file:
             figure.savefig(file, format=options.output.suffix.lower().lstrip("."), dpi=120)
     said = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in times.items())
@@ -297,7 +307,7 @@ def demo(options: DemoOptions) -> None:
         *table_lines(*next(tables(found))),
         f"On the rows in hand there is a proof. {proof(found.at('FairPCA'))}",
         f"Time of a fit: {said}.",
-        f"Picture: {options.output}",
+        f"Picture, of the losses on the rows in hand: {options.output}",
     ]
     data = {"picture": options.output, "seconds": times, "audit": found.to_dict()}
     output.print_result(options, data, lines)

@@ -9,7 +9,8 @@ left out is said in one note on stderr and kept for the provenance of an audit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import ReadingOptions, TableOptions
 from fairpca.cli.output import did_you_mean, note, progress
-from fairpca.io.columns import choose_columns, listed, matching
+from fairpca.io.columns import choose_columns, data_row, listed, looks_like_id, matching
 from fairpca.io.delimited import Layout
 from fairpca.io.preparation import Preparation, prepare
 from fairpca.io.tables import TableFile, read_tables
@@ -110,6 +111,9 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     features = choose_columns(
         names, options.features, options.drop, {*used, *outside.values(), *counters}
     )
+    if not features:
+        why = f"; {drop_options(options.drop)} leaves too many out" if options.drop else ""
+        raise ValueError(f"no column is left as a feature beside {listed(used)}{why}.")
     preparation, prepared = prepare(
         frame,
         columns=features,
@@ -117,19 +121,79 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
         standardize=options.standardize,
         missing=options.missing,
     )
-    notes = [f"{len(frame):,} rows", *table.notes, *prepared.notes]
-    notes.append(f"group column {listed(used)} is no feature")
+    notes = [rows_text(len(frame)), *table.notes, *prepared.notes]
+    notes += group_notes(used, features)
     if counters and not set(counters) <= set(features):
         notes.append(f"row number {listed(counters)} left out")
     note("read " + "; ".join(notes) + ".")
+    asked = {*options.features, *categorical}
+    unasked = [f.name for f in preparation.features if not f.date and f.name not in asked]
+    notes += note_identifiers({name: _known_values(frame[name]) for name in unasked})
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]
     weights = None if weight is None else frame[outside[weight]].to_numpy(dtype=float)[kept]
     labels = {name: values[kept] for name, values in labels.items()}
+    if options.unlabelled == "error":
+        _check_labelled(labels, np.flatnonzero(kept))
+    if len(prepared.X) < 2:
+        raise ValueError(
+            f"{len(prepared.X)} of {len(frame):,} row(s) is left, and one row has no variance; "
+            "pass a table with more rows."
+        )
     return Loaded(
         prepared.X, labels, y, weights, preparation, {"files": files, "preparation": notes}
     )
+
+
+def _check_labelled(labels: Mapping[str, AnyArray], rows: AnyArray) -> None:
+    """Refuse rows without a label; `rows` are the positions of the labels in the table."""
+    for name, values in labels.items():
+        gaps = [i for i, value in enumerate(values.tolist()) if value is None or value != value]
+        if gaps:
+            raise ValueError(
+                f"--group {name}: {len(gaps):,} label(s) are missing, the first in "
+                f"{data_row(int(rows[gaps[0]]))}; fill them in, or pass --unlabelled ignore to "
+                "keep those rows in the mean and the pooled variance but out of the worst case."
+            )
+
+
+def group_notes(used: Sequence[str], features: Sequence[str]) -> list[str]:
+    """Say which group columns are features, which happens only on request, and which are not."""
+    roles = {"is no feature": [name for name in used if name not in features]}
+    roles["is a feature, too, as asked"] = [name for name in used if name in features]
+    return [f"group column {listed(names)} {role}" for role, names in roles.items() if names]
+
+
+def note_identifiers(columns: Mapping[str, AnyArray]) -> list[str]:
+    """Say on stderr which features look like identifiers; return that, or nothing, as a list.
+
+    They are kept: only their owner knows what they are.
+    """
+    found = [name for name, values in columns.items() if looks_like_id(name, values)]
+    if not found:
+        return []
+    look = "looks like an identifier and counts as a feature"
+    if len(found) > 1:
+        look = "look like identifiers and count as features"
+    note(f"note: {listed(found)} {look}; to leave out: {drop_options(found)}.")
+    return [f"{listed(found)} {look}"]
+
+
+def _known_values(column: Any) -> AnyArray:
+    """Return the values of a pandas column that are there; gaps of floats are left in as NaN."""
+    plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf"
+    return np.asarray(column.to_numpy() if plain else column.dropna().to_numpy())
+
+
+def rows_text(count: int) -> str:
+    """Return a number of rows in words."""
+    return f"{count:,} row{'s' * (count != 1)}"
+
+
+def drop_options(names: Sequence[str]) -> str:
+    """Return the options that leave columns out, as a shell takes them."""
+    return " ".join(f"--drop {shlex.quote(name)}" for name in names)
 
 
 def find_column(table: TableFile, name: str) -> str:
@@ -272,13 +336,15 @@ def _check_labels(column: str, values: AnyArray) -> None:
     # NaN alone differs from itself.
     distinct = {value for value in values.tolist() if value is not None and value == value}
     if are_measurements(distinct, len(values)):
+        cut = f"cut a number in two with --group '{column}>=VALUE', or "
+        cut = cut if any(isinstance(value, int | float) for value in distinct) else ""
         raise ValueError(
-            f"--group {column}: {len(distinct):,} distinct labels are too many to be groups; cut "
-            f"a number in two with --group '{column}>=VALUE', or label the rows first."
+            f"--group {column}: {len(distinct):,} distinct labels are too many to be groups; "
+            f"{cut}label the rows first."
         )
 
 
-def renamed(labels: dict[str, Any], entries: Sequence[str]) -> dict[str, Any]:
+def renamed(labels: Mapping[str, Any], entries: Sequence[str]) -> dict[str, Any]:
     """Return labels with the names that ``--labels`` gives them.
 
     Parameters
@@ -286,8 +352,7 @@ def renamed(labels: dict[str, Any], entries: Sequence[str]) -> dict[str, Any]:
     labels : dict of str to sequence
         Labels by column, None where there is none.
     entries : sequence of str
-        Such as ``1=graduate,2=university``, or ``SEX:1=male,2=female`` where several columns are
-        given. Other codes of a renamed column keep their own text as a name.
+        As `label_names` takes them.
 
     Raises
     ------
@@ -300,24 +365,66 @@ def renamed(labels: dict[str, Any], entries: Sequence[str]) -> dict[str, Any]:
     >>> renamed({"school": [1, 2, None]}, ["1=graduate"])["school"].tolist()
     ['graduate', '2', None]
     """
-    found = dict(labels)
-    for entry in entries:
-        first = next(iter(labels))
-        column = next((name for name in labels if entry.startswith(f"{name}:")), first)
-        if len(labels) > 1 and not entry.startswith(f"{column}:"):
-            raise ValueError(f"--labels {entry}: begin with the column, such as {first}:{entry}.")
+    names = label_names(list(labels), entries)
+    for column, pairs in names.items():
         codes = {str(value) for value in labels[column] if value is not None}
-        names = {}
+        for code, name in pairs.items():
+            if code not in codes:
+                hint = did_you_mean(code, codes) or f" The labels are {listed(sorted(codes))}."
+                raise ValueError(
+                    f"--labels {code}={name}: {code!r} is no label of {column!r}.{hint}"
+                )
+    return with_names(labels, names)
+
+
+def label_names(columns: Sequence[str], entries: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the names that ``--labels`` gives to the codes of group columns.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The group columns.
+    entries : sequence of str
+        Such as ``1=graduate,2=university``, or ``SEX:1=male,2=female`` where several columns are
+        given.
+
+    Returns
+    -------
+    dict of str to dict
+        For some columns, from code to name, both as text.
+
+    Examples
+    --------
+    >>> from fairpca.cli.loading import label_names
+    >>> label_names(["sex", "school"], ["school:1=graduate"])
+    {'school': {'1': 'graduate'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        first = columns[0]
+        column = next((name for name in columns if entry.startswith(f"{name}:")), first)
+        if len(columns) > 1 and not entry.startswith(f"{column}:"):
+            raise ValueError(f"--labels {entry}: begin with the column, such as {first}:{entry}.")
         for pair in entry.removeprefix(f"{column}:").split(","):
             # The label of a cut has a sign of equality itself; a name hardly ever has.
             code, _, name = (part.strip() for part in pair.rpartition("="))
             if not code or not name:
                 raise ValueError(f"--labels {entry}: pass pairs such as 1=graduate,2=university.")
-            if code not in codes:
-                hint = did_you_mean(code, codes) or f" The labels are {listed(sorted(codes))}."
-                raise ValueError(f"--labels {entry}: {code!r} is no label of {column!r}.{hint}")
-            names[code] = name
-        values = [None if v is None else names.get(str(v), str(v)) for v in found[column]]
+            found.setdefault(column, {})[code] = name
+    return found
+
+
+def with_names(
+    labels: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return labels by column with the names of their codes.
+
+    Other codes of a renamed column keep their own text as a name; columns without names, and names
+    of columns that are not there, are left alone.
+    """
+    found = dict(labels)
+    for column in names.keys() & labels.keys():
+        values = [None if v is None else names[column].get(str(v), str(v)) for v in labels[column]]
         found[column] = np.array(values, dtype=object)
     return found
 

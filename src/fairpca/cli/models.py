@@ -19,6 +19,7 @@ from fairpca.cli.options import FileOptions, FitOptions, ReadingOptions, argumen
 if TYPE_CHECKING:
     from fairpca.io.preparation import Preparation, Prepared
     from fairpca.io.tables import TableFile
+    from fairpca.persistence import SavedModel
 
 
 def fit(options: FitOptions) -> None:
@@ -30,7 +31,7 @@ def fit(options: FitOptions) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     from fairpca._checks import check_shrinkage
-    from fairpca.cli.loading import load
+    from fairpca.cli.loading import label_names, load
     from fairpca.cli.streaming import choose_engine, stream
     from fairpca.estimator import FairPCA
     from fairpca.persistence import save_model
@@ -55,8 +56,14 @@ def fit(options: FitOptions) -> None:
             moments, preparation, notes = stream(options, engine)
             with output.progress("fitting FairPCA"):
                 model.fit_moments(moments)
-    names = preparation.feature_names
-    save_model(options.output, model, feature_names=names, preparation=preparation, notes=notes)
+    save_model(
+        options.output,
+        model,
+        feature_names=preparation.feature_names,
+        preparation=preparation,
+        label_names=label_names(list(model.group_names_), options.labels),
+        notes=notes,
+    )
     output.note(f"wrote {options.output}")
     output.print_result(options, *_described(model, options.output))
 
@@ -131,9 +138,9 @@ def transform(options: TransformOptions) -> None:
 
     output.check_output(options)
     table, _ = read(options)
-    model, prepared, notes = prepared_for(options.model, table, options.missing)
+    saved, prepared, notes = prepared_for(options.model, table, options.missing)
     output.note("read " + "; ".join(notes) + ".")
-    frame = model.set_output(transform="pandas").transform(prepared.X)
+    frame = saved.model.set_output(transform="pandas").transform(prepared.X)
     # Each goes to the front, the first one named last.
     for name in reversed(options.keep):
         column = find_column(table, name)
@@ -154,12 +161,13 @@ def transform(options: TransformOptions) -> None:
 
 def prepared_for(
     path: Path, table: TableFile, missing: str | None
-) -> tuple[Any, Prepared, list[str]]:
+) -> tuple[SavedModel, Prepared, list[str]]:
     """Return a stored model, the rows of a table as it takes them, and what was done to them.
 
     Nothing but the columns the model knows is looked at, so a label column may be missing. Where
     `missing` is None, missing values are treated as they were when the model was fitted.
     """
+    from fairpca.cli.loading import rows_text
     from fairpca.persistence import load_model
 
     saved = load_model(path)
@@ -170,8 +178,11 @@ def prepared_for(
     except ValueError as error:
         # A median is not known here, so it is no remedy.
         text = str(error).replace(", --missing mean or --missing median", " or --missing mean")
-        raise ValueError(text) from None
-    return saved.model, prepared, [f"{len(table.frame):,} rows", *table.notes, *prepared.notes]
+        names = list(table.frame.columns)
+        lacking = [f.name for f in saved.preparation.features if f.name not in names]
+        hint = output.did_you_mean(lacking[0], names) if lacking else ""
+        raise ValueError(f"{text}{hint}") from None
+    return saved, prepared, [rows_text(len(table.frame)), *table.notes, *prepared.notes]
 
 
 def _with_missing(preparation: Preparation, model: Any, missing: str | None) -> Preparation:

@@ -27,7 +27,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
-from fairpca.cli.output import did_you_mean
+from fairpca.cli.output import did_you_mean, progress
 
 # The end of every help page. Scripts rely on these numbers.
 _EXIT_CODES = """\
@@ -312,7 +312,9 @@ def as_command(verb: Callable[..., Any]) -> Any:
                         f"--{name.replace('_', '-')} {value} is not known."
                         f"{did_you_mean(value, among)} Choose one of {', '.join(among)}."
                     )
-        with _stdin_on_disk(record(**given)) as options:
+        # One clock and one line of progress for all that a command does.
+        doing = progress(f"fairpca {verb.__name__}")
+        with doing, _stdin_on_disk(record(**given)) as options:
             return verb(options)
 
     parameters = []
@@ -380,7 +382,8 @@ def _annotation(record: type[Any], name: str, hint: Any) -> Any:
 def parse_components(text: str) -> int | float:
     """Read the value of ``-r``: a number of components such as 5, or a share such as 0.9."""
     with suppress(ValueError):
-        return int(text)
+        if int(text) >= 1:
+            return int(text)
     with suppress(ValueError):
         if 0 < float(text) < 1:
             return float(text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import json
 import os
 import re
@@ -19,6 +20,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from pathlib import Path
 from typing import IO, Any
 
 # Overrides and embeddings that reorder the text around them: "abc\u202e" hides what follows.
@@ -29,15 +32,24 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # a leading tab or carriage return first.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
+# How much alike two names must be, from 0 to 1, for one to be a slip of the other: "ctiy" and
+# "city" are 0.75 alike, "zero" and "error", which nobody means by it, 0.67.
+_ALIKE = 0.7
+
 # Seconds before a command says what it is doing: shorter waits need no explanation.
 _PATIENCE = 2.0
 # Seconds between two lines of progress where stderr is a file, so that a log stays short.
 _SPARSE_SECONDS = 30.0
+# The line of progress of the command that is running.
+_LINE: ContextVar[Any] = ContextVar("line", default=None)
 
 # What Python calls an argument and the command line an option. Applied to error texts, so that
 # advice given by the library can be followed here.
 _OPTION_OF = {
-    **{name: f"--{name}" for name in ("unlabelled", "missing", "encoding", "criterion")},
+    **{
+        name: f"--{name}"
+        for name in ("unlabelled", "missing", "encoding", "criterion", "shrinkage")
+    },
     **{name: f"--{name.replace('_', '-')}" for name in ("group_by", "min_group_size")},
     **{"n_components": "-r", "sensitive_features": "--group", "sample_weight": "--weight"},
     **{"n_bootstrap": "--bootstrap", "n_folds": "--folds", "random_state": "--seed"},
@@ -58,6 +70,9 @@ _PHRASES = {
     r"for example with pandas\.qcut\([^)]*\)": "for example with --group 'COLUMN>=VALUE'",
     r"columns or groups, raise memory_limit.*": "columns (--feature, --drop) or groups.",
     r"Raise tau, lower": "Lower",
+    r"use the separator ('\\t')": "use --sep tab",
+    r"use the separator": "use --sep",
+    r"with the separator": "with --sep",
 }
 
 
@@ -86,10 +101,19 @@ def in_option_words(text: str) -> str:
 def did_you_mean(name: str, known: Iterable[Any]) -> str:
     """Return " Did you mean 'x'?" for known names that are spelled almost alike, or ""."""
     spelled = {str(entry).lower(): str(entry) for entry in known}
-    near = difflib.get_close_matches(name.lower(), spelled)
+    near = difflib.get_close_matches(name.lower(), spelled, cutoff=_ALIKE)
     # Another case is no other name, whatever else is spelled alike.
     close = [name.lower()] if name.lower() in spelled else near
     return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
+
+
+def missing_file(name: str) -> str:
+    """Return a sentence about a file that is not there, with the files that are called alike."""
+    path = Path(name)
+    if not path.parent.is_dir():
+        return f"{name} does not exist: there is no folder {path.parent}."
+    near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))
+    return f"{name} does not exist.{near or ' Check the name and the folder.'}"
 
 
 def note(message: str) -> None:
@@ -125,36 +149,52 @@ def warnings_as_notes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress(doing: str) -> Iterator[Callable[[str], None]]:
-    """Say on stderr what is being done, once it takes longer than two seconds.
+    """Say on stderr what is being done, once the command has taken longer than two seconds.
 
-    Yields a function that takes a text to show instead. A terminal shows it at once; elsewhere a
-    line is written every thirty seconds.
+    The outermost call is around a whole command and keeps its clock and its line; calls within it
+    only change what the line says, so that many short steps are not a long silence. Yields a
+    function that takes a text to show instead. A terminal shows it at once; elsewhere a line is
+    written every thirty seconds.
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    stderr, last = console(stderr=True), time.monotonic()
+    line = _LINE.get()
+    if line is not None:
+        before = line.tasks[0].description
+        _show(line, doing)
+        try:
+            yield functools.partial(_show, line)
+        finally:
+            line.update(line.tasks[0].id, description=before)
+        return
+    stderr = console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    line = Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
-    task = line.add_task(plain(doing), total=None)
-
-    def update(message: str) -> None:
-        nonlocal last
-        line.update(task, description=plain(message))
-        if line.disable and time.monotonic() - last >= _SPARSE_SECONDS:
-            last = time.monotonic()
-            note(message)
-
+    settings: dict[str, Any] = {"transient": True, "disable": not stderr.is_terminal}
+    # Results go to stdout, wherever that leads; rich would send them to stderr instead.
+    line = Progress(*columns, console=stderr, redirect_stdout=False, **settings)
+    line.add_task(plain(doing), total=None, last=time.monotonic())
     start = threading.Timer(_PATIENCE, line.start)
     # An interrupt must not wait for the timer.
     start.daemon = True
     start.start()
+    reset = _LINE.set(line)
     try:
-        yield update
+        yield functools.partial(_show, line)
     finally:
+        _LINE.reset(reset)
         start.cancel()
         # The line may be starting right now; stopped before that it would stay for ever.
         start.join()
         line.stop()
+
+
+def _show(line: Any, message: str) -> None:
+    """Change the text of a line of progress; where it is none, write one every thirty seconds."""
+    task, now = line.tasks[0], time.monotonic()
+    line.update(task.id, description=plain(message))
+    if line.disable and now - task.fields["last"] >= _SPARSE_SECONDS:
+        line.update(task.id, last=now)
+        note(message)
 
 
 def console(*, stderr: bool = False) -> Any:
@@ -205,7 +245,8 @@ def print_lines(lines: Iterable[Any]) -> None:
                 out.print(Text(plain(line)), soft_wrap=line.startswith("  "))
             else:
                 out.print(line)
-    _write_stdout(captured.get())
+    # rich fills cells and broken lines with spaces; in a file or a diff they are only noise.
+    _write_stdout(re.sub(" +$", "", captured.get(), flags=re.M))
 
 
 def print_text(text: str) -> None:
@@ -238,6 +279,11 @@ def print_result(options: Any, data: Any, lines: Iterable[Any]) -> None:
 
 def _write_stdout(text: str) -> None:
     """Write and flush. Who stops reading has seen enough: the command keeps its exit code."""
+    line = _LINE.get()
+    if line is not None:
+        # On a terminal the result would be written into the line, or the line into the result.
+        line.disable = True
+        line.stop()
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -267,8 +313,9 @@ def check_output(options: Any) -> None:
     if path is None:
         return
     kept, ending = path.exists() and not options.force, ", ".join(options.endings)
+    ending = f"one of {ending}" if len(options.endings) > 1 else ending
     reasons = {
-        f": the ending must be one of {ending}": path.suffix.lower() not in options.endings,
+        f": the ending must be {ending}": path.suffix.lower() not in options.endings,
         " is a directory; name a file": path.is_dir(),
         " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
         " exists; add --force to replace it, or choose another name": kept,

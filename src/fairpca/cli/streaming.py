@@ -14,7 +14,10 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from fairpca.cli.loading import layout_of, renamed, whole_numbers
+import numpy as np
+
+from fairpca._linalg import AnyArray
+from fairpca.cli.loading import group_notes, layout_of, note_identifiers, renamed, whole_numbers
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import note, progress
 from fairpca.io.columns import FEW_ROWS, counts_rows, listed
@@ -100,7 +103,7 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     shared = {"sensitive_features": columns, "sample_weight": weight}
     shared |= options.pick("unlabelled")
     local = {**shared, **options.pick("group_by"), "layout": layout}
-    source, counters = _open(paths, options, local)
+    source, counters, first_values = _open(paths, options, local)
     features = list(source.wanted.features)
     many = f"{len(source.files)} file(s)"
     # Said before the work: the size of the moments depends on the columns alone.
@@ -115,11 +118,12 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     notes = [
         f"{int(moments.count.sum()):,} rows in {many}, in pieces",
         f"{len(features)} feature{'s' * (len(features) != 1)}, {how}",
-        f"group column {listed([label.column for label in source.wanted.labels])} is no feature",
+        *group_notes([label.column for label in source.wanted.labels], features),
     ]
     if counters:
         notes.append(f"row number {listed(counters)} left out")
     note("read " + "; ".join(notes) + ".")
+    notes += note_identifiers(first_values)
     return moments, preparation, tuple(notes)
 
 
@@ -147,28 +151,30 @@ def _column(entry: str, paths: Sequence[str], layout: Any) -> str:
 
 def _open(
     paths: Sequence[str], options: FitOptions, local: dict[str, Any]
-) -> tuple[Source, list[str]]:
-    """Return the source, and the columns left out of it because they only number the rows.
+) -> tuple[Source, list[str], dict[str, AnyArray]]:
+    """Return the source, the columns left out because they only number the rows, and first values.
 
     A row number has the largest variance of all columns without saying anything about a person.
-    Who wants it as a feature names it with ``--feature``.
+    Who wants it as a feature names it with ``--feature``. The first values of the features that
+    nobody named, by column, tell whether they look like identifiers.
     """
     features = options.features or None
     source = open_source(paths, features=features, drop=options.drop, **local)
-    found = _row_number_columns(source)
-    counters = [name for name in found if name not in options.features]
+    first = next((batch for piece in source.pieces() for batch in source.batches(piece)), None)
+    found = {} if first is None else {name: np.asarray(column) for name, column in first.by_name()}
+    counters = [n for n, c in found.items() if n not in options.features and counts_rows(c)]
+    counters = _row_number_columns(source, counters)
     if counters:
         source = open_source(paths, features=features, drop=[*options.drop, *counters], **local)
-    return source, counters
+    known = {*counters, *options.features}
+    return source, counters, {n: c for n, c in found.items() if n not in known}
 
 
-def _row_number_columns(source: Source) -> list[str]:
-    """Return the features that only number the rows, in every file.
+def _row_number_columns(source: Source, left: list[str]) -> list[str]:
+    """Return which of some features only number the rows, in every file.
 
     The first batch shows which columns may do so; those alone, few if any, are read to the end.
     """
-    first = next((batch for piece in source.pieces() for batch in source.batches(piece)), None)
-    left = [] if first is None else [n for n, column in first.by_name() if counts_rows(column)]
     narrow = replace(source, wanted=replace(source.wanted, features=tuple(left)))
     rows = [0] * len(source.files)
     last: dict[tuple[int, str], int] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,21 @@ _ODD_SHARE, _ODD_TEXTS = 0.01, 20
 _ODD_FROM_CELLS = 20
 #: Fewer rows than this are no evidence that a column numbers them.
 FEW_ROWS = 3
+# Names of columns that hold identifiers, such as "id", "customer_id", "userID" and "key". A name
+# is a guess, and counts only where a column has many values.
+_ID_NAME = re.compile(
+    r"(?i:(^|[_\W])(id|uid|uuid|guid|key|nr|no|ssn)$|^id[_\W])|[a-z]I[dD]$"
+    r"|(?i:^(user|client|customer|patient|person|subject|student|employee|member|record|case)id$)"
+)
+# Share of distinct values from which a column may be an identifier; rows may be repeated.
+_NEARLY_ALL = 0.95
+# Levels from which a column that is called an id is one, however often they repeat: with fewer it
+# is a label, such as the id of a hospital.
+_MANY_LEVELS = 20
+# A column of any other name is an identifier where its numbers nearly all differ although they
+# lie in a range of at most this many times the rows. Of 50 ages or amounts drawn from such a range
+# about 11 repeat; that so few do as above happens once in a thousand such columns.
+_ID_SPAN, _ID_ROWS = 2, 50
 
 
 @dataclass(frozen=True)
@@ -262,6 +278,21 @@ def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> l
     return found
 
 
+def data_row(position: int) -> str:
+    """Return how messages call the row at a position, which counts from 0.
+
+    People count rows from 1, and a row of data is no line of a file: blank lines, header rows and
+    cells of several lines come between.
+
+    Examples
+    --------
+    >>> from fairpca.io.columns import data_row
+    >>> data_row(0)
+    'data row 1 (counted from 1 below the header)'
+    """
+    return f"data row {position + 1:,} (counted from 1 below the header)"
+
+
 def not_numbers(where: str, name: str, found: Any) -> ValueError:
     """Return the error about a feature column of the type `found` that holds no numbers."""
     return ValueError(
@@ -348,3 +379,48 @@ def counts_rows(values: AnyArray, before: int | None = None) -> bool:
     goes_on = before is None or first == before + 1
     # Differences of unsigned integers wrap around; the ends tell.
     return goes_on and last - first == len(values) - 1 and bool(np.all(np.diff(values) == 1))
+
+
+def looks_like_id(name: str, values: AnyArray) -> bool:
+    """Return whether a column seems to hold identifiers, which measure nothing about a row.
+
+    Such a column is called one and has many values, or its values nearly all differ: texts without
+    a space, or whole numbers that lie close together. Whole numbers that lie far apart, such as
+    incomes, are measurements even where all of them differ.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    values : ndarray of shape (m,)
+        Numbers, where NaN is a gap, or texts without the missing ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.io.columns import looks_like_id
+    >>> shuffled = np.random.default_rng(0).permutation(100)
+    >>> looks_like_id("customer", 7000 + shuffled), looks_like_id("income", 7000 * shuffled)
+    (True, False)
+    """
+    if values.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            # The first values tell most columns of measurements.
+            for part in (values[:100], values):
+                values = part[~np.isnan(part)]
+                if not np.all(values % 1 == 0):
+                    return False
+    m, named = len(values), bool(_ID_NAME.search(str(name)))
+    if m < FEW_ROWS or values.dtype.kind not in "iufOUT":
+        return False
+    if values.dtype.kind in "OUT":
+        texts = [str(value) for value in values]
+        # A remark has spaces, and repeats as rarely as an id.
+        likely, distinct = m >= _ID_ROWS and not any(" " in t for t in texts), len(set(texts))
+    else:
+        span = float(values.max()) - float(values.min()) + 1
+        likely = m >= _ID_ROWS and _NEARLY_ALL * m <= span <= _ID_SPAN * m
+        # Counting takes longer than all of the above.
+        distinct = len(np.unique(values)) if named or likely else 0
+    nearly = distinct >= _NEARLY_ALL * m
+    return (named and (nearly or distinct > _MANY_LEVELS)) or (likely and nearly)

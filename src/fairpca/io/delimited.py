@@ -26,7 +26,7 @@ import numpy as np
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
 from fairpca.io.columnar import arrow, check_schemas
-from fairpca.io.columns import Choose, Wanted, column_numbers, odd_cells
+from fairpca.io.columns import Choose, Wanted, column_numbers, data_row, odd_cells
 from fairpca.io.files import DataFile
 from fairpca.io.sources import Coded, Piece, Rows, Source
 
@@ -98,7 +98,7 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             start = file.read(_HEAD_BYTES)
     except _DAMAGE as error:
-        raise ValueError(f"{path} cannot be read ({error}); compress it with gzip.") from None
+        raise ValueError(f"{path} cannot be read ({error}); compress it again.") from None
     marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
     encoding = wanted.encoding or next(marked, "utf-8")
     if b"\0" in start and not encoding.startswith("utf-16"):
@@ -243,6 +243,7 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
         if ".tsv" in path.suffixes[-2:] and layout.separator is None:
             asked = replace(layout, separator="\t")
         full, head = detect(path, asked)
+        _check_separator(path, asked, full, list(head.values()))
         # One row alone is a header, unless the caller says that there is none.
         alone = len(head) == 1 and layout.header_rows != 0
         texts.append(None if alone else _text_file(path, full, head))
@@ -261,6 +262,22 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
     return found
 
 
+def _check_separator(path: Path, asked: Layout, full: Layout, head: list[list[str]]) -> None:
+    """Raise ValueError where a separator that was asked for leaves the header in one piece.
+
+    Read with it, the table would be one column of text, named by all names of the header at once.
+    """
+    if asked.separator is None or not full.header_rows or {len(row) for row in head} != {1}:
+        return
+    seen = str(detect(path, replace(asked, separator=None))[0].separator)
+    if seen != asked.separator and seen in head[full.header_rows - 1][0]:
+        raise ValueError(
+            f"{path}: with the separator {asked.separator!r} the header is a single "
+            f"column; it looks {_SEPARATORS[seen]}-separated: use the separator "
+            f"{seen!r}."
+        )
+
+
 def _text_file(path: Path, layout: Layout, head: dict[int, list[str]]) -> TextFile:
     """Return how a file with these first rows is read; columns without a name are numbered."""
     rows, cells = layout.header_rows or 0, list(head.values())
@@ -271,6 +288,11 @@ def _text_file(path: Path, layout: Layout, head: dict[int, list[str]]) -> TextFi
         )
     width = max(len(row) for row in cells[rows:])
     names = [cell.strip() for cell in cells[rows - 1]] if rows else []
+    longer = sum(len(row) > len(names) for row in cells[rows:])
+    if rows and 2 * longer <= len(cells) - rows:
+        # A cell too many in a few rows moves the others to the side: the parser refuses them. In
+        # most rows, it is a column without a name.
+        width = len(names) if longer else width
     if len(names) > width:
         raise ValueError(
             f"{path} names {len(names)} columns and its rows have {width}; check the separator "
@@ -396,10 +418,11 @@ class TextRows(Rows):
 
     def _not_a(self, name: str, row: int, what: str) -> ValueError:
         """Return the error about a cell that holds something else than its column."""
-        where, number = self.source.files[self.piece.file].path, self.piece.first_row + row
+        where = self.source.files[self.piece.file].path
         return ValueError(
-            f"{where}, row {number:,}: column {name!r} holds {self.frame[name].iloc[row]!r}, "
-            f"which is not {what}; correct the cell, or leave the column out."
+            f"{where}, {data_row(self.piece.first_row + row)}: column {name!r} holds "
+            f"{self.frame[name].iloc[row]!r}, which is not {what}; correct the cell, or leave the "
+            "column out."
         )
 
 
@@ -520,7 +543,8 @@ def _column_types(file: DataFile, text: TextFile, wanted: Wanted) -> dict[str, s
         column = frame[name].dropna()
         if name in wanted.plain_labels:
             found[name] = _label_kind(column.unique(), decimal)
-        if name in wanted.numbers:
+        # Labels that are a feature, too, stay the numbers they are.
+        if name in wanted.numbers and found.get(name, "a text") == "a text":
             odd = column_numbers(column, decimal)[1].any() and odd_cells(column, decimal) is None
             found[name] = "a text" if odd else "a number"
     return found

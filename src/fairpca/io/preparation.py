@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.io.columns import column_numbers, listed, odd_cells
+from fairpca.io.columns import column_numbers, data_row, listed, odd_cells
 
 #: What to do about missing values in features.
 MISSING = ("error", "drop", "mean", "median")
@@ -122,22 +122,23 @@ class Preparation:
         """
         lacking = [f.name for f in self.features if f.name not in frame.columns]
         if lacking:
-            raise ValueError(f"the table lacks the column(s) {listed(lacking)} of the fit.")
-        blocks, notes = [], []
-        for feature in self.features:
-            raw, unknown = _encode(frame[feature.name], feature)
-            if unknown:
-                notes.append(
-                    f"{feature.name}: level(s) {listed(unknown)} were not there when the model "
-                    "was fitted and count as none of the known ones"
-                )
-            blocks.append((raw - np.array(feature.mean)) / np.array(feature.scale))
-        X = np.hstack(blocks)
-        hole = np.isnan(X).any(axis=1)
+            raise ValueError(
+                f"the table lacks the column(s) {listed(lacking)} of the fit; it has "
+                f"{listed(list(frame.columns), 12)}. Add or rename columns, or fit again without "
+                "those it lacks."
+            )
+        X, notes = _numbers(frame, self.features)
+        if self.standardized:
+            # In place: a copy of a large table takes longer than the arithmetic.
+            X -= [value for feature in self.features for value in feature.mean]
+            X /= [value for feature in self.features for value in feature.scale]
+        hole = np.asarray(np.isnan(X).any(axis=1))
         if not hole.any():
             return Prepared(X, ~hole, tuple(notes))
         if self.missing != "drop":
-            counts = {f.name: int(frame[f.name].isna().sum()) for f in self.features}
+            # A missing category is no category, and no hole.
+            numbers = [f.name for f in self.features if not f.levels]
+            counts = {name: int(frame[name].isna().sum()) for name in numbers}
             holes = [f"{name!r} ({count})" for name, count in counts.items() if count]
             raise ValueError(
                 f"missing values in {listed(holes, show=str)}: choose what to do with --missing "
@@ -219,42 +220,63 @@ def prepare(
     """
     check_choice("missing", missing, MISSING)
     coded = set(categorical)
-    usable, left_out = _usable(frame, columns, coded)
+    gaps = frame[list(columns)].isna().sum()
+    usable, left_out = _usable(frame, gaps, coded)
     if not usable:
-        why = "; ".join(left_out) or "none given"
+        why = "; ".join(left_out) or "columns names none"
         raise ValueError(f"no column is left as a feature ({why}).")
-    features = [_feature(frame[name], name, name in coded, missing) for name in usable]
-    # Means and scales are 0 and 1 still, so these are the numbers before scaling.
-    preparation = Preparation(tuple(features), standardize, missing)
-    found = preparation.apply(frame)
-    mean, scale = found.X.mean(axis=0), found.X.std(axis=0)
+    kinds = frame.dtypes.to_dict()
+    features = tuple(
+        # Thousands of columns of numbers need not be looked at one by one.
+        Feature(name, (), (0.0,), (1.0,))
+        if kinds[name].kind in "biuf" and name not in coded and missing in ("error", "drop")
+        else _feature(frame[name], name, name in coded, missing)
+        for name in usable
+    )
+    # Means and scales are 0 and 1 still, and these are the numbers before scaling.
+    found = Preparation(features, False, missing).apply(frame)
+    preparation, X = Preparation(features, standardize, missing), found.X
+    infinite = np.isinf(X).any(axis=0)
+    if infinite.any():
+        name = preparation.feature_names[int(infinite.argmax())]
+        raise ValueError(f"column {name!r} has infinite values; replace them first.")
+    mean = X.mean(axis=0)
+    if standardize:
+        # In place: a copy of a large table takes longer than the arithmetic.
+        X -= mean
+        scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
+    else:
+        scale = X.std(axis=0)
     same = scale <= _CONSTANT * np.maximum(np.abs(mean), 1e-300)
     constant = [name for name, flat in zip(preparation.feature_names, same, strict=True) if flat]
     if standardize:
         scale = np.where(same, 1.0, scale)
+        X /= scale
         ends = np.cumsum([len(feature.outputs) for feature in features])[:-1]
         parts = zip(features, np.split(mean, ends), np.split(scale, ends), strict=True)
         scaled = [replace(f, mean=tuple(m.tolist()), scale=tuple(s.tolist())) for f, m, s in parts]
         preparation = replace(preparation, features=tuple(scaled))
-        found = replace(found, X=(found.X - mean) / scale)
-    notes = [*_account(frame, preparation, left_out, constant), *found.notes]
+    notes = [*_account(gaps, preparation, left_out, constant), *found.notes]
     return preparation, replace(found, notes=tuple(notes))
 
 
-def _usable(frame: Any, columns: Sequence[str], coded: set[str]) -> tuple[list[str], list[str]]:
-    """Return the columns that can be features, and the reasons why the others cannot."""
-    usable, reasons = [], []
-    for name in columns:
-        column, reason = frame[name], ""
-        if column.isna().all():
-            reason = "no values"
-        elif name not in coded and not _is_date(column):
-            if _is_text(column):
+def _usable(frame: Any, gaps: Any, coded: set[str]) -> tuple[list[str], list[str]]:
+    """Return the columns that can be features, and the reasons why the others cannot.
+
+    The columns are those of `gaps`, a series that says how many values each of them lacks.
+    """
+    usable, reasons, kinds = [], [], frame.dtypes.to_dict()
+    for name, count in gaps.items():
+        reason = "no values" if count == len(frame) else ""
+        # Looking at thousands of columns of numbers one by one would take seconds.
+        if not reason and name not in coded and kinds[name].kind not in "biuf":
+            column = frame[name]
+            if not _is_date(column) and not _is_text(column):
+                reason = str(column.dtype)
+            elif not _is_date(column):
                 _refuse_odd_cells(column, name)
                 if column.nunique() > MAX_LEVELS:
                     reason = f"text, {column.nunique():,} distinct values"
-            elif column.dtype.kind not in "biuf":
-                reason = str(column.dtype)
         if reason:
             reasons.append(f"{name!r} ({reason})")
         else:
@@ -270,8 +292,8 @@ def _refuse_odd_cells(column: Any, name: str) -> None:
         n_odd, row, cell = found
         raise ValueError(
             f"column {name!r} is numbers except for {n_odd} of {int(column.notna().sum()):,} "
-            f"cells, the first of them {cell!r} in row {row:,}; correct the cell(s), or say that "
-            "the column is text (--categorical), or leave it out (--drop)."
+            f"cells, the first of them {cell!r} in {data_row(row)}; correct the cell(s), or "
+            "say that the column is text (--categorical), or leave it out (--drop)."
         )
 
 
@@ -304,17 +326,49 @@ def _feature(column: Any, name: str, coded: bool, missing: str) -> Feature:
     if coded or (_is_text(column) and not date):
         levels = tuple(sorted({str(value) for value in column.dropna().unique()}))
         return Feature(name, levels, (0.0,) * len(levels), (1.0,) * len(levels))
-    values = _days(column) if date else column_numbers(column)[0]
-    if np.isinf(values).any():
-        raise ValueError(f"column {name!r} has infinite values; replace them first.")
     fill = None
     if missing in ("mean", "median"):
-        fill = float(np.nanmean(values) if missing == "mean" else np.nanmedian(values))
+        values = _days(column) if date else column_numbers(column)[0]
+        # Infinite values are refused later, and have no mean.
+        with np.errstate(invalid="ignore"):
+            fill = float(np.nanmean(values) if missing == "mean" else np.nanmedian(values))
     return Feature(name, (), (0.0,), (1.0,), fill, date)
 
 
+def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[str]]:
+    """Return the columns of features as numbers before scaling, and notes on unknown levels.
+
+    NaN is what is missing and not filled. Columns that are numbers already are taken at once;
+    one by one, thousands of them would take seconds.
+    """
+    kinds, notes = frame.dtypes.to_dict(), []
+    numeric = {f.name for f in features if not f.levels and kinds[f.name].kind in "biuf"}
+    ends = np.cumsum([len(feature.outputs) for feature in features])
+    X = np.empty((len(frame), ends[-1]))
+    places = [end - 1 for f, end in zip(features, ends, strict=True) if f.name in numeric]
+    if places:
+        chosen = frame[[f.name for f in features if f.name in numeric]]
+        # Only the nullable types of pandas have to be told what a gap is; it takes a pass.
+        nullable = any(not isinstance(kinds[name], np.dtype) for name in numeric)
+        how = {"na_value": np.nan} if nullable else {}
+        every = len(places) == X.shape[1]
+        X[:, slice(None) if every else places] = chosen.to_numpy(dtype=float, **how)
+    for feature, end in zip(features, ends, strict=True):
+        block = X[:, end - len(feature.outputs) : end]
+        if feature.name not in numeric:
+            block[:], unknown = _encode(frame[feature.name], feature)
+            if unknown:
+                notes.append(
+                    f"{feature.name}: level(s) {listed(unknown)} were not there when the model "
+                    "was fitted and count as none of the known ones"
+                )
+        if feature.fill is not None:
+            block[np.isnan(block)] = feature.fill
+    return X, notes
+
+
 def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
-    """Return the unscaled block of a column, NaN where missing, and levels not known."""
+    """Return the block of a column that holds no numbers yet, and the levels not known."""
     present = column.notna().to_numpy()
     if not feature.levels:
         values = _days(column) if feature.date else column_numbers(column)[0]
@@ -323,10 +377,8 @@ def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
             what = "dates" if feature.date else "numbers"
             raise ValueError(
                 f"column {feature.name!r} holds text where {what} were fitted: "
-                f"{column.iloc[odd[0]]!r} in row {odd[0]:,}."
+                f"{column.iloc[odd[0]]!r} in {data_row(odd[0])}; correct the cell."
             )
-        if feature.fill is not None:
-            values = np.where(np.isnan(values), feature.fill, values)
         return values[:, None], []
     texts = np.array([str(value) for value in column.to_numpy(dtype=object)], dtype=object)
     block = (texts[:, None] == np.array(feature.levels, dtype=object)) & present[:, None]
@@ -334,9 +386,9 @@ def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
 
 
 def _account(
-    frame: Any, preparation: Preparation, left_out: list[str], constant: list[str]
+    gaps: Any, preparation: Preparation, left_out: list[str], constant: list[str]
 ) -> list[str]:
-    """Return what was done to the data, a sentence each."""
+    """Return what was done to the data, a sentence each; `gaps` are missing values by column."""
     features, outputs = preparation.features, preparation.feature_names
     text = f"{len(outputs)} feature{'s' * (len(outputs) != 1)}"
     categories = [feature for feature in features if feature.levels]
@@ -351,7 +403,6 @@ def _account(
         notes.append(f"{listed(dates)} became days since 1970-01-01")
     if constant:
         notes.append(f"constant column(s) {listed(constant)} kept; they contribute nothing")
-    gaps = {f.name: int(frame[f.name].isna().sum()) for f in features}
     filled = sum(gaps[f.name] for f in features if f.fill is not None)
     if filled:
         notes.append(f"{filled:,} missing number(s) replaced by the {preparation.missing}")

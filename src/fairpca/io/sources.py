@@ -19,7 +19,7 @@ import numpy as np
 
 from fairpca._checks import check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray
-from fairpca.io.columns import Wanted, choose
+from fairpca.io.columns import Wanted, choose, data_row
 from fairpca.io.files import FORMATS, DataFile, find_files
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, row_folds
@@ -123,9 +123,9 @@ class Batch:
                 row = int(bad.argmax())
                 what = "NaN or no value" if np.isnan(column[row]) else "an infinite value"
                 raise ValueError(
-                    f"{self.where}, row {self.first_row + row:,}: column {name!r} holds {what} "
-                    f"({int(bad.sum()):,} such value(s) in the batch); fill them in, drop those "
-                    "rows, or drop the column."
+                    f"{self.where}, {data_row(self.first_row + row)}: column {name!r} holds "
+                    f"{what} ({int(bad.sum()):,} such value(s) in the batch); fill them in, drop "
+                    "those rows, or drop the column."
                 )
 
 
@@ -188,8 +188,8 @@ def make_batch(
         # The weights of one batch may all be zero, as long as those of another are not.
         weights = check_weights(weight, len(rows), all_zero=True)
     except ValueError as error:
-        last = first_row + len(rows) - 1
-        raise ValueError(f"{where} (rows {first_row:,} to {last:,}): {error}") from None
+        rows_read = f"rows {first_row + 1:,} to {first_row + len(rows):,}"
+        raise ValueError(f"{where} ({rows_read}, counted from 1): {error}") from None
     columns = rows.features(wanted.features)
     return Batch(columns, groups, weights, wanted.features, where, first_row)
 
@@ -211,7 +211,7 @@ def _group_rows(
             missing = np.flatnonzero(codes < 0)
             if len(missing) and wanted.unlabelled == "error":
                 raise ValueError(
-                    f"{where}, row {first_row + missing[0]:,}: the label is missing in column "
+                    f"{where}, {data_row(first_row + missing[0])}: the label is missing in column "
                     f"{name!r} ({len(missing):,} such row(s) in the batch); fill it in, or pass "
                     "unlabelled='ignore' to keep those rows in the mean and the pooled variance "
                     "but out of the worst case."

@@ -6,6 +6,7 @@ either way. Only archives of several NumPy arrays are read here and nowhere else
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,6 +82,10 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
         if path.is_dir():
             raise ValueError(f"{path} is a directory; pass the files in it.")
     found = {path: DataFile.at(path) for path in files}
+    # Two names may lead to one file by a link.
+    path, count = Counter(path.resolve() for path in files).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{path} is given twice, and its rows would count twice; name it once.")
     delimited = [path for path in files if file_kind(path) == "delimited"]
     texts: dict[Path, TextFile] = {}
     if delimited:
@@ -117,8 +122,9 @@ def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) ->
         frame = read_whole(str(path)).to_pandas().reset_index(drop=True)
         note, headed = kind.capitalize(), True
     frame, repeated, renamed = _distinct_names(frame)
+    whole = [name for name, kind in frame.dtypes.items() if getattr(kind, "kind", "") in "iu"]
     few = len(frame) < FEW_ROWS
-    numbers = [name for name in frame if not few and counts_rows(frame[name].to_numpy())]
+    numbers = [name for name in whole if not few and counts_rows(frame[name].to_numpy())]
     return TableFile(frame, (f"{path.name}: {note}", *renamed), tuple(numbers), headed, repeated)
 
 
@@ -131,6 +137,8 @@ def _mixed_columns(
     are, which is what one file with all rows would give. Files with types are refused.
     """
     mixed: list[str] = []
+    if len(tables) == 1:
+        return mixed
     for name in tables[0][1].frame.columns:
         columns = {path: table.frame[name] for path, table in tables}
         # A column without any value is of no kind.
@@ -208,7 +216,8 @@ def _read_numpy(path: Path) -> Any:
     for name, array in arrays.items():
         if array.ndim > 2:
             raise ValueError(f"{path}: {name} has shape {array.shape}; pass rows and columns.")
-        frames.append(pandas.DataFrame(array))
+        # Nobody else holds the array, so a copy would only take time.
+        frames.append(pandas.DataFrame(array, copy=False))
         if array.ndim == 2:
             # The columns of one array are numbered from 1, as those of a text without a header.
             prefix, first = ("column", 1) if len(arrays) == 1 else (f"{name}_", 0)
@@ -221,14 +230,16 @@ def _read_numpy(path: Path) -> Any:
 def _distinct_names(frame: Any) -> tuple[Any, tuple[str, ...], list[str]]:
     """Return the frame with distinct names, the names that were repeated, and a note on them."""
     columns = [str(column) for column in frame.columns]
-    names: list[str] = []
+    often = Counter(columns)
+    # From the new names to the old ones, in the order of the columns.
+    names: dict[str, str] = {}
     for column in columns:
         name, number = column, 2
         # A new name must not be that of another column either.
-        while name in names or (name != column and name in columns):
+        while name in names or (name != column and name in often):
             name, number = f"{column} ({number})", number + 1
-        names.append(name)
-    renamed = [name for name, column in zip(names, columns, strict=True) if name != column]
-    repeated = tuple(sorted({name for name in columns if columns.count(name) > 1}))
+        names[name] = column
+    renamed = [name for name, column in names.items() if name != column]
+    repeated = tuple(sorted(name for name in often if often[name] > 1))
     note = [f"repeated column names became {listed(renamed, 5)}"] if renamed else []
-    return frame.set_axis(names, axis=1), repeated, note
+    return frame.set_axis(list(names), axis=1), repeated, note
