@@ -136,11 +136,12 @@ class TestMarkup:
         assert "Keep plain PCA: on new rows no other fit makes the worst loss smaller" in page
         fair = found.at("FairPCA").worst_loss
         enough = next(r for r in found.ranks if found.at("PCA", r).worst_loss <= fair)
-        assert f"Or take more components: with {enough}, PCA's worst loss" in page
+        assert f"More components help, too: with {enough}, PCA's worst loss" in page
         better = replace(found.new_rows.at("FairPCA"), gain_low=0.1)
         new = replace(found.new_rows, findings=(found.new_rows.findings[0], better))
         page = render_page(replace(found, new_rows=new))
-        assert '<p id="advice">Fit FairPCA: on new rows its worst loss' in page
+        losses = [number(new.at(name).worst_loss) for name in ("FairPCA", "PCA")]
+        assert "on new rows its worst loss is {} in place of PCA&#39;s {},".format(*losses) in page
 
     def test_groups_of_few_rows_are_to_be_collected_or_merged(self):
         X, sizes = rows((80, 50, 3))
@@ -289,7 +290,8 @@ LOOK = """() => {
     all('#table tbody td[data-reducer]').forEach((cell) => {
         const of = cells[cell.dataset.reducer] ??= {};
         of[text(cell.closest('tr').cells[0])] = {
-            text: cell.firstChild.textContent.trim(), value: Number(cell.dataset.value),
+            text: [...cell.childNodes].filter((n) => n.nodeType === 3).map(text).join(''),
+            value: Number(cell.dataset.value),
             worst: cell.classList.contains('worst'), small: all('small', cell).map(text) };
     });
     const tiles = {};
@@ -551,7 +553,8 @@ class TestInABrowser:
     def test_of_many_lines_six_have_a_colour(self, visit):
         X, _ = rows((20,) * 14)
         labels = np.repeat([f"group {i:02}" for i in range(14)], 20)
-        page = visit(audit(X, labels, 2, ranks=[1, 2], n_folds=0, n_bootstrap=0))
+        options = {"n_folds": 0, "n_bootstrap": 0, "leave_one_out": False}
+        page = visit(audit(X, labels, 2, ranks=[1, 2], **options))
         # The others are quiet and counted.
         keys = page.locator("#line-keys > span").all_inner_texts()
         assert len(keys) == 7

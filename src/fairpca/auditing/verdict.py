@@ -245,12 +245,12 @@ def n_rows(audit: Any) -> int:
     return told if isinstance(told, int) else sum(group.count for group in audit.groups)
 
 
-def _rows(audit: Any, position: int) -> str:
+def rows_of(audit: Any, position: int) -> str:
     """Return how many of the rows are of a group."""
     return f"{audit.groups[position].count:,} of {n_rows(audit):,} rows"
 
 
-def _of_variance(audit: Any, position: int, loss: float) -> str:
+def of_variance(audit: Any, position: int, loss: float) -> str:
     """Return a loss as a share of the group's own variance, if it has any."""
     variance = audit.groups[position].variance
     return f"{percent(loss / variance)} of its variance" if variance > 0 else ""
@@ -332,13 +332,13 @@ def new_sentences(audit: Any) -> list[str]:
     pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
     found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
     if pca.worst_loss > 0:
-        share = _of_variance(audit, pca.worst, pca.worst_loss)
+        share = of_variance(audit, pca.worst, pca.worst_loss)
         interval = f"95% interval {number(pca.worst_low)} to {number(pca.worst_high)}"
         if pca.worst_low <= 0:
             interval += ", which includes no loss at all"
         found = [
             f"On new rows, with {asked}, PCA serves {named(audit, pca.worst)} worst "
-            f"({_rows(audit, pca.worst)}): it loses {number(pca.worst_loss)} per row against a "
+            f"({rows_of(audit, pca.worst)}): it loses {number(pca.worst_loss)} per row against a "
             f"PCA of its own ({'; '.join(filter(None, [share, interval]))})."
         ]
     if fit is pca:
@@ -454,9 +454,9 @@ def _problem(audit: Any, pca: Any) -> str:
     worst, best = named(audit, pca.worst), named(audit, pca.best)
     asked = f"On the rows in hand, with {components(pca.n_components)}, PCA"
     loss = f"{number(pca.worst_loss)} per row against a PCA of its own"
-    share = _of_variance(audit, pca.worst, pca.worst_loss)
+    share = of_variance(audit, pca.worst, pca.worst_loss)
     serves = (
-        f"{asked} serves {worst} worst ({_rows(audit, pca.worst)}): it loses {loss}"
+        f"{asked} serves {worst} worst ({rows_of(audit, pca.worst)}): it loses {loss}"
         f"{f' ({share})' if share else ''}"
     )
     if pca.best_loss <= pca.certificate.resolution:
@@ -470,7 +470,7 @@ def _problem(audit: Any, pca: Any) -> str:
 
 
 def _remedy(audit: Any, pca: Any, fair: Any, level: float) -> str:
-    """Return the sentence about the worst loss under FairPCA: whose it is, and how sure the cut."""
+    """Return the sentence about the worst loss under FairPCA: whose it is, how sure the cut."""
     if fair.cut < _NO_CUT:
         return (
             "No projection with as many components makes the worst loss noticeably smaller "

@@ -7,7 +7,7 @@
   // They are told apart with every kind of colour vision; more lines are drawn thin and grey.
   const COLOURS = [0, 1, 2, 3, 4, 5].map((i) => `var(--g${i})`);
   const MEASURES = {
-    loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best."],
+    loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best; on new rows it can be below zero, and then nothing is lost."],
     error: ["error", "Error: mean squared distance between a group's rows and what is rebuilt of them. Lower is better."],
     share: ["variance kept", "Variance kept: the share of a group's variance that the components hold. Higher is better."],
   };
@@ -292,11 +292,13 @@
         const all = audit.groups.map((_, g) => badness(f, g)).filter(Number.isFinite), most = Math.max(...all), least = Math.min(...all);
         // Several groups can share the worst place, as the sentences say; where all do, none is marked.
         const alike = same * Math.abs(most), worst = most - least > alike && most - badness(f, i) <= alike;
-        const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": value }, written(value));
+        const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": value });
         const changed = change(f, i), up = changed * sign() > 0;
-        const notes = [changed && `${up ? "↑" : "↓"} ${changed > 0 ? "pays" : "gains"}`, spanText(spanOf(f, i)),
-          state.measure !== "share" && group.variance > 0 && `${percent(value / group.variance)} of its variance`];
-        notes.filter(Boolean).forEach((note) => { cell.append(" "); make(cell, "small", {}, note); });
+        if (changed) make(cell, "small", { class: "change" }, `${up ? "↑" : "↓"} ${changed > 0 ? "pays" : "gains"}`);
+        cell.append(` ${written(value)}`);
+        const below = (style, note) => { cell.append(" "); make(cell, "small", style, note); };
+        if (spanOf(f, i)) below({ class: "range" }, spanText(spanOf(f, i)));
+        if (state.measure !== "share" && group.variance > 0) below({}, `${percent(value / group.variance)} of its variance`);
       });
     });
     foot.replaceChildren();

@@ -24,8 +24,11 @@ SIDES = {"new": "new rows", "hand": "the rows in hand"}
 _MEASURES = {
     "loss": ("loss", words.number, 1),
     "error": ("error", words.number, 1),
-    "share": ("share of variance kept", words.percent, -1),
+    "share": ("variance kept", words.percent, -1),
 }
+
+# The cell of a group of which nothing is known.
+_UNKNOWN = {"text": "–", "change": "", "range": "", "of_variance": "", "worst": False, "value": ""}
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ class View:
                 "cells": [
                     self._cell(name, i, i in marked[name], int(pays[name][i]))
                     if name in self.seen
-                    else {"text": "–", "worst": False, "small": [], "value": ""}
+                    else _UNKNOWN
                     for name in self.audit.reducers
                 ],
             }
@@ -148,19 +151,20 @@ class View:
 
     def _cell(self, name: str, i: int, worst: bool, change: int) -> dict[str, Any]:
         """Return the loss of a group as it is written: text, what stands below, and the value."""
-        seen, group = self.seen[name], self.audit.groups[i]
+        seen = self.seen[name]
         value = float(seen.loss[i])
         if not np.isfinite(value):
-            return {"text": "–", "worst": False, "small": [], "value": ""}
-        small = []
-        if change:
-            small.append("↑ pays" if change > 0 else "↓ gains")
-        if "loss" in seen.intervals:
-            low, high = seen.intervals["loss"][i]
-            small.append(f"{words.number(float(low))} to {words.number(float(high))}")
-        if group.variance > 0:
-            small.append(f"{words.percent(value / group.variance)} of its variance")
-        return {"text": words.number(value), "worst": worst, "small": small, "value": value}
+            return _UNKNOWN
+        low, high = seen.intervals["loss"][i] if "loss" in seen.intervals else (np.nan, np.nan)
+        ends = f"{words.number(float(low))} to {words.number(float(high))}"
+        return {
+            "text": words.number(value),
+            "change": "↑ pays" if change > 0 else "↓ gains" if change else "",
+            "range": ends if np.isfinite(low) else "",
+            "of_variance": words.of_variance(self.audit, i, value),
+            "worst": worst,
+            "value": value,
+        }
 
     def _verdict(self, measure: str) -> list[str]:
         """Return the verdict by one measure.
@@ -177,11 +181,15 @@ class View:
         other = "FairPCA"
         if self.side == "new" and audit.new_rows and audit.new_rows.advised.reducer != "PCA":
             other = audit.new_rows.advised.reducer
-        served = " and ".join(
+        served = [
             f"{self._who(name, measure)} under {name} ({write(self._worst(name, measure))})"
             for name in ("PCA", other)
-        )
-        text = f"On {SIDES[self.side]}, with {words.components(r)}, by {noun}: {served}."
+        ]
+        if self._marked("PCA", measure) == self._marked(other, measure):
+            # The same groups need no second mention.
+            served[1] = f"under {other} ({write(self._worst(other, measure))})"
+        where = f"On {SIDES[self.side]}, with {words.components(r)}"
+        text = f"{where}, by {noun}: {' and '.join(served)}."
         worse = np.flatnonzero(self._changes(other, measure) > 0)
         compared = f"by {noun} under {other} than under PCA"
         if not len(worse):
@@ -213,7 +221,9 @@ class View:
         if not marked:
             return "all groups fare alike"
         who = words.named_all(self.audit, marked)
-        return f"{who} {'are' if len(marked) > 1 else 'is'} served worst"
+        if len(marked) > 1:
+            return f"{who} are served worst"
+        return f"{who} ({words.rows_of(self.audit, marked[0])}) is served worst"
 
     def _changes(self, name: str, measure: str) -> Any:
         """Return for every group whether it fares worse than under PCA (1), better (-1) or alike.
@@ -282,9 +292,7 @@ class View:
             yield "Nothing needs to change: PCA costs no group anything."
             return
         if new is None:
-            yield (
-                f"The rows in hand alone do not tell what to fit. {words.why_no_new_rows(audit)}"
-            )
+            yield "The rows in hand alone do not tell what to fit."
         elif r != audit.n_components:
             asked = words.components(audit.n_components)
             yield (
@@ -297,13 +305,17 @@ class View:
                 "noise."
             )
         else:
-            yield f"Fit {new.advised.reducer}: on new rows its worst loss is smaller beyond noise."
+            fit, base = new.advised, words.number(new.at("PCA").worst_loss)
+            yield (
+                f"Fit {fit.reducer}: on new rows its worst loss is {words.number(fit.worst_loss)} "
+                f"in place of PCA's {base}, a difference beyond noise."
+            )
         # More components serve every group better, and cost storage instead of error.
         larger = (audit.at("PCA", rank) for rank in audit.ranks if rank > r)
         enough = next((f for f in larger if f.worst_loss <= fair.worst_loss), None)
         if enough is not None:
             yield (
-                f"Or take more components: with {enough.n_components}, PCA's worst loss on the "
+                f"More components help, too: with {enough.n_components}, PCA's worst loss on the "
                 f"rows in hand is {words.number(enough.worst_loss)}, no more than that of FairPCA "
                 f"with {r}."
             )
