@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -219,6 +220,27 @@ class TestMarkup:
         scores = page[page.index("What a linear model makes of it") :]
         assert number(result.scores["reducers"]["PCA"]["all"]) in scores
         assert "always predicting the mean" in scores
+
+    def test_colours_have_contrast_in_light_in_dark_and_on_paper(self):
+        css = (resources.files("fairpca.report") / "page.css").read_text()
+        roots = [
+            dict(re.findall(r"--([\w-]+): (#\w+)", part)) for part in css.split(":root {")[1:]
+        ]
+
+        def light(text):
+            digits = text[1:] if len(text) == 7 else "".join(2 * c for c in text[1:])
+            parts = np.array([int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)])
+            linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+            return float(linear @ [0.2126, 0.7152, 0.0722])
+
+        assert len(roots) == 3
+        for root in ({**roots[0], **later} for later in ({}, *roots[1:])):
+            # WCAG 2.1 AA: 4.5 for text, 3 for lines and marks.
+            texts = [(a, b, 4.5) for a in ("ink", "soft") for b in ("paper", "panel")]
+            texts += [(a, "panel", 4.5) for a in ("pca", "fair", "shrunk")]
+            for ink, paper, least in [*texts, *((f"g{i}", "paper", 3.0) for i in range(6))]:
+                low, high = sorted(light(root[name]) for name in (ink, paper))
+                assert (high + 0.05) / (low + 0.05) >= least, (ink, paper)
 
     def test_writing_is_atomic(self, found, tmp_path, monkeypatch):
         path = tmp_path / "page.html"
@@ -445,6 +467,21 @@ class TestInABrowser:
         page.click("#groups button:text('all')")
         assert page.evaluate(rows) == 3
 
+    def test_keys_alone_reach_every_switch(self, visit, found):
+        page = visit(found)
+        focus = """() => { const node = document.activeElement, style = getComputedStyle(node);
+            return [node.name || node.id, style.outlineStyle, parseFloat(style.outlineWidth)]; }"""
+        for name, expected in (
+            ("side", "the rows in hand, 2 components"),
+            ("measure", "by error"),
+            ("rank", "the rows in hand, 3 components"),
+        ):
+            page.keyboard.press("Tab")
+            page.keyboard.press("ArrowRight")
+            assert page.evaluate(focus) == [name, "solid", 3]
+            state = look(page)
+            assert expected in " ".join([state["state"], *state["verdict"]])
+
     def test_hovering_shows_values(self, visit, found):
         page = visit(found)
         page.locator("#chart-groups svg > g").first.hover()
@@ -505,6 +542,11 @@ class TestInABrowser:
             page.evaluate("getComputedStyle(document.body).backgroundColor")
             == "rgb(255, 255, 255)"
         )
+        # A long table has its head on every page and its totals once.
+        parts = "['thead', 'tfoot'].map((n) => getComputedStyle($(n)).display)".replace(
+            "$", "document.querySelector.bind(document)"
+        )
+        assert page.evaluate(parts) == ["table-header-group", "table-row-group"]
         assert len(page.pdf()) > 10_000
 
     def test_every_control_has_a_name_and_charts_a_description(self, visit, found):
@@ -555,6 +597,14 @@ class TestInABrowser:
         labels = np.repeat([f"group {i:02}" for i in range(14)], 20)
         options = {"n_folds": 0, "n_bootstrap": 0, "leave_one_out": False}
         page = visit(audit(X, labels, 2, ranks=[1, 2], **options))
+        # Whatever is chosen, the group served worst by it is drawn first, until somebody chooses.
+        for measure, pick in (("error", max), ("share", min), ("loss", max)):
+            page.check(f"input[name=measure][value={measure}]")
+            found = {name: cell["value"] for name, cell in look(page)["cells"]["PCA"].items()}
+            worst = pick(found, key=found.get)
+            drawn = page.locator("#chart-groups text.strong")
+            assert drawn.text_content() == worst
+            assert page.get_by_role("checkbox", name=worst).is_checked()
         # The others are quiet and counted.
         keys = page.locator("#line-keys > span").all_inner_texts()
         assert len(keys) == 7
