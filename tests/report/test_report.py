@@ -397,12 +397,21 @@ class TestInABrowser:
                 rows = "new rows" if side == "new" else "the rows in hand"
                 assert seen["state"] == f"{rows}, {r} component{'' if r == 1 else 's'}"
 
-    @pytest.mark.parametrize("options", [{}, {"n_folds": 0}])
+    @pytest.mark.parametrize("options", [{}, {"n_folds": 0}, {"lost": False}])
     def test_the_page_is_the_same_with_and_without_a_script(self, visit, options):
+        options = dict(options)
+        lost = options.pop("lost", True)
         X, sizes = rows((80, 50, 3))
         labels = {"region": np.repeat(["north", "south", "west"], sizes)}
         result = audit(X, labels, 2, ranks=[2], n_bootstrap=20, **options)
+        if not lost:
+            # Every loss on new rows is below zero: nobody is served worst.
+            known = (
+                replace(f, loss=f.loss - 100, worst_loss=-1.0) for f in result.new_rows.findings
+            )
+            result = replace(result, new_rows=replace(result.new_rows, findings=tuple(known)))
         page = visit(result)
+        assert (page.locator("#table .worst").count() > 0) == lost
         plain = page.context.browser.new_context(java_script_enabled=False).new_page()
         plain.goto(page.url)
         ours, theirs = look(page), look(plain)

@@ -128,7 +128,8 @@
     if (!groups.length) { make(svg, "text", { x: 4, y: 30, class: "soft" }, "Choose at least one group."); return; }
     const room = narrow ? width - 12 : Math.min(width * 0.34, 240);
     // The first reducer is PCA, and groups come with those it serves worst first.
-    const worst = groups.length > 1 ? groups[0] : -1;
+    const lost = state.measure !== "loss" || badness(at("PCA", rank()), groups[0]) > 0;
+    const worst = groups.length > 1 && lost ? groups[0] : -1;
     const labels = groups.map((i, j) => {
       const y = top + row * j + (narrow ? 17 : row / 2 + 4);
       const text = make(svg, "text", { x: narrow ? 16 : room, y, class: i === worst ? "halo strong" : "halo", "text-anchor": narrow ? "start" : "end" }, audit.groups[i].text);
@@ -290,8 +291,10 @@
         const f = at(name, r), value = f ? f[state.measure][i] : null;
         if (value === null) { make(row, "td", { class: "n", "data-reducer": name, "data-value": "" }, "–"); return; }
         const all = audit.groups.map((_, g) => badness(f, g)).filter(Number.isFinite), most = Math.max(...all), least = Math.min(...all);
-        // Several groups can share the worst place, as the sentences say; where all do, none is marked.
-        const alike = same * Math.abs(most), worst = most - least > alike && most - badness(f, i) <= alike;
+        // Several groups can share the worst place, as the sentences say; where all do, or nothing is
+        // lost, none is marked.
+        const alike = same * Math.abs(most), lost = state.measure !== "loss" || most > 0;
+        const worst = lost && most - least > alike && most - badness(f, i) <= alike;
         const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": value });
         const changed = change(f, i), up = changed * sign() > 0;
         if (changed) make(cell, "small", { class: "change" }, `${up ? "↑" : "↓"} ${changed > 0 ? "pays" : "gains"}`);

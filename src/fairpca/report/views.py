@@ -62,15 +62,15 @@ def new_findings(audit: Audit) -> list[Seen]:
     share kept on new rows is one minus the error over that variance.
     """
     variance = np.array([group.variance for group in audit.groups])
-    # A group without variance has nothing to keep a share of.
-    base = np.where(variance > 0, variance, np.nan)
+    # A group without variance loses none, as on the rows in hand.
+    share = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
     return [
         Seen(
             f.reducer,
             audit.n_components,
             f.loss,
             f.error,
-            1.0 - f.error / base,
+            1.0 - f.error * share,
             {"loss": np.stack([f.low, f.high], axis=1)},
             f.total_error,
             f.gap,
@@ -178,7 +178,8 @@ class View:
             in_hand = self.side == "hand"
             return words.row_sentences(audit, r) if in_hand else words.new_sentences(audit)
         noun, write, sign = _MEASURES[measure]
-        other = "FairPCA"
+        # PCA is set against what new rows advise, or else against FairPCA. A file may know less.
+        other = "FairPCA" if "FairPCA" in self.seen else "PCA"
         if self.side == "new" and audit.new_rows and audit.new_rows.advised.reducer != "PCA":
             other = audit.new_rows.advised.reducer
         served = [
@@ -189,6 +190,8 @@ class View:
             # The same groups need no second mention.
             served[1] = f"under {other} ({write(self._worst(other, measure))})"
         where = f"On {SIDES[self.side]}, with {words.components(r)}"
+        if other == "PCA":
+            return [f"{where}, by {noun}: {served[0]}."]
         text = f"{where}, by {noun}: {' and '.join(served)}."
         worse = np.flatnonzero(self._changes(other, measure) > 0)
         compared = f"by {noun} under {other} than under PCA"
@@ -210,8 +213,10 @@ class View:
         return float(values[np.nanargmax(sign * values)])
 
     def _marked(self, name: str, measure: str) -> list[int]:
-        """Return the groups a reducer serves worst; none where all fare alike."""
+        """Return the groups a reducer serves worst; none where all fare alike or none loses."""
         values = getattr(self.seen[name], measure)
+        if measure == "loss" and self._worst(name, measure) <= 0:
+            return []
         tied = words.worst_places(values, _MEASURES[measure][2])
         return tied if len(tied) < np.isfinite(values).sum() else []
 
@@ -242,6 +247,8 @@ class View:
         noun, write, sign = _MEASURES[measure]
         worst, marked, new = self._worst(name, measure), self._marked(name, measure), None
         notes = [words.named_all(self.audit, marked) if marked else "all groups alike"]
+        if measure == "loss" and worst <= 0:
+            notes = ["no group loses anything"]
         if self.side == "new" and measure == "loss":
             new = self.audit.new_rows
         advised = new is not None and name == new.advised.reducer
