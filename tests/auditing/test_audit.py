@@ -418,6 +418,26 @@ class TestIntervals:
         assert low < two[2].at("FairPCA").cut < high
         assert two[2].at("PCA").cut_interval is None
 
+    def test_the_interval_of_the_cut_does_not_take_chance_for_a_gain(self):
+        # Three groups alike: what FairPCA cuts in a sample is chance, and nothing is to be cut.
+        rng = np.random.default_rng(3)
+        spread, r = np.sqrt([6, 4, 3, 2, 1, 1]), 2
+        held, cuts = [], []
+        for _ in range(40):
+            X = rng.normal(size=(240, 6)) * spread
+            settings = {"ranks": [], "n_folds": 0, "leave_one_out": False, "n_bootstrap": 100}
+            found = audit(X, np.repeat(["a", "b", "c"], 80), r, **settings)
+            worst = []
+            for name in ("PCA", "FairPCA"):
+                U = found.bases[name, r]
+                worst.append((spread[:r] ** 2).sum() - (spread**2 @ U**2).sum())
+            low, high = found.at("FairPCA").cut_interval
+            held.append(low <= 1 - worst[1] / worst[0] <= high)
+            cuts.append(found.at("FairPCA").cut)
+            assert low <= 0
+        assert np.mean(cuts) > 0.1
+        assert np.mean(held) >= 0.85
+
     def test_none_on_request(self, two):
         X, labels, _ = two
         found = audit(X, labels, 2, n_bootstrap=0)

@@ -36,6 +36,8 @@ _SHRINKAGE = {"PCA": ("", " --shrinkage 1"), "FairPCA": ("", "")}
 _SHRINKAGE[SHRUNK] = (', shrinkage="auto"', " --shrinkage auto")
 # Names in one sentence. Longer lists are not read; the rest is counted ("and 4 more").
 _MOST_NAMES = 6
+# Names of groups that share the worst place, where a sentence goes on after them.
+_MOST_TIED = 3
 # What `Groups` calls a column of labels that came without a name. It would mean nothing to a
 # reader, so such groups are shown as "group" alone.
 _UNNAMED = "sensitive_feature"
@@ -43,8 +45,11 @@ _UNNAMED = "sensitive_feature"
 _NO_CUT = 5e-4
 # Rises of the total error below this share round to "0.00%".
 _NO_PRICE = 5e-5
-# An error that changes by less than this share has not changed: three digits are shown.
-_SAME = 5e-3
+#: A value that changes by less than this share has not changed, and values this close share a
+#: place: it is the resolution of the three digits that are shown.
+SAME = 5e-3
+# How the warning starts that says why nothing is known of new rows.
+_ONLY_IN_HAND = "Every number is about the rows in hand."
 # Classes of Unicode characters that turn the direction of the text around them.
 _RIGHT_TO_LEFT = ("R", "AL", "RLE", "RLO", "RLI")
 
@@ -193,18 +198,59 @@ def named(audit: Any, position: int) -> str:
     return f"{isolated(column)} “{text}”"
 
 
+def named_all(audit: Any, positions: Sequence[int]) -> str:
+    """Return groups of an audit as a sentence calls them together: three names and a count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fairpca
+    >>> from fairpca.auditing.verdict import named_all
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> found = fairpca.audit(X, {"site": list("abcde") * 10}, 1, ranks=[], n_bootstrap=0)
+    >>> named_all(found, [0, 2]), named_all(found, range(5))
+    ('site “a” and “c”', 'site “a”, “b”, “c” and 2 more')
+    """
+    first = named(audit, positions[0])
+    if len(positions) == 1:
+        return first
+    more = [f"“{isolated(audit.groups[i].text)}”" for i in positions[1:_MOST_TIED]]
+    rest = len(positions) - _MOST_TIED
+    *before, last = [first, *more, *([f"{rest} more"] if rest > 0 else [])]
+    text = f"{', '.join(before)} and {last}"
+    return f"groups{text[5:]}" if text.startswith("group “") else text
+
+
+def worst_places(values: Any, sign: int = 1) -> list[int]:
+    """Return the groups that share the worst place: those the digits shown do not tell apart.
+
+    `sign` is 1 where the largest value is the worst, and -1 where the smallest is. A value that is
+    NaN is not known, and is not the worst.
+    """
+    most = values[np.nanargmax(sign * np.asarray(values))]
+    return np.flatnonzero(np.abs(values - most) <= SAME * np.abs(most)).tolist()
+
+
+def why_no_new_rows(audit: Any) -> str:
+    """Return why an audit knows nothing of new rows."""
+    for text in audit.warnings:
+        if text.startswith(_ONLY_IN_HAND):
+            return str(text.removeprefix(_ONLY_IN_HAND)).strip()
+    return "New rows were not checked."
+
+
 def n_rows(audit: Any) -> int:
     """Return the number of rows of an audit; those of all groups together where it is not told."""
     told = audit.provenance.get("parameters", {}).get("rows")
     return told if isinstance(told, int) else sum(group.count for group in audit.groups)
 
 
-def _rows(audit: Any, position: int) -> str:
+def rows_of(audit: Any, position: int) -> str:
     """Return how many of the rows are of a group."""
     return f"{audit.groups[position].count:,} of {n_rows(audit):,} rows"
 
 
-def _of_variance(audit: Any, position: int, loss: float) -> str:
+def of_variance(audit: Any, position: int, loss: float) -> str:
     """Return a loss as a share of the group's own variance, if it has any."""
     variance = audit.groups[position].variance
     return f"{percent(loss / variance)} of its variance" if variance > 0 else ""
@@ -215,7 +261,7 @@ def worse(before: Any, after: Any, sign: int = 1) -> Any:
 
     `sign` is 1 where larger values are worse, and -1 where smaller ones are.
     """
-    return sign * (after - before) > _SAME * np.maximum(np.abs(after), np.abs(before))
+    return sign * (after - before) > SAME * np.maximum(np.abs(after), np.abs(before))
 
 
 def about(audit: Any) -> str:
@@ -286,13 +332,13 @@ def new_sentences(audit: Any) -> list[str]:
     pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
     found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
     if pca.worst_loss > 0:
-        share = _of_variance(audit, pca.worst, pca.worst_loss)
+        share = of_variance(audit, pca.worst, pca.worst_loss)
         interval = f"95% interval {number(pca.worst_low)} to {number(pca.worst_high)}"
         if pca.worst_low <= 0:
             interval += ", which includes no loss at all"
         found = [
             f"On new rows, with {asked}, PCA serves {named(audit, pca.worst)} worst "
-            f"({_rows(audit, pca.worst)}): it loses {number(pca.worst_loss)} per row against a "
+            f"({rows_of(audit, pca.worst)}): it loses {number(pca.worst_loss)} per row against a "
             f"PCA of its own ({'; '.join(filter(None, [share, interval]))})."
         ]
     if fit is pca:
@@ -328,11 +374,11 @@ def _gain(audit: Any, pca: Any, fit: Any) -> str:
 def _cost(audit: Any, pca: Any, fit: Any) -> str:
     """Return which groups pay on new rows, how much, and what it costs all rows."""
     rise = fit.error - pca.error
-    paying = np.flatnonzero(rise > _SAME * pca.error)
+    paying = np.flatnonzero(rise > SAME * pca.error)
     price = fit.total_error / pca.total_error - 1 if pca.total_error > 0 else 0.0
     moves = f"{'rises' if price > 0 else 'falls'} by {percent(abs(price))}"
     all_rows = f"the error over all rows {'stays' if abs(price) < _NO_PRICE else moves}."
-    gain = _counted(int(np.sum(rise < -_SAME * pca.error)), "gain")
+    gain = _counted(int(np.sum(rise < -SAME * pca.error)), "gain")
     among = f"Of {np.isfinite(rise).sum()} groups {gain} and {_counted(len(paying), 'pay')}"
     if not len(paying):
         return f"{among} noticeably; {all_rows}"
@@ -387,7 +433,7 @@ def row_sentences(audit: Any, n_components: int | None = None) -> list[str]:
     level = float(audit.provenance.get("parameters", {}).get("level", 0.95))
     price = f"by {percent(fair.price)}" if fair.price >= _NO_PRICE else "by less than 0.01%"
     price = f"The price: the error over all rows rises {price}, and {_payers(audit, pca, fair)}."
-    return [_problem(audit, pca), _remedy(pca, fair, level), price]
+    return [_problem(audit, pca), _remedy(audit, pca, fair, level), price]
 
 
 def _payers(audit: Any, pca: Any, fair: Any) -> str:
@@ -408,9 +454,9 @@ def _problem(audit: Any, pca: Any) -> str:
     worst, best = named(audit, pca.worst), named(audit, pca.best)
     asked = f"On the rows in hand, with {components(pca.n_components)}, PCA"
     loss = f"{number(pca.worst_loss)} per row against a PCA of its own"
-    share = _of_variance(audit, pca.worst, pca.worst_loss)
+    share = of_variance(audit, pca.worst, pca.worst_loss)
     serves = (
-        f"{asked} serves {worst} worst ({_rows(audit, pca.worst)}): it loses {loss}"
+        f"{asked} serves {worst} worst ({rows_of(audit, pca.worst)}): it loses {loss}"
         f"{f' ({share})' if share else ''}"
     )
     if pca.best_loss <= pca.certificate.resolution:
@@ -423,26 +469,33 @@ def _problem(audit: Any, pca: Any) -> str:
     return f"{serves}, {factor} times what {best} loses ({number(pca.best_loss)})."
 
 
-def _remedy(pca: Any, fair: Any, level: float) -> str:
-    """Return the sentence about the worst loss under FairPCA, with its interval where known."""
+def _remedy(audit: Any, pca: Any, fair: Any, level: float) -> str:
+    """Return the sentence about the worst loss under FairPCA: whose it is, how sure the cut."""
     if fair.cut < _NO_CUT:
         return (
             "No projection with as many components makes the worst loss noticeably smaller "
             f"(none goes below {number(fair.certificate.lower_bound)})."
         )
     interval = ""
-    if fair.cut_interval is not None and fair.cut_interval[0] > 0:
+    if fair.cut_interval is not None:
         low, high = fair.cut_interval
         interval = f" ({percent(level)} interval {percent(low)} to {percent(high)})"
-    elif fair.cut_interval is not None:
-        # The interval reaches zero: the improvement may be chance, and the sentence says so.
-        interval = f" in these rows (the {percent(level)} interval includes no change at all)"
+        if low <= 0:
+            # The improvement may be chance, and the sentence says so.
+            larger = f"{percent(-low)} larger" if low < 0 else "no change"
+            smaller = f"{percent(high)} smaller" if high > 0 else f"{percent(-high)} larger"
+            interval = (
+                f" in these rows (the same projections on rows drawn again: from {larger} to "
+                f"{smaller}, {percent(level)} interval)"
+            )
+    tied = worst_places(fair.loss)
+    who = named_all(audit, tied) if len(tied) < len(audit.groups) else "every group alike"
     before, after = percent(pca.gap), percent(fair.gap)
     moves = f"stays at {before}" if before == after else f"goes from {before} to {after}"
     return (
         f"FairPCA with as many components brings the worst loss down to "
-        f"{number(fair.worst_loss)}, {percent(fair.cut)} smaller{interval}; the gap between the "
-        f"worst- and the best-served group {moves} of the worst loss."
+        f"{number(fair.worst_loss)} ({who}), {percent(fair.cut)} smaller{interval}; the gap "
+        f"between the worst- and the best-served group {moves} of the worst loss."
     )
 
 
@@ -479,7 +532,7 @@ def reader_warnings(
         Why nothing is known of new rows.
     """
     if unknown is not None:
-        yield f"Every number is about the rows in hand. {unknown}"
+        yield f"{_ONLY_IN_HAND} {unknown}"
     asked = components(fair.n_components)
     small = [f"{isolated(g.text)} ({g.count})" for g in groups if g.small]
     if small:

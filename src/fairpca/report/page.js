@@ -1,24 +1,32 @@
 "use strict";
 (() => {
-  const { audit, words, order: newOrder, rows: total, most: mostDrawn, same } = JSON.parse(document.getElementById("data").textContent);
+  const { audit, new: fresh, words, rows: total, same } = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
   // Colours of groups, set in page.css for light, dark and paper. None is that of PCA or FairPCA.
   // They are told apart with every kind of colour vision; more lines are drawn thin and grey.
   const COLOURS = [0, 1, 2, 3, 4, 5].map((i) => `var(--g${i})`);
   const MEASURES = {
-    loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best."],
+    loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best; on new rows it can be below zero, and then nothing is lost."],
     error: ["error", "Error: mean squared distance between a group's rows and what is rebuilt of them. Lower is better."],
     share: ["variance kept", "Variance kept: the share of a group's variance that the components hold. Higher is better."],
   };
-  // What is worst: the largest loss or error, the smallest share of variance kept.
-  const badness = (f, i) => (state.measure === "share" ? -f.share[i] : f[state.measure][i]);
-  const byWorst = (r) => order(audit.groups.map((_, i) => badness(at("PCA", r), i)));
-  const at = (reducer, r) => audit.findings.find((f) => f.reducer === reducer && f.n_components === r);
-  const order = (values) => [...values.keys()].sort((a, b) => values[b] - values[a]);
-  const state = { index: audit.ranks.indexOf(audit.n_components), measure: "loss", shown: new Set() };
+  const state = { side: "new" in words ? "new" : "hand", index: audit.ranks.indexOf(audit.n_components), measure: "loss", chosen: null };
   const rank = () => audit.ranks[state.index];
-  byWorst(audit.n_components).slice(0, audit.groups.length > 12 ? 8 : 12).forEach((i) => state.shown.add(i));
+  // What is known of a reducer: on the rows in hand, of new rows, on the side that is chosen.
+  const inHand = (reducer, r) => audit.findings.find((f) => f.reducer === reducer && f.n_components === r);
+  const ofNew = (reducer, r) => fresh.find((f) => f.reducer === reducer && f.n_components === r);
+  const at = (reducer, r) => (state.side === "new" ? ofNew : inHand)(reducer, r);
+  const text = () => words[state.side][rank()];
+  // What is worst: the largest loss or error, the smallest share of variance kept; what is not
+  // known comes last.
+  const sign = () => (state.measure === "share" ? -1 : 1);
+  const badness = (f, i) => (f[state.measure][i] === null ? -Infinity : sign() * f[state.measure][i]);
+  const order = (values) => [...values.keys()].sort((a, b) => (values[a] === values[b] ? a - b : values[b] - values[a]));
+  const worstFirst = (f) => order(audit.groups.map((_, i) => badness(f, i)));
+  const many = audit.groups.length > 12, curves = audit.ranks.length > 1;
+  // The groups in the charts: those served worst, whatever the switches say, until somebody chooses.
+  const shownOf = (f) => worstFirst(f).filter((i, place) => (state.chosen ? state.chosen.has(i) : place < (many ? 8 : 12)));
 
   // Numbers are written as fairpca.auditing.verdict writes them.
   function number(x) {
@@ -94,21 +102,34 @@
     return make(svg, "path", { d: `M${x} ${y - 6.5}l6.5 6.5l-6.5 6.5l-6.5 -6.5z`, fill: colourOf(reducer), stroke: "none" });
   }
 
-  const spanText = (pair, write) => (pair ? `${write(pair[0])} to ${write(pair[1])}` : "");
-  const intervalOf = (finding, i) => (finding.intervals[state.measure] || [])[i];
-  // One line a group, one mark a reducer. `found` has entries {name, values, spans}, by group;
-  // a value that is null is not known, and a span may be.
-  function dots(holder, groups, found, noun, share) {
-    const write = share ? percent : number, names = found.map((f) => f.name);
+  const spanOf = (f, i) => { const pair = (f.intervals[state.measure] || [])[i]; return pair && pair[0] !== null ? pair : undefined; };
+  const spanText = (pair) => (pair ? `${written(pair[0])} to ${written(pair[1])}` : "");
+  // One line a group, one mark a reducer.
+  function drawGroups() {
+    const holder = $("chart-groups"), share = state.measure === "share", noun = MEASURES[state.measure][0];
+    const found = audit.reducers.map((name) => at(name, rank())).filter(Boolean);
+    if (!found.length) return;
+    const groups = shownOf(at("PCA", rank()));
+    $("keys").replaceChildren();
+    found.forEach((f) => {
+      const node = make($("keys"), "span", { class: "key" }), svg = make(node, "svg", { class: "swatch", viewBox: "0 0 14 14", "aria-hidden": "true" });
+      mark(svg, f.reducer, 7, 7);
+      make(node, "bdi", {}, f.reducer);
+    });
+    const level = state.side === "new" ? "95%" : `${percent((audit.provenance.parameters || {}).level || 0.95)} bootstrap`;
+    const barred = found.some((f) => f.intervals[state.measure]);
+    $("bars").textContent = (barred ? `Bars: ${level} interval.` : "No interval is known for these numbers.") +
+      (groups.length < audit.groups.length ? ` ${groups.length} of ${audit.groups.length} groups; the table has all.` : "");
     // On a narrow screen labels stand above their marks, where they have room.
     const narrow = holder.clientWidth < 520, above = narrow ? 20 : 0;
     const row = 12 * found.length + (groups.length > 6 ? 10 : 22) + above, top = 8, bottom = 42;
     const { svg, width, height } = drawing(holder, top + bottom + row * groups.length,
-      `${noun} by group under ${names.join(", ")}; the table below has the numbers`);
+      `${noun} by group under ${found.map((f) => f.reducer).join(", ")}, ${text().state}; the table below has the numbers`);
     if (!groups.length) { make(svg, "text", { x: 4, y: 30, class: "soft" }, "Choose at least one group."); return; }
     const room = narrow ? width - 12 : Math.min(width * 0.34, 240);
     // The first reducer is PCA, and groups come with those it serves worst first.
-    const worst = groups.length > 1 ? groups[0] : -1;
+    const lost = state.measure !== "loss" || badness(at("PCA", rank()), groups[0]) > 0;
+    const worst = groups.length > 1 && lost ? groups[0] : -1;
     const labels = groups.map((i, j) => {
       const y = top + row * j + (narrow ? 17 : row / 2 + 4);
       const text = make(svg, "text", { x: narrow ? 16 : room, y, class: i === worst ? "halo strong" : "halo", "text-anchor": narrow ? "start" : "end" }, audit.groups[i].text);
@@ -118,7 +139,7 @@
     const longest = Math.max(...labels.map((t) => t.getComputedTextLength()));
     const left = narrow ? 10 : Math.min(room, longest + 6) + 12;
     if (!narrow) labels.forEach((t) => t.setAttribute("x", left - 12));
-    const ends = groups.flatMap((i) => found.flatMap((f) => [f.values[i] ?? 0, ...(f.spans[i] || [])]));
+    const ends = groups.flatMap((i) => found.flatMap((f) => [f[state.measure][i] ?? 0, ...(spanOf(f, i) || [])]));
     const marks = ticks(Math.max(0, ...ends), width < 500 ? 4 : 7, Math.min(0, ...ends));
     const scale = (v) => left + 8 + (width - left - 32) * ((v - marks[0]) / (marks.at(-1) - marks[0]));
     marks.forEach((v) => {
@@ -130,36 +151,20 @@
     groups.forEach((i, j) => {
       const line = make(svg, "g"), middle = top + row * j + (row + above) / 2;
       make(line, "rect", { x: 0, y: top + row * j, width, height: row, fill: "transparent" });
-      const known = found.filter((f) => f.values[i] !== null);
+      const known = found.filter((f) => f[state.measure][i] !== null);
       if (!known.length) make(line, "text", { x: scale(0) + 8, y: middle + 4, class: "soft" }, "too few rows to check");
       known.forEach((f, p) => {
-        const y = middle + 12 * (p - (known.length - 1) / 2), pair = f.spans[i];
-        if (pair) make(line, "line", { x1: scale(pair[0]), x2: scale(pair[1]), y1: y, y2: y, class: styleOf(f.name), "stroke-width": 3, opacity: 0.45, stroke: colourOf(f.name) });
-        mark(line, f.name, scale(f.values[i]), y).setAttribute("data-value", f.values[i]);
+        const y = middle + 12 * (p - (known.length - 1) / 2), pair = spanOf(f, i), value = f[state.measure][i];
+        if (pair) make(line, "line", { x1: scale(pair[0]), x2: scale(pair[1]), y1: y, y2: y, class: styleOf(f.reducer), "stroke-width": 3, opacity: 0.45, stroke: colourOf(f.reducer) });
+        mark(line, f.reducer, scale(value), y).setAttribute("data-value", value);
       });
       hover(line, () => [`${audit.groups[i].text} (${audit.groups[i].count.toLocaleString("en")} rows)`,
-        ...known.map((f) => `${f.name}: ${write(f.values[i])}${f.spans[i] ? ` (${spanText(f.spans[i], write)})` : ""}`)].join("\n"));
+        ...known.map((f) => `${f.reducer}: ${written(f[state.measure][i])}${spanOf(f, i) ? ` (${spanText(spanOf(f, i))})` : ""}`)].join("\n"));
     });
-  }
-  function drawGroups() {
-    const groups = byWorst(rank()).filter((i) => state.shown.has(i)), measure = state.measure;
-    const found = audit.reducers.filter((name) => at(name, rank())).map((name) => {
-      const f = at(name, rank());
-      return { name, values: f[measure], spans: f.intervals[measure] || [] };
-    });
-    dots($("chart-groups"), groups, found, MEASURES[measure][0], measure === "share");
-  }
-  function drawNew() {
-    if (!audit.new_rows) return;
-    const found = audit.new_rows.findings.map((f) => ({
-      name: f.reducer, values: f.loss, spans: f.loss.map((v, i) => (v === null ? undefined : [f.low[i], f.high[i]])),
-    }));
-    // More lines than fit on a screen are not read; the table has all.
-    dots($("chart-new"), newOrder.slice(0, mostDrawn), found, "loss on new rows", false);
   }
 
   // The groups shown, those that PCA serves worst first; the first six have a colour of their own.
-  const ranked = () => byWorst(audit.n_components).filter((i) => state.shown.has(i));
+  const ranked = () => shownOf(inHand("PCA", audit.n_components));
   const strokeAt = (place) => COLOURS[place] || "var(--soft)";
   function swatch(parent, place) {
     const svg = make(parent, "svg", { class: "swatch", viewBox: "0 0 14 14", "aria-hidden": "true" });
@@ -180,8 +185,7 @@
   }
   function drawRanks() {
     const holder = $("chart-ranks");
-    const panels = audit.reducers.filter((name) => audit.ranks.filter((r) => at(name, r)).length > 1);
-    holder.closest("section").hidden = panels.length === 0;
+    const panels = audit.reducers.filter((name) => audit.ranks.filter((r) => inHand(name, r)).length > 1);
     holder.replaceChildren();
     const groups = ranked(), key = (place, text) => {
       const node = make($("line-keys"), "span");
@@ -190,14 +194,14 @@
     };
     $("line-keys").replaceChildren();
     groups.slice(0, groups.length === 7 ? 7 : 6).forEach((i, place) => key(place, audit.groups[i].text));
-    if (groups.length > 7) key(6, `${groups.length - 6} other groups, which PCA serves better with ${words[audit.n_components].components}`);
-    const all = panels.flatMap((name) => audit.ranks.flatMap((r) => (at(name, r) ? groups.map((i) => at(name, r)[state.measure][i]) : [])));
+    if (groups.length > 7) key(6, `${groups.length - 6} other groups, which PCA serves better with ${words.hand[audit.n_components].components}`);
+    const all = panels.flatMap((name) => audit.ranks.flatMap((r) => (inHand(name, r) ? groups.map((i) => inHand(name, r)[state.measure][i]) : [])));
     const marks = ticks(Math.max(...all, 0), 5), share = state.measure === "share";
     // All cells first: a panel takes its width from the finished grid.
     const cells = panels.map(() => make(holder, "div"));
     panels.forEach((name, p) => {
       const { svg, width, height } = drawing(cells[p], 300, `${MEASURES[state.measure][0]} of each group over the number of components, ${name}`);
-      const left = 50, right = 14, top = 30, bottom = 44, ranks = audit.ranks.filter((r) => at(name, r));
+      const left = 50, right = 14, top = 30, bottom = 44, ranks = audit.ranks.filter((r) => inHand(name, r));
       const low = audit.ranks[0], span = Math.max(audit.ranks.at(-1) - low, 1);
       const x = (r) => left + (width - left - right) * ((r - low) / span), y = (v) => height - bottom - (height - top - bottom) * (v / marks.at(-1));
       make(svg, "text", { x: left, y: 16, class: "strong" }, name);
@@ -212,23 +216,21 @@
       const places = [...groups.keys()];
       [...places.slice(6), ...places.slice(0, 6)].forEach((j) => {
         const i = groups[j], colour = strokeAt(j);
-        const points = ranks.map((r) => `${x(r).toFixed(1)} ${y(at(name, r)[state.measure][i]).toFixed(1)}`);
+        const points = ranks.map((r) => `${x(r).toFixed(1)} ${y(inHand(name, r)[state.measure][i]).toFixed(1)}`);
         const extra = groups.length > 1 && groups.length < 7 ? (3.5 * (groups.length - 1 - j)) / (groups.length - 1) : 0;
         make(svg, "path", { d: "M" + points.join("L"), class: "nofill", "stroke-width": j < 6 ? 2 + extra : 1, "stroke-linejoin": "round", stroke: colour, opacity: j < 6 ? 1 : 0.6 });
-        if (j < 6 && at(name, rank())) make(svg, "circle", { cx: x(rank()), cy: y(at(name, rank())[state.measure][i]), r: 4, fill: colour });
+        if (j < 6 && inHand(name, rank())) make(svg, "circle", { cx: x(rank()), cy: y(inHand(name, rank())[state.measure][i]), r: 4, fill: colour });
       });
       hover(svg, (event) => {
-        const r = nearest(svg, event, x, width, ranks), f = at(name, r), sorted = order(f[state.measure]).filter((i) => state.shown.has(i));
+        const r = nearest(svg, event, x, width, ranks), f = inHand(name, r), sorted = worstFirst(f).filter((i) => groups.includes(i));
         const lines = sorted.slice(0, 10).map((i) => `${audit.groups[i].text}: ${written(f[state.measure][i])}`);
-        return [`${name}, ${words[r].components}`, ...lines, ...(sorted.length > 10 ? [`and ${sorted.length - 10} more`] : [])].join("\n");
+        return [`${name}, ${words.hand[r].components}`, ...lines, ...(sorted.length > 10 ? [`and ${sorted.length - 10} more`] : [])].join("\n");
       }, (event) => choose(audit.ranks.indexOf(nearest(svg, event, x, width, ranks))));
     });
   }
 
   function drawPrice() {
-    const points = audit.ranks.map((r) => at("FairPCA", r)), holder = $("chart-price");
-    holder.closest("section").hidden = points.length < 2;
-    if (points.length < 2) return;
+    const points = audit.ranks.map((r) => inHand("FairPCA", r)), holder = $("chart-price");
     const { svg, width, height } = drawing(holder, 320, "How much the worst loss shrinks and how much the error over all rows grows, over the number of components");
     const left = 56, right = 20, top = width < 480 ? 50 : 34, bottom = 44, low = audit.ranks[0], span = Math.max(audit.ranks.at(-1) - low, 1);
     const marks = ticks(Math.max(...points.map((f) => Math.max(f.cut, f.price)), 0.01), 5);
@@ -255,66 +257,107 @@
     });
     make(svg, "line", { x1: x(rank()), x2: x(rank()), y1: top, y2: height - bottom, class: "guide" });
     hover(svg, (event) => {
-      const f = at("FairPCA", nearest(svg, event, x, width, audit.ranks));
-      return `${words[f.n_components].components}\nworst loss ${percent(f.cut)} smaller\nerror over all rows ${percent(f.price)} larger`;
+      const f = inHand("FairPCA", nearest(svg, event, x, width, audit.ranks));
+      return `${words.hand[f.n_components].components}\nworst loss ${percent(f.cut)} smaller\nerror over all rows ${percent(f.price)} larger`;
     }, (event) => choose(audit.ranks.indexOf(nearest(svg, event, x, width, audit.ranks))));
   }
 
+  // Whether a group fares worse than under PCA (1), better (-1) or alike. On new rows the error
+  // decides, since a loss near zero is no base for a share.
+  function change(f, i) {
+    const name = state.side === "new" ? "error" : state.measure, base = at("PCA", rank())[name][i], value = f[name][i];
+    if (Math.abs(value - base) <= same * Math.max(Math.abs(value), Math.abs(base))) return 0;
+    return (value > base ? 1 : -1) * (name === "share" ? -1 : 1);
+  }
   function fillTable() {
-    const table = $("table"), r = rank(), head = table.tHead.rows[0], body = table.tBodies[0];
+    const table = $("table"), r = rank(), head = table.tHead.rows[0], body = table.tBodies[0], foot = table.tFoot;
+    if (!at("PCA", r)) return;
     const title = head.cells[0].textContent;
     head.replaceChildren();
-    [title, "rows", "variance"].forEach((text, j) => make(head, "th", { scope: "col", class: ["", "n", "n wide"][j] }, text));
-    audit.reducers.forEach((name) => make(head, "th", { scope: "col", class: "n" }, `${name} ${MEASURES[state.measure][0]}`));
+    [title, "rows", "variance"].forEach((name, j) => make(head, "th", { scope: "col", class: ["", "n", "n wide"][j] }, name));
+    audit.reducers.forEach((name) => {
+      const cell = make(head, "th", { scope: "col", class: "n" });
+      make(cell, "bdi", {}, name);
+      cell.append(` ${MEASURES[state.measure][0]}`);
+    });
     body.replaceChildren();
-    byWorst(r).forEach((i) => {
+    worstFirst(at("PCA", r)).forEach((i) => {
       const group = audit.groups[i], row = make(body, "tr", group.small ? { class: "few" } : {});
       make(make(row, "th", { scope: "row" }), "bdi", { title: group.text }, group.text);
       const count = make(row, "td", { class: "n" }, group.count.toLocaleString("en") + " ");
       make(count, "small", {}, `${percent(group.count / (total || 1))} of all`);
       make(row, "td", { class: "n wide", "data-value": group.variance }, number(group.variance));
       audit.reducers.forEach((name) => {
-        const f = at(name, r);
-        if (!f) { make(row, "td", { class: "n" }, "–"); return; }
-        const all = audit.groups.map((_, g) => badness(f, g)), most = Math.max(...all), least = Math.min(...all);
-        // Several groups can share the worst place, as the sentences say; where all do, none is marked.
-        const alike = same * Math.abs(most), worst = most - least > alike && most - all[i] <= alike;
-        const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": f[state.measure][i] }, written(f[state.measure][i]));
-        const span = spanText(intervalOf(f, i), written);
-        if (span) { cell.append(" "); make(cell, "small", {}, span); }
-        if (state.measure !== "share" && group.variance > 0) { cell.append(" "); make(cell, "small", {}, `${percent(f[state.measure][i] / group.variance)} of its variance`); }
+        const f = at(name, r), value = f ? f[state.measure][i] : null;
+        if (value === null) { make(row, "td", { class: "n", "data-reducer": name, "data-value": "" }, "–"); return; }
+        const all = audit.groups.map((_, g) => badness(f, g)).filter(Number.isFinite), most = Math.max(...all), least = Math.min(...all);
+        // Several groups can share the worst place, as the sentences say; where all do, or nothing is
+        // lost, none is marked.
+        const alike = same * Math.abs(most), lost = state.measure !== "loss" || most > 0;
+        const worst = lost && most - least > alike && most - badness(f, i) <= alike;
+        const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": value });
+        const changed = change(f, i), up = changed * sign() > 0;
+        if (changed) make(cell, "small", { class: "change" }, `${up ? "↑" : "↓"} ${changed > 0 ? "pays" : "gains"}`);
+        cell.append(` ${written(value)}`);
+        const below = (style, note) => { cell.append(" "); make(cell, "small", style, note); };
+        if (spanOf(f, i)) below({ class: "range" }, spanText(spanOf(f, i)));
+        if (state.measure !== "share" && group.variance > 0) below({}, `${percent(value / group.variance)} of its variance`);
       });
+    });
+    foot.replaceChildren();
+    text()[state.measure].totals.forEach(([name, ...cells]) => {
+      const row = make(foot, "tr");
+      make(row, "th", { scope: "row" }, name);
+      make(row, "td");
+      make(row, "td", { class: "wide" });
+      cells.forEach((cell) => make(row, "td", { class: "n" }, cell));
     });
   }
   function fillWords() {
-    const r = rank(), pca = at("PCA", r), fair = at("FairPCA", r);
+    const r = rank(), said = text(), { verdict, tiles } = said[state.measure];
     $("verdict").replaceChildren();
-    words[r].verdict.forEach((sentence) => make($("verdict"), "p", {}, sentence));
-    $("proof").textContent = words[r].proof;
+    verdict.forEach((sentence) => make($("verdict"), "p", {}, sentence));
+    $("tiles").replaceChildren();
+    $("tiles").hidden = !tiles.length;
+    tiles.forEach((tile) => {
+      const box = make($("tiles"), "div", tile.advised ? { class: "advised" } : {}), style = (STYLES[tile.reducer] || "").slice(2);
+      make(box, "dt", {}, tile.title);
+      make(box, "dd", { class: style, "data-tile": tile.reducer, "data-value": tile.value }, tile.text);
+      make(box, "dd", { class: "small" }, tile.note);
+    });
+    $("advice").textContent = said.advice;
+    if ($("call")) $("call").hidden = !said.call;
+    $("proof").textContent = said.proof;
     $("rank-text").textContent = r;
-    $("rank").setAttribute("aria-valuetext", words[r].components);
+    $("rank").setAttribute("aria-valuetext", said.components);
     $("measure-text").textContent = MEASURES[state.measure][1];
-    $("measure-words").textContent = words[r].measures[state.measure];
-    document.querySelectorAll("[data-text=components]").forEach((node) => { node.textContent = words[r].components; });
-    const tiles = { "pca-worst": [pca.worst_loss, number], "fair-worst": [fair.worst_loss, number], "pca-gap": [pca.gap, percent], "fair-gap": [fair.gap, percent], price: [fair.price, percent], bound: [fair.certificate.lower_bound, number] };
-    for (const [name, [value, write]] of Object.entries(tiles)) {
-      const node = document.querySelector(`[data-tile="${name}"]`);
-      node.textContent = write(value);
-      node.setAttribute("data-value", value);
-    }
+    document.querySelectorAll("[data-text=state]").forEach((node) => { node.textContent = said.state; });
+    // What is about one side only, and what is not known in this position of the switches.
+    document.querySelectorAll("[data-side]").forEach((node) => { node.hidden = node.dataset.side !== state.side; });
+    const holds = { hand: state.side === "hand", asked: r === audit.n_components, side: Boolean(at("PCA", r)) };
+    document.querySelectorAll("[data-needs]").forEach((section) => {
+      const known = section.dataset.needs.split(" ").every((need) => holds[need]);
+      section.classList.toggle("absent", !known);
+      section.querySelector(".missing").hidden = known;
+      section.querySelector(".body").hidden = !known;
+    });
   }
-  const charts = () => { drawNew(); drawGroups(); drawRanks(); drawPrice(); };
-  function update() { fillWords(); fillTable(); charts(); }
+  const charts = () => { drawGroups(); if (curves && state.side === "hand") { drawRanks(); drawPrice(); } };
+  function update() { fillWords(); fillTable(); charts(); showChosen(); }
   function choose(index) { state.index = index; $("rank").value = index; update(); }
+  function showChosen() {
+    const found = at("PCA", rank()), shown = new Set(found ? shownOf(found) : []);
+    if (found) document.querySelectorAll("#groups input[type=checkbox]").forEach((box) => { box.checked = shown.has(Number(box.value)); });
+  }
 
   function buildToggles() {
-    const holder = $("groups"), many = audit.groups.length > 12;
+    const holder = $("groups");
     const tools = make(holder, "div", { class: "tools" }), boxes = make(holder, "div", { class: "boxes" });
-    const set = (wanted) => { state.shown = new Set(wanted); boxes.querySelectorAll("input").forEach((box) => { box.checked = state.shown.has(Number(box.value)); }); charts(); };
+    const set = (wanted) => { state.chosen = wanted && new Set(wanted); charts(); showChosen(); };
     make(tools, "button", { type: "button" }, "all").addEventListener("click", () => set(audit.groups.keys()));
     make(tools, "button", { type: "button" }, "none").addEventListener("click", () => set([]));
     if (many) {
-      make(tools, "button", { type: "button" }, "8 worst").addEventListener("click", () => set(byWorst(rank()).slice(0, 8)));
+      make(tools, "button", { type: "button" }, "8 worst").addEventListener("click", () => set(null));
       const search = make(tools, "input", { type: "search", placeholder: "find a group", "aria-label": "find a group" });
       search.addEventListener("input", () => {
         const wanted = search.value.toLocaleLowerCase();
@@ -323,19 +366,13 @@
     }
     audit.groups.forEach((group, i) => {
       const label = make(boxes, "label"), box = make(label, "input", { type: "checkbox", value: i });
-      box.checked = state.shown.has(i);
-      box.addEventListener("change", () => { if (box.checked) state.shown.add(i); else state.shown.delete(i); charts(); });
+      box.addEventListener("change", () => set([...boxes.querySelectorAll("input:checked")].map((node) => Number(node.value))));
       make(label, "bdi", { title: group.text }, group.text);
     });
   }
 
-  audit.reducers.filter((name) => !(name in STYLES)).forEach((name) => {
-    const key = make($("other-keys"), "span", { class: "key" }, "◆");
-    key.style.color = colourOf(name);
-    $("other-keys").append(` ${name}\u2002`);
-  });
   $("rank").addEventListener("input", (event) => choose(Number(event.target.value)));
-  document.querySelectorAll("input[name=measure]").forEach((radio) => radio.addEventListener("change", () => { state.measure = radio.value; update(); }));
+  ["side", "measure"].forEach((name) => document.querySelectorAll(`input[name=${name}]`).forEach((radio) => radio.addEventListener("change", () => { state[name] = radio.value; update(); })));
   $("download").hidden = false;
   $("download").addEventListener("click", () => {
     const link = document.createElement("a");
@@ -345,7 +382,7 @@
     URL.revokeObjectURL(link.href);
   });
   // What only a script can fill is not there without one.
-  document.querySelectorAll("[data-script]").forEach((node) => { node.hidden = false; });
+  document.querySelectorAll("[data-script]").forEach((node) => { node.hidden = node.classList.contains("pictures") && !curves; });
   buildToggles();
   update();
   let pending = 0, width = innerWidth;

@@ -15,12 +15,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fairpca._checks import require
 from fairpca.auditing import verdict as words
-from fairpca.auditing.findings import Audit
+from fairpca.auditing.findings import Audit, plain
 from fairpca.moments.storage import atomic_write
+from fairpca.report.views import SIDES, View, new_findings
 
 # Classes of the style sheet by which the reducers of every audit are told apart.
 _STYLES = {"PCA": "pca", "FairPCA": "fair", words.SHRUNK: "shrunk"}
@@ -29,20 +28,8 @@ _STYLES = {"PCA": "pca", "FairPCA": "fair", words.SHRUNK: "shrunk"}
 _MOST_LEFT_OUT = 12
 # Names of features at the top of the page; the rest are counted there and named at its end.
 _MOST_FEATURES = 30
-# Groups in the chart of new rows; more lines than fit on a screen are not read.
-_MOST_DRAWN = 12
 # Entries of a list shown among the origins of the numbers; the rest are counted.
 _LONGEST_LIST = 200
-# A measure that changes by less than this share of the larger value has not changed: it is the
-# resolution of the three digits that are shown.
-_SAME = 5e-3
-# What a measure is called in a sentence, what a value is written with, and which change is for the
-# worse: towards larger (1) or smaller (-1) values.
-_MEASURES = {
-    "loss": ("loss", words.number, 1),
-    "error": ("error", words.number, 1),
-    "share": ("share of variance kept", words.percent, -1),
-}
 
 
 def render_page(audit: Audit, *, title: str | None = None) -> str:
@@ -75,30 +62,23 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     template = environment.from_string(_resource("page.html.j2"))
     # The policy of the page names both by their hash, so they must be exactly what is sent.
     style, script = _resource("page.css"), _resource("page.js")
+    sides = [side for side in SIDES if side == "hand" or audit.new_rows]
+    views = {side: {str(r): View(audit, side, r) for r in audit.ranks} for side in sides}
+    # Before any switch is touched, and without a script, the page is about what is said first.
+    first = views[sides[0]][str(audit.n_components)]
     return str(
         template.render(
             title=title or _title(audit),
             audit=audit,
+            side=first.side,
+            text=first.texts(),
+            table=first.table(),
             group_title=words.group_title(audit),
-            new_verdict=words.new_sentences(audit),
-            # The lines of the terminal, for readers without JavaScript and for paper.
-            new_table=next(words.tables(audit)) if audit.new_rows else None,
-            call=words.advice(audit) if audit.new_rows else None,
-            with_interval=words.with_interval,
-            pca=audit.at("PCA"),
-            fair=audit.at("FairPCA"),
-            verdict=words.row_sentences(audit),
-            proof=words.proof(audit.at("FairPCA")),
+            why_not=None if audit.new_rows else words.why_no_new_rows(audit),
+            asked=words.components(audit.n_components),
             about=words.about(audit),
-            order=np.argsort(-audit.at("PCA").loss, kind="stable").tolist(),
-            shown=[name for name in audit.reducers if audit.has(name)],
-            measure_words=_measure_words(audit, audit.n_components, "loss"),
-            advice=list(_advice(audit)),
-            n_rows=words.n_rows(audit) or 1,
+            order=words.order(audit),
             basis=_basis(audit),
-            marked=_marked(audit),
-            most_drawn=_MOST_DRAWN,
-            new_order=words.order(audit),
             score=words.percent if audit.scores.get("score") == "accuracy" else words.number,
             left_out=_left_out(audit),
             most_left_out=_MOST_LEFT_OUT,
@@ -112,11 +92,14 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
                 embedded_json(
                     {
                         "audit": audit.to_dict(),
-                        "words": _words(audit),
-                        "order": words.order(audit),
+                        # The findings of new rows in the form of those in hand.
+                        "new": plain(new_findings(audit)),
+                        "words": {
+                            side: {r: view.texts() for r, view in ranks.items()}
+                            for side, ranks in views.items()
+                        },
                         "rows": words.n_rows(audit),
-                        "most": _MOST_DRAWN,
-                        "same": _SAME,
+                        "same": words.SAME,
                     }
                 )
             ),
@@ -193,65 +176,6 @@ def _title(audit: Audit) -> str:
     return f"Whom does PCA of {what} serve?"
 
 
-def _words(audit: Audit) -> dict[str, dict[str, Any]]:
-    """Return the sentences for every number of components, so that the script writes none.
-
-    They change with the slider ("components", "verdict", "proof") or with the measure chosen
-    ("measures", by its name).
-    """
-    return {
-        str(r): {
-            "components": words.components(r),
-            "verdict": words.row_sentences(audit, r),
-            "proof": words.proof(audit.at("FairPCA", r)),
-            "measures": {name: _measure_words(audit, r, name) for name in _MEASURES},
-        }
-        for r in audit.ranks
-    }
-
-
-def _measure_words(audit: Audit, r: int, measure: str) -> str:
-    """Return two sentences about one measure.
-
-    The first names the group served worst under PCA and under FairPCA by this measure, or says how
-    many share that place; the second says how many groups fare worse under FairPCA than under PCA,
-    and which of them by most.
-    """
-    noun, write, sign = _MEASURES[measure]
-    pca, fair = (audit.at(name, r).measure(measure) for name in ("PCA", "FairPCA"))
-    found = []
-    for name, values in (("PCA", pca), ("FairPCA", fair)):
-        worst = int(np.argmax(sign * values))
-        tied = len(_worst(values, sign))
-        who = f"{words.named(audit, worst)} is served worst"
-        if tied > 1:
-            who = "all groups fare alike" if tied == len(values) else f"{tied} groups fare worst"
-        found.append(f"{who} under {name} ({write(values[worst])})")
-    first = f"By {noun}, {' and '.join(found)}."
-    change = sign * (fair - pca)
-    worse = int(np.sum(words.worse(pca, fair, sign)))
-    if not worse:
-        return f"{first} No group fares worse by {noun} under FairPCA than under PCA."
-    most = int(np.argmax(change))
-    return (
-        f"{first} {worse} of {len(audit.groups)} groups {'fare' if worse > 1 else 'fares'} worse "
-        f"by {noun} under FairPCA than under PCA{', most of all' if worse > 1 else ':'} "
-        f"{words.named(audit, most)} ({write(pca[most])} → {write(fair[most])})."
-    )
-
-
-def _worst(values: Any, sign: int = 1) -> list[int]:
-    """Return the groups that share the worst place: those the digits shown do not tell apart."""
-    most = values[np.argmax(sign * values)]
-    return np.flatnonzero(np.abs(values - most) <= _SAME * np.abs(most)).tolist()
-
-
-def _marked(audit: Audit) -> dict[str, list[int]]:
-    """Return the groups each reducer serves worst, in hand; where all fare alike, none."""
-    found = {name: _worst(audit.at(name).loss) for name in audit.reducers if audit.has(name)}
-    return {n: places if len(places) < len(audit.groups) else [] for n, places in found.items()}
-
-
 def _basis(audit: Audit) -> str:
     """Return on how many rows, groups and features the page is based, with the features' names."""
     source = audit.provenance.get("source", {})
@@ -265,25 +189,6 @@ def _basis(audit: Audit) -> str:
     elif count is not None:
         text += f" and {count} feature{'' if count == 1 else 's'}"
     return f"{text}."
-
-
-def _advice(audit: Audit) -> Iterator[str]:
-    """Yield what a reader can do beside fitting what is advised, one sentence at a time."""
-    pca, fair = audit.at("PCA"), audit.at("FairPCA")
-    if pca.worst_loss <= pca.certificate.resolution:
-        yield "Nothing needs to change: PCA costs no group anything."
-        return
-    # More components serve every group better, and cost storage instead of error.
-    larger = (audit.at("PCA", r) for r in audit.ranks if r > audit.n_components)
-    enough = next((finding for finding in larger if finding.worst_loss <= fair.worst_loss), None)
-    if enough is not None:
-        yield (
-            f"Take more components: with {enough.n_components}, PCA's worst loss on the rows in "
-            f"hand is {words.number(enough.worst_loss)}, no more than that of FairPCA now."
-        )
-    small = [words.isolated(group.text) for group in audit.groups if group.small]
-    if small:
-        yield f"Collect more rows of groups with few of them: {words.listed(small)}."
 
 
 def _left_out(audit: Audit) -> list[dict[str, Any]]:
