@@ -15,7 +15,8 @@ def main() -> None:
         nargs="?",
         default="ratios",
         choices=(
-            "ratios solvers choices ranks many new_rows intervals scaling memory streaming engines"
+            "ratios solvers choices ranks many gaps rigour new_rows intervals scaling memory "
+            "streaming engines"
         ).split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
@@ -31,11 +32,15 @@ def main() -> None:
         default=(20, 50, 200, 1000),
         help="new_rows: rows of the small group, such as 20,50",
     )
-    parser.add_argument("--draws", type=int, help="new_rows (60), intervals (200): samples")
+    parser.add_argument(
+        "--draws",
+        type=int,
+        help="new_rows (60), intervals (200): samples; gaps, rigour (200): problems",
+    )
     parser.add_argument("--seed", type=int, default=0, help="new_rows: seed of the samples")
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
     arguments = parser.parse_args()
-    from benchmarks import choices, many, memory, new_rows, ratios, scaling, streaming
+    from benchmarks import choices, gaps, many, memory, new_rows, ratios, scaling, streaming
 
     print(ratios.header() + "\n")
     if arguments.what == "scaling":
@@ -63,6 +68,8 @@ def main() -> None:
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,
         "many": many.run,
+        "gaps": lambda: gaps.run(arguments.draws or 200),
+        "rigour": lambda: gaps.rigour(arguments.draws or 200, seed=arguments.seed),
         "new_rows": lambda: new_rows.run(arguments.small, arguments.draws or 60, arguments.seed),
         "intervals": lambda: new_rows.intervals(arguments.draws or 200, arguments.seed),
     }

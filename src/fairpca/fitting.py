@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from fairpca._checks import (
     check_choice,
@@ -19,7 +20,7 @@ from fairpca._checks import (
     check_rank,
     check_shrinkage,
 )
-from fairpca._linalg import FloatArray
+from fairpca._linalg import FloatArray, symmetric
 from fairpca._threads import blas_for
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
@@ -331,13 +332,17 @@ def solve(
     random_state: int = 0,
     max_extra_components: int = 0,
     prove: bool | float = False,
+    B: Any = None,
 ) -> Solution:
     """Find the rank-`n_components` projection whose worst group fares best.
 
     Parameters
     ----------
     covariances : array-like of shape (k, n, n) or GroupMoments
-        One symmetric matrix per group, or moments, from which they are taken.
+        One symmetric matrix per group, or moments, from which they are taken. Matrices need not
+        be covariances: differences of covariances and block matrices, which have negative
+        eigenvalues, are solved and proven the same way. "relative" and "share" divide by traces
+        and need positive ones.
     n_components : int
         Rank r of the projection, 1 <= r <= n.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
@@ -356,10 +361,15 @@ def solve(
         Take up to this many components more where that closes an open gap.
     prove : bool or float, default=False
         As in `FairPCA`.
+    B : array-like of shape (n, n), optional
+        Symmetric and positive definite. Components U then satisfy ``U.T B U = I`` instead of
+        ``U.T U = I``, as in `scipy.linalg.eigh`: what groups keep is compared with their own
+        generalised eigenvalues (docs/other_matrices.md).
 
     Returns
     -------
     Solution
+        With `B`, the rows of its components satisfy ``components @ B @ components.T = I``.
 
     Examples
     --------
@@ -374,6 +384,8 @@ def solve(
     check_choice("center", center, CENTERS)
     check_shrinkage(shrinkage)
     if isinstance(covariances, GroupMoments):
+        if B is not None:
+            raise ValueError("B= needs matrices; pass moments.covariances instead of moments.")
         source = MomentCovariances(covariances, center=center)
         check_groups(source.groups.labels, source.groups.weight)
         check_rank(n_components, covariances.n_features)
@@ -388,7 +400,18 @@ def solve(
         )
     matrices = check_covariances(covariances)
     check_rank(n_components, matrices.shape[-1])
-    unit = find_criterion(criterion).unit(np.trace(matrices, axis1=1, axis2=2))
+    root = None if B is None else _root(B, matrices.shape[-1])
+    if root is not None:
+        # With U = L^-T V and B = L L.T, U.T B U is V.T V.
+        inverse = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True)
+        matrices = symmetric(inverse @ matrices @ inverse.T)
+    traces = np.trace(matrices, axis1=1, axis2=2)
+    if find_criterion(criterion).as_share and traces.min() < 0:
+        raise ValueError(
+            f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
+            "choose 'loss', 'error' or 'variance'."
+        )
+    unit = find_criterion(criterion).unit(traces)
     if unit != 1:
         matrices = matrices * unit
     problem = pose(matrices, int(n_components), criterion, method=_method(solver))
@@ -401,4 +424,21 @@ def solve(
         max_extra_components=max_extra_components,
         prove=Settings(prove=prove).seconds,
     )
+    if root is not None:
+        back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)
+        solution = replace(solution, components=np.ascontiguousarray(back.T))
     return solution.times(1 / unit)
+
+
+def _root(B: Any, n: int) -> FloatArray:
+    """Return the Cholesky factor of `B`, or raise ValueError."""
+    matrix = check_covariances([B])[0] if np.ndim(B) == 2 else np.zeros((0, 0))
+    if len(matrix) != n:
+        raise ValueError(f"B has shape {np.shape(B)} and must be ({n}, {n}), like covariances.")
+    try:
+        return np.asarray(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "B is not positive definite; add a small multiple of the identity, or leave out the "
+            "columns that depend on others."
+        ) from None

@@ -37,7 +37,9 @@ def fit(options: FitOptions) -> None:
     from fairpca.persistence import save_model
 
     output.check_output(options)
-    settings = options.pick("criterion", "center", "group_by", "unlabelled", "random_state")
+    settings = options.pick(
+        "criterion", "center", "group_by", "unlabelled", "random_state", "prove"
+    )
     settings["shrinkage"] = options.shrinkage
     with contextlib.suppress(TypeError, ValueError):
         settings["shrinkage"] = float(options.shrinkage)  # type: ignore[arg-type]
@@ -50,11 +52,11 @@ def fit(options: FitOptions) -> None:
         if engine == "memory":
             data = load(options, weight=options.weight)
             preparation, notes = data.preparation, tuple(data.source["preparation"])
-            with output.progress("fitting FairPCA"):
+            with output.progress("fitting FairPCA") as show, output.log_shown(show):
                 model.fit(data.X, sensitive_features=data.labels, sample_weight=data.weight)
         else:
             moments, preparation, notes = stream(options, engine)
-            with output.progress("fitting FairPCA"):
+            with output.progress("fitting FairPCA") as show, output.log_shown(show):
                 model.fit_moments(moments)
     save_model(
         options.output,

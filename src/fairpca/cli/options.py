@@ -229,6 +229,9 @@ class FitOptions(EngineOptions, TableOptions):
     shrinkage : str, optional
         For groups of few rows: "auto", or a number from 0 (each group's own covariance) to 1
         (what all groups share).
+    prove : bool, default=False
+        Where three or more groups leave a gap between the worst loss and its bound, search for up
+        to a minute for a better proof.
     weight : str, optional
         Column of row weights.
     """
@@ -242,6 +245,7 @@ class FitOptions(EngineOptions, TableOptions):
         str, option("NAME", among=("loss", "error", "variance", "relative", "share"))
     ] = "loss"
     shrinkage: Annotated[str | None, option("AMOUNT")] = None
+    prove: Annotated[bool, option("", "--prove")] = False
     weight: Annotated[str | None, option("COL")] = None
 
 

@@ -12,6 +12,7 @@ import contextlib
 import difflib
 import functools
 import json
+import logging
 import os
 import re
 import sys
@@ -70,6 +71,7 @@ _PHRASES = {
     r"for example with pandas\.qcut\([^)]*\)": "for example with --group 'COLUMN>=VALUE'",
     r"columns or groups, raise memory_limit.*": "columns (--feature, --drop) or groups.",
     r"Raise tau, lower": "Lower",
+    r"prove=True searches": "fairpca fit --prove searches",
     r"use the separator ('\\t')": "use --sep tab",
     r"use the separator": "use --sep",
     r"with the separator": "with --sep",
@@ -186,6 +188,22 @@ def progress(doing: str) -> Iterator[Callable[[str], None]]:
         # The line may be starting right now; stopped before that it would stay for ever.
         start.join()
         line.stop()
+
+
+@contextlib.contextmanager
+def log_shown(show: Callable[[str], None]) -> Iterator[None]:
+    """Within it, what the package logs (how far a search is) goes to a line of progress."""
+    log = logging.getLogger("fairpca")
+    handler = logging.Handler()
+    handler.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _show(line: Any, message: str) -> None:

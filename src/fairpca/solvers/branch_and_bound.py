@@ -44,7 +44,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
+from fairpca._linalg import FloatArray, IntArray
 from fairpca.solvers.descent import descend
 from fairpca.solvers.interior_point import solved
 from fairpca.solvers.problem import Problem
@@ -313,7 +313,7 @@ class _Relaxations:
             x[i, : len(starts[i])] = starts[i]
         return self._solved(parents, forms, levels, x, np.array(begins), value, goal)
 
-    def _telling(self, node: _Node) -> FloatArray:
+    def _telling(self, node: _Node) -> IntArray:
         """Return the cuts that a child inherits: those that the bound leans on."""
         multipliers = node.multipliers[self.g :]
         kept = np.flatnonzero(multipliers > 1e-6 * self.scale)
