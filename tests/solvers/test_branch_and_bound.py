@@ -102,27 +102,32 @@ def test_bounds_of_nodes_hold_in_fifty_digits(seed):
     relaxed = _Relaxations(problem, weights)
     value = float(problem.losses(basis).max())
     goal = value * (1 - 1e-8)
-    nodes = [relaxed.root(bound, value, goal)]
+    family = [(relaxed.root(bound, value, goal), -1)]
     for _ in range(3):
-        nodes += relaxed.children([node for node in nodes if node.bound < goal][-1:], value, goal)
-    assert len(nodes) == 13
+        # The latest node that is still open is split next; a child inherits its parent's bound.
+        last = max(i for i, (node, _) in enumerate(family) if node.bound < goal)
+        family += [(child, last) for child in relaxed.children([family[last][0]], value, goal)]
+    assert len(family) == 13
     with mpmath.workdps(50):
-        for node in nodes:
-            forms = [*relaxed.matrices, *node.forms]
-            levels = [*relaxed.offsets, *node.levels]
-            multipliers = [mpmath.mpf(float(x)) for x in node.multipliers]
-            # Weights of groups add up to one to rounding; the claim is about exact ones.
-            total = mpmath.fsum(multipliers[: relaxed.g])
-            multipliers[: relaxed.g] = [x / total for x in multipliers[: relaxed.g]]
-            n = problem.oracle.n_features
-            matrix = mpmath.zeros(n)
-            for x, form in zip(multipliers, forms, strict=True):
-                matrix += x * mpmath.matrix(form.tolist())
-            values = sorted(mpmath.eigsy((matrix + matrix.T) / 2, eigvals_only=True))
-            exact = mpmath.fsum(
-                x * mpmath.mpf(float(y)) for x, y in zip(multipliers, levels, strict=True)
-            ) - mpmath.fsum(values[-problem.n_components :])
-            assert node.bound <= max(exact, mpmath.mpf(bound))
+        exact = []
+        for node, parent in family:
+            found = dual_value(relaxed, node, problem.n_components)
+            exact.append(max(found, exact[parent] if exact else mpmath.mpf(bound)))
+            assert node.bound <= exact[-1]
+
+
+def dual_value(relaxed, node, r):
+    """The dual value of a node's multipliers, in the working precision of mpmath."""
+    multipliers = [mpmath.mpf(float(x)) for x in node.multipliers]
+    # Weights of groups add up to one to rounding; the claim is about exact ones.
+    total = mpmath.fsum(multipliers[: relaxed.g])
+    multipliers[: relaxed.g] = [x / total for x in multipliers[: relaxed.g]]
+    matrix = mpmath.zeros(relaxed.n)
+    for x, form in zip(multipliers, [*relaxed.matrices, *node.forms], strict=True):
+        matrix += x * mpmath.matrix(form.tolist())
+    values = sorted(mpmath.eigsy((matrix + matrix.T) / 2, eigvals_only=True))
+    levels = [mpmath.mpf(float(y)) for y in (*relaxed.offsets, *node.levels)]
+    return mpmath.fdot(multipliers, levels) - mpmath.fsum(values[-r:])
 
 
 @settings(max_examples=10)
