@@ -197,7 +197,7 @@ def compare(options: CompareOptions) -> int:
     wanted = options.method or known
     models = {name: model for name, model in known.items() if name in wanted}
     doing = f"fitting {len(models)} method{'s' * (len(models) != 1)}"
-    output.note(f"{doing}; --method picks some of them.")
+    output.note(doing if options.method else f"{doing}; --method picks some of them.")
     with output.progress(doing):
         about = {**options.pick("center", "random_state"), "target": options.target_kind}
         found = run_compare(models, data.X, data.labels, data.y, **about)
