@@ -15,7 +15,8 @@ def main() -> None:
         nargs="?",
         default="ratios",
         choices=(
-            "ratios solvers choices ranks many new_rows intervals scaling memory streaming engines"
+            "ratios solvers choices ranks many worst_case new_rows intervals scaling memory "
+            "streaming engines"
         ).split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
@@ -34,8 +35,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, help="new_rows (60), intervals (200): samples")
     parser.add_argument("--seed", type=int, default=0, help="new_rows: seed of the samples")
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
+    parser.add_argument("--peer", type=Path, help="worst_case: folder of the authors' minPCA")
     arguments = parser.parse_args()
-    from benchmarks import choices, many, memory, new_rows, ratios, scaling, streaming
+    from benchmarks import choices, many, memory, new_rows, ratios, scaling, streaming, worst_case
 
     print(ratios.header() + "\n")
     if arguments.what == "scaling":
@@ -63,6 +65,7 @@ def main() -> None:
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,
         "many": many.run,
+        "worst_case": lambda: worst_case.run(arguments.quick, arguments.peer),
         "new_rows": lambda: new_rows.run(arguments.small, arguments.draws or 60, arguments.seed),
         "intervals": lambda: new_rows.intervals(arguments.draws or 200, arguments.seed),
     }
