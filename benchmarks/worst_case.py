@@ -40,7 +40,7 @@ _SEEDS = range(2, 12)
 
 
 @dataclass(frozen=True)
-class Settings:
+class Line:
     """One line of the table: what is drawn, what is asked, and how their script calls their code.
 
     `rows` is how many rows each environment's sample has; zero takes the covariances themselves.
@@ -77,7 +77,7 @@ def _sampled(covariances: Any, rows: int, seed: int) -> Any:
     return np.array([np.cov(X.T) for X in drawn])
 
 
-def lines(quick: bool) -> list[Settings]:
+def lines(quick: bool) -> list[Line]:
     """Return their grid; `quick` takes every sixth rank of fifty columns.
 
     From rank 30 on, five environments of fifty columns lose nothing: there is nothing to compare.
@@ -89,10 +89,10 @@ def lines(quick: bool) -> list[Settings]:
             ("MM_Var", "variance", "minpca"),
             ("MM_Loss", "loss", "maxregret"),
         ):
-            found.append(Settings(f"{name} p={p} k={k}", p, k, criterion, ranks, function))
+            found.append(Line(f"{name} p={p} k={k}", p, k, criterion, ranks, function))
     for n in (100, 1000):
         found.append(
-            Settings(
+            Line(
                 f"share, {n} rows each, p=20 k=5",
                 20,
                 5,
@@ -109,7 +109,7 @@ def lines(quick: bool) -> list[Settings]:
     return found
 
 
-def _load(peer: Path) -> Callable[[Any, int, Settings], Any]:
+def _load(peer: Path) -> Callable[[Any, int, Line], Any]:
     """Return a function that runs their code from its folder and gives an orthonormal basis."""
     sys.path.insert(0, str(peer))
     torch: Any = importlib.import_module("torch")
@@ -117,7 +117,7 @@ def _load(peer: Path) -> Callable[[Any, int, Settings], Any]:
     torch.set_num_threads(1)
     torch.manual_seed(2)
 
-    def run(covariances: Any, r: int, line: Settings) -> Any:
+    def run(covariances: Any, r: int, line: Line) -> Any:
         model = method(n_components=r, norm=line.norm, function=line.function)
         model.fit(list(covariances), n_restarts=line.restarts, lr=line.rate, n_iters=line.steps)
         return np.linalg.qr(model.v_.detach().numpy().astype(float))[0]
@@ -131,7 +131,7 @@ def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - begin
 
 
-def _measure(line: Settings, seeds: Any, theirs: Any) -> list[dict[str, float]]:
+def _measure(line: Line, seeds: Any, theirs: Any) -> list[dict[str, float]]:
     """Return values, gaps and times of every problem of a line.
 
     Where a fit is proven by default, nothing is left to search and "prove" is that fit.
@@ -162,7 +162,7 @@ def _measure(line: Settings, seeds: Any, theirs: Any) -> list[dict[str, float]]:
     return found
 
 
-def _row(line: Settings, found: list[dict[str, float]]) -> dict[str, Any]:
+def _row(line: Line, found: list[dict[str, float]]) -> dict[str, Any]:
     """Return one line of the table."""
     of = {name: np.array([row[name] for row in found]) for name in found[0]}
     table: dict[str, Any] = {
