@@ -15,8 +15,8 @@ def main() -> None:
         nargs="?",
         default="ratios",
         choices=(
-            "ratios solvers choices ranks many gaps rigour new_rows intervals scaling memory "
-            "streaming engines"
+            "ratios solvers choices ranks many gaps rigour worst_case new_rows intervals scaling "
+            "memory streaming engines"
         ).split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
@@ -39,8 +39,19 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="new_rows: seed of the samples")
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
+    parser.add_argument("--peer", type=Path, help="worst_case: folder of the authors' minPCA")
     arguments = parser.parse_args()
-    from benchmarks import choices, gaps, many, memory, new_rows, ratios, scaling, streaming
+    from benchmarks import (
+        choices,
+        gaps,
+        many,
+        memory,
+        new_rows,
+        ratios,
+        scaling,
+        streaming,
+        worst_case,
+    )
 
     print(ratios.header() + "\n")
     if arguments.what == "scaling":
@@ -70,6 +81,7 @@ def main() -> None:
         "many": many.run,
         "gaps": lambda: gaps.run(arguments.draws or 200),
         "rigour": lambda: gaps.rigour(arguments.draws or 200, seed=arguments.seed),
+        "worst_case": lambda: worst_case.run(arguments.quick, arguments.peer),
         "new_rows": lambda: new_rows.run(arguments.small, arguments.draws or 60, arguments.seed),
         "intervals": lambda: new_rows.intervals(arguments.draws or 200, arguments.seed),
     }

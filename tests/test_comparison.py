@@ -18,6 +18,7 @@ from fairpca.methods import (
     SDRFairPCA,
     StablePCA,
     UnconstrainedFPCA,
+    WorstCasePCA,
 )
 from fairpca.metrics import covariance_gap, group_errors, group_losses, mean_gap
 
@@ -43,6 +44,7 @@ def table(people):
         SDRFairPCA(2, center="global"),
         MultiCriteriaPCA(2, center="global"),
         StablePCA(2),
+        WorstCasePCA(2),
         UnconstrainedFPCA(2),
         NullSpaceFairPCA(2),
         MMDFairPCA(2, tau=0.05),
@@ -108,6 +110,7 @@ def test_places_stay_within_one_notion(table):
     assert places["MultiCriteriaPCA"] == ("loss", 1)
     assert places["SDRFairPCA"] == ("loss", 3)
     assert places["StablePCA"] == ("variance", 1)
+    assert places["WorstCasePCA"] == ("share", None)
     assert places["UnconstrainedFPCA"] == ("error gap", 1)
     assert places["NullSpaceFairPCA"] == ("mean gap", 1)
     assert places["MMDFairPCA"] == ("mmd", 1)

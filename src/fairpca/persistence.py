@@ -52,6 +52,7 @@ TRUSTED_TYPES = (
     "fairpca.methods.streaming._Stream",
     "fairpca.methods.tradeoff.ConstrainedFPCA",
     "fairpca.methods.tradeoff.UnconstrainedFPCA",
+    "fairpca.methods.worst_case.WorstCasePCA",
     "fairpca.moments.group_moments.GroupMoments",
     "fairpca.solvers.solution.Certificate",
     "datetime.date",

@@ -29,6 +29,7 @@ from fairpca.methods import (
     StablePCA,
     StreamingFairPCA,
     UnconstrainedFPCA,
+    WorstCasePCA,
 )
 from fairpca.methods.sdr import column_generation, semidefinite_program
 from fairpca.metrics import (
@@ -72,6 +73,7 @@ def test_two_groups_all_roads_lead_to_one_value(r):
         RADA(r, n_starts=5),
         MinorizationFairPCA(r),
         StablePCA(r, criterion="loss"),
+        WorstCasePCA(r, variant="maxRegret"),
     ):
         found = model.fit(X, sensitive_features=group).group_losses_.max()
         assert found == pytest.approx(value, abs=1e-6), type(model).__name__
@@ -201,6 +203,7 @@ MIN_MAX = [
     ARPGDA(2, n_starts=2),
     MinorizationFairPCA(2),
     StablePCA(2),
+    WorstCasePCA(2),
     JointDiagonalPCA(2),
 ]
 POOLED = [

@@ -21,6 +21,7 @@ ANY_GROUPS = {
     "RADA": {"n_starts": 2},
     "SDRFairPCA": {},
     "StablePCA": {},
+    "WorstCasePCA": {},
 }
 TWO_GROUPS = {
     "ConstrainedFPCA": {},
@@ -32,7 +33,10 @@ TWO_GROUPS = {
 }
 NAMES = sorted({**ANY_GROUPS, **TWO_GROUPS})
 NEEDS_LABELS = [*TWO_GROUPS, "NullSpaceFairPCA", "ParetoFairPCA"]
-MIN_MAX = ["ARPGDA", "MinorizationFairPCA", "MultiCriteriaPCA", "RADA", "SDRFairPCA", "StablePCA"]
+MIN_MAX = [
+    "ARPGDA", "MinorizationFairPCA", "MultiCriteriaPCA", "RADA", "SDRFairPCA", "StablePCA",
+    "WorstCasePCA",
+]  # fmt: skip
 
 every_method = pytest.mark.parametrize("name", NAMES)
 
@@ -254,6 +258,7 @@ BAD_PARAMETERS = {
     "penalty": ["cubic"], "floor": [2], "step": ["long"], "start": ["here"], "mu": [-1],
     "search": ["random"], "selection": ["best"], "population": [1], "delta": [-1], "tau": [0],
     "bandwidth": [-1], "n_directions": [-1], "learning_blocks": [0], "order": ["none"],
+    "variant": ["minpca"], "prove": [0, "yes"],
 }  # fmt: skip
 
 

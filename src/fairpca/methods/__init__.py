@@ -50,6 +50,7 @@ from fairpca.methods.stable import StablePCA as StablePCA
 from fairpca.methods.streaming import StreamingFairPCA as StreamingFairPCA
 from fairpca.methods.tradeoff import ConstrainedFPCA as ConstrainedFPCA
 from fairpca.methods.tradeoff import UnconstrainedFPCA as UnconstrainedFPCA
+from fairpca.methods.worst_case import WorstCasePCA as WorstCasePCA
 
 # Computed, so that a method is named in one place.
 __all__ = sorted(

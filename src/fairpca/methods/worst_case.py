@@ -1,0 +1,112 @@
+"""Fries et al. 2026: worst-case PCA, its six objectives under their authors' names."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import ClassVar
+
+from fairpca._checks import check_limits
+from fairpca.fitting import Settings
+from fairpca.methods._base import MinMaxFound, MinMaxMethod
+from fairpca.solvers import solve_problem
+from fairpca.solvers.problem import Problem
+
+#: The authors' objectives and the criterion of `fairpca.FairPCA` that has the same best basis.
+#: "norm-" divides every environment's covariance by its trace. A wrong line here would solve
+#: another problem than the one asked for; tests/methods/test_worst_case.py checks each by formula.
+VARIANTS = {
+    "minPCA": "variance",
+    "norm-minPCA": "share",
+    "maxRCS": "error",
+    "norm-maxRCS": "share",
+    "maxRegret": "loss",
+    "norm-maxRegret": "relative",
+}
+
+
+@dataclass(eq=False, repr=False)
+class WorstCasePCA(MinMaxMethod):
+    """Components whose worst environment is served as well as possible.
+
+    A. Fries, M. Reichstein, D. Blei, J. Peters. Worst-case low-rank approximations.
+    arXiv:2603.11304, 2026.
+
+    The groups are what the authors call environments: sites, continents, studies. The authors run
+    Adam from five random starts; this class solves the same problems with the solver of
+    `fairpca.FairPCA`, which also bounds how much better any other components could be.
+
+    Parameters
+    ----------
+    n_components, center
+        As in all of `fairpca.methods`. The authors' release centres every environment: "group".
+    variant : str, default="norm-minPCA"
+        The authors' objective, by their name. Each is one criterion of `fairpca.FairPCA`:
+
+        ================  ==========  ========================================================
+        variant           criterion   the worst environment is that with the
+        ================  ==========  ========================================================
+        "minPCA"          "variance"  least variance kept
+        "norm-minPCA"     "share"     least share of its variance kept (their default)
+        "maxRCS"          "error"     largest reconstruction error
+        "norm-maxRCS"     "share"     largest error as a share of its variance
+        "maxRegret"       "loss"      largest loss against its own PCA
+        "norm-maxRegret"  "relative"  largest such loss as a share of its variance
+        ================  ==========  ========================================================
+
+        The two of "share" are one problem: the shares kept and lost add up to one. So are the
+        regrets of variance and of reconstruction in their release.
+    tol, max_iter : float, int, default=1e-10, 200
+        Stop at this relative gap, or after as many eigen-decompositions of full size.
+    prove : bool or float, default=False
+        As in `fairpca.FairPCA`: with three or more groups, search for a proof where a gap is left,
+        for at most so many seconds.
+
+    Attributes
+    ----------
+    criterion : str
+        The criterion of the variant. `group_values_` and `certificate_` are in its terms: with
+        "minPCA" minus the variance kept, with "norm-minPCA" one minus the share kept.
+
+    Notes
+    -----
+    Their components found one after the other ("seq") are ``nested="forward"`` of
+    `fairpca.FairPCA` with the criterion of the variant, and their ordered components
+    (``ordered=True``) are ``nested="backward"``. Their mixture of worst and average case
+    ("minpca_pen") and their matrix completion (maxMC) have no counterpart here, and PCA of the
+    pooled or averaged covariances is ordinary PCA.
+
+    Examples
+    --------
+    >>> from fairpca import datasets, methods
+    >>> known = datasets.make_shared_subspace(random_state=0)
+    >>> model = methods.WorstCasePCA(3, variant="maxRegret")
+    >>> model.fit(known.data, sensitive_features=known.sensitive_features).certificate_.optimal
+    True
+    >>> model.criterion
+    'loss'
+    """
+
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"variant": tuple(VARIANTS)}
+
+    n_components: int | None = None
+    _: KW_ONLY
+    variant: str = "norm-minPCA"
+    center: str = "group"
+    tol: float = 1e-10
+    max_iter: int = 200
+    prove: bool | float = False
+
+    @property
+    def criterion(self) -> str:  # type: ignore[override]
+        """The criterion that the variant is."""
+        return VARIANTS[self.variant]
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_limits(self.tol, self.max_iter, prove=self.prove)
+
+    def _solve(self, problem: Problem) -> MinMaxFound:
+        seconds = Settings(prove=self.prove).seconds
+        found = solve_problem(problem, tol=self.tol, max_iter=self.max_iter, prove=seconds)
+        # The solver's own certificate: it says how many nodes a search took.
+        return replace(MinMaxFound.of(found), own={"certificate_": found.certificate})
