@@ -85,7 +85,7 @@ def test_errors_name_the_place_and_the_remedy(session, tmp_path):
     write(tmp_path / "x.parquet", bad=333)
     frame = session.read.parquet(str(tmp_path / "x.parquet"))
     for labels, match in [
-        ("sex", r"partition \d+, row \d+: column 'x2' holds NaN"),
+        ("sex", r"partition \d+, data row \d+ \(the first is 1\): column 'x2' holds NaN"),
         ("age", r"X has no column 'age'"),
         ("code", r"X: column 'sex' has the type string, not numbers"),
     ]:

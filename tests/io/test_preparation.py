@@ -124,7 +124,7 @@ class TestOddCells:
         cells = [f"{i},5" for i in range(300)]
         cells[3] = "?"
         with pytest.raises(
-            ValueError, match=r"'\?' in data row 4 \(counted from 1 below the header\)"
+            ValueError, match=r"'\?' in data row 4 \(the first is 1\)"
         ):
             prepare(texts(*cells), columns=["a"])
 

@@ -70,6 +70,7 @@ _PHRASES = {
     r"merge labels,": "merge labels with --labels,",
     r"for example with pandas\.qcut\([^)]*\)": "for example with --group 'COLUMN>=VALUE'",
     r"columns or groups, raise memory_limit.*": "columns (--feature, --drop) or groups.",
+    r"because no folds were asked for": "because --folds is 0",
     r"Raise tau, lower": "Lower",
     r"prove=True searches": "fairpca fit --prove searches",
     r"use the separator ('\\t')": "use --sep tab",

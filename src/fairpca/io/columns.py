@@ -288,9 +288,9 @@ def data_row(position: int) -> str:
     --------
     >>> from fairpca.io.columns import data_row
     >>> data_row(0)
-    'data row 1 (counted from 1 below the header)'
+    'data row 1 (the first is 1)'
     """
-    return f"data row {position + 1:,} (counted from 1 below the header)"
+    return f"data row {position + 1:,} (the first is 1)"
 
 
 def not_numbers(where: str, name: str, found: Any) -> ValueError:
