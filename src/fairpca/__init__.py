@@ -18,6 +18,7 @@ if _typing.TYPE_CHECKING:
     from fairpca import metrics as metrics
     from fairpca import plots as plots
     from fairpca import report as report
+    from fairpca import scverse as scverse
     from fairpca import solvers as solvers
     from fairpca.all_ranks import ComponentPath as ComponentPath
     from fairpca.all_ranks import component_path as component_path
@@ -63,6 +64,7 @@ _HOMES = {
     "phi": "numerical_range",
     "plots": "",
     "report": "",
+    "scverse": "",
     "solve": "fitting",
     "solvers": "",
 }
