@@ -215,7 +215,7 @@ def test_an_audit_of_cells(cells, make):
 
 def test_an_audit_says_when_genes_are_too_many(cells, monkeypatch):
     monkeypatch.setattr(fairpca.scverse, "default_limit", lambda: 10**5)
-    with pytest.raises(MemoryError, match="240 genes in 2 group.*mask_var='highly_variable'"):
+    with pytest.raises(MemoryError, match=r"240 genes in 2 group.*mask_var='highly_variable'"):
         fairpca.scverse.audit(annotated(cells, sp.csr_matrix), "batch", 3)
 
 
