@@ -41,7 +41,8 @@ def main():
     assert not present, f"not an empty environment: {present}"
     assert "site-packages" in fairpca.__file__, fairpca.__file__
     rng = np.random.default_rng(0)
-    X, group = rng.normal(size=(200, 6)) * [3, 2, 1, 1, 1, 1], rng.choice(["a", "b"], 200)
+    X, group = rng.normal(size=(200, 6)) * [3, 2, 1, 1, 1, 1], np.repeat(["a", "b"], 100)
+    X[:100] = X[:100, ::-1]
     model = FairPCA(2).fit(X, sensitive_features=group)
     Z = model.transform(X)
     assert model.certificate_.optimal
