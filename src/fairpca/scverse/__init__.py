@@ -234,7 +234,12 @@ def _group_frame(model: FairPCA) -> Any:
     pandas = require("pandas", extra="scverse", purpose="fairpca.scverse")
     names = model.group_names_
     rows = [(label,) if len(names) == 1 else label for label in model.groups_]
-    columns = {name: [str(row[j]) for row in rows] for j, name in enumerate(names)}
+    # As objects: not every version of anndata can write the newer texts of pandas to a file.
+    index = pandas.Index([", ".join(map(str, row)) for row in rows], dtype=object)
+    columns = {
+        name: pandas.Series([str(row[j]) for row in rows], index, dtype=object)
+        for j, name in enumerate(names)
+    }
     columns |= {
         "cells": model.group_counts_,
         "loss": model.group_losses_,
@@ -242,7 +247,7 @@ def _group_frame(model: FairPCA) -> Any:
         "weight": model.group_weights_,
         "shrinkage": model.shrinkage_,
     }
-    return pandas.DataFrame(columns, index=[", ".join(map(str, row)) for row in rows])
+    return pandas.DataFrame(columns, index=index)
 
 
 @dataclass(frozen=True)
