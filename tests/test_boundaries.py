@@ -10,7 +10,7 @@ import fairpca
 SOURCE = Path(fairpca.__file__).parent
 HEAVY = (
     "pandas polars pyarrow matplotlib plotly dask pyspark torch cvxpy jinja2 typer rich skops "
-    "pooch"
+    "pooch anndata scanpy xarray"
 ).split()
 
 
@@ -156,6 +156,7 @@ def test_the_public_face_is_reachable_and_nothing_else_shows():
     code = (
         "import fairpca\n"
         "names = 'plots datasets methods io metrics report solvers distributed'.split()\n"
+        "names += ['scverse', 'xarray']\n"
         "assert all(getattr(fairpca, name).__name__ == f'fairpca.{name}' for name in names)\n"
         "assert dir(fairpca) == sorted(fairpca.__all__)\n"
         "import fairpca.solvers.newton as newton\n"

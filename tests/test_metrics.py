@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse
 from sklearn.decomposition import PCA, TruncatedSVD
 
-from fairpca import FairPCA, GroupMoments
+from fairpca import FairPCA, GroupMoments, Groups, metrics
 from fairpca.metrics import (
     covariance_gap,
     group_errors,
@@ -141,3 +141,88 @@ def test_a_reducer_of_other_columns_is_named(rows):
     for number in EVERY_NUMBER:
         with pytest.raises(ValueError, match="reducer has components of 4 columns and X has 5"):
             number(np.eye(4)[:2], X, sensitive_features=group)
+
+
+@pytest.fixture(scope="module")
+def rebuilt_people():
+    """Rows of people of two columns of labels, a fitted model, and what it rebuilds."""
+    rng = np.random.default_rng(5)
+    sex, age = rng.choice(["f", "m"], 300), rng.choice(["old", "young"], 300)
+    X = rng.normal(size=(300, 5)) * [3, 2, 1, 1, 1] + 7
+    X[sex == "f"] = X[sex == "f"][:, [2, 3, 0, 1, 4]]
+    labels = {"sex": sex, "age": age}
+    model = FairPCA(2).fit(X, sensitive_features=labels)
+    return X, labels, model, model.inverse_transform(model.transform(X))
+
+
+def test_numbers_of_rows_have_the_means_of_their_groups(rebuilt_people):
+    X, labels, model, _ = rebuilt_people
+    weight = np.random.default_rng(0).integers(1, 4, 300)
+    errors = metrics.sample_errors(model, X)
+    losses = metrics.sample_losses(model, X, sensitive_features=labels)
+    weighted = metrics.sample_losses(model, X, sensitive_features=labels, sample_weight=weight)
+    assert errors.shape == losses.shape == (300,)
+    codes = Groups.from_labels(labels).codes
+    heavy = FairPCA(2).fit(X, sensitive_features=labels, sample_weight=weight)
+    heavy_losses = metrics.sample_losses(heavy, X, sensitive_features=labels, sample_weight=weight)
+    for g, (loss, error) in enumerate(zip(model.group_losses_, model.group_errors_, strict=True)):
+        rows = codes == g
+        assert errors[rows].mean() == pytest.approx(error)
+        assert losses[rows].mean() == pytest.approx(loss)
+        found = np.average(heavy_losses[rows], weights=weight[rows])
+        assert found == pytest.approx(heavy.group_losses_[g])
+    assert not np.allclose(losses, weighted)
+
+
+def test_metrics_of_rebuilt_rows(rebuilt_people):
+    X, labels, model, rebuilt = rebuilt_people
+    rows = (labels["sex"] == "f") & (labels["age"] == "old")
+    pair = X[rows], rebuilt[rows]
+    assert metrics.mean_error(*pair) == pytest.approx(model.group_errors_[0])
+    assert metrics.mean_loss(*pair, reducer=model) == pytest.approx(model.group_losses_[0])
+    shares = metrics.group_shares(model, X, sensitive_features=labels)
+    assert metrics.share_kept(*pair, reducer=model) == pytest.approx(shares[0])
+    twice = np.r_[np.flatnonzero(rows), np.flatnonzero(rows)[:5]]
+    weight = np.r_[np.full(5, 2.0), np.ones(rows.sum() - 5)]
+    for metric in (metrics.mean_loss, metrics.share_kept):
+        weighted = metric(*pair, weight, reducer=model)
+        assert weighted == pytest.approx(metric(X[twice], rebuilt[twice], reducer=model))
+    same = np.tile(model.mean_, (3, 1))
+    assert metrics.share_kept(same, same, reducer=model) == 1.0
+    with pytest.raises(ValueError, match=r"y_true has shape \(300, 5\) and y_pred \(300, 2\)"):
+        metrics.mean_error(X, rebuilt[:, :2])
+
+
+def test_a_metric_frame_of_two_sensitive_columns(rebuilt_people):
+    """What fairlearn makes of the metrics are the numbers of every group, controls included."""
+    from functools import partial
+
+    import pandas as pd
+    from fairlearn.metrics import MetricFrame
+
+    X, labels, model, rebuilt = rebuilt_people
+    frame = pd.DataFrame(labels)
+    found = MetricFrame(
+        metrics={"error": metrics.mean_error, "loss": partial(metrics.mean_loss, reducer=model)},
+        y_true=X,
+        y_pred=rebuilt,
+        sensitive_features=frame,
+    ).by_group
+    assert found.index.names == ["sex", "age"]
+    assert found.index.tolist() == model.groups_
+    np.testing.assert_allclose(found["error"].astype(float), model.group_errors_)
+    np.testing.assert_allclose(found["loss"].astype(float), model.group_losses_)
+    weight = np.arange(300) % 3 + 1.0
+    controlled = MetricFrame(
+        metrics={"error": metrics.mean_error},
+        y_true=X,
+        y_pred=rebuilt,
+        sensitive_features=frame[["sex"]],
+        control_features=frame[["age"]],
+        sample_params={"error": {"sample_weight": weight}},
+    )
+    assert controlled.by_group.index.names == ["age", "sex"]
+    rows = (labels["age"] == "old") & (labels["sex"] == "f")
+    expected = np.average(metrics.sample_errors(model, X)[rows], weights=weight[rows])
+    assert controlled.by_group.loc[("old", "f"), "error"] == pytest.approx(expected)
+    assert (controlled.difference()["error"] > 0).all()

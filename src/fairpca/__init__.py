@@ -18,7 +18,9 @@ if _typing.TYPE_CHECKING:
     from fairpca import metrics as metrics
     from fairpca import plots as plots
     from fairpca import report as report
+    from fairpca import scverse as scverse
     from fairpca import solvers as solvers
+    from fairpca import xarray as xarray
     from fairpca.all_ranks import ComponentPath as ComponentPath
     from fairpca.all_ranks import component_path as component_path
     from fairpca.auditing import Audit as Audit
@@ -36,7 +38,7 @@ if _typing.TYPE_CHECKING:
     from fairpca.solvers import Certificate as Certificate
     from fairpca.solvers import Solution as Solution
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name lives; an empty string marks a submodule.
 _HOMES = {
@@ -63,8 +65,10 @@ _HOMES = {
     "phi": "numerical_range",
     "plots": "",
     "report": "",
+    "scverse": "",
     "solve": "fitting",
     "solvers": "",
+    "xarray": "",
 }
 
 __all__ = ["__version__", *_HOMES]

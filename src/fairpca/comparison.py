@@ -157,6 +157,7 @@ _PLACED_BY: dict[str, Callable[[ComparisonRow], float]] = {
     "error": lambda row: max(row.group_errors, default=_NAN),
     "variance": lambda row: -row.least_variance,
     "total error": lambda row: row.total_error,
+    "mean error": lambda row: float(np.mean(row.group_errors)) if row.group_errors else _NAN,
     "error gap": lambda row: row.error_gap,
     "mean gap": lambda row: row.mean_gap,
     "covariance gap": lambda row: row.covariance_gap,

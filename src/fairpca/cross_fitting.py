@@ -167,7 +167,7 @@ def cross_fit(
     sensitive_features: Any = None,
     n_components: int | Sequence[int] = 2,
     *,
-    fits: Mapping[str, FairPCA] | None = None,
+    fits: Mapping[str, Any] | None = None,
     n_folds: int = _FOLDS,
     sample_weight: Any = None,
     random_state: int = 0,
@@ -182,9 +182,10 @@ def cross_fit(
         Labels of the rows, as in `FairPCA.fit`; not with moments.
     n_components : int or sequence of int, default=2
         Ranks to look at.
-    fits : mapping of str to FairPCA, optional
-        What to compare; `n_components` of each is replaced. By default PCA, FairPCA and
-        ``FairPCA(shrinkage="auto")``.
+    fits : mapping of str to estimator, optional
+        What to compare: FairPCA, or another with `fit_moments` such as
+        `fairpca.methods.BalancedPCA`; `n_components` of each is replaced. By default PCA,
+        FairPCA and ``FairPCA(shrinkage="auto")``.
     n_folds : int, default=5
         Folds that rows are dealt into, group by group, so that every fold has its share of every
         group. Not with moments.
@@ -213,7 +214,7 @@ def cross_fit(
         check_rank(r, folds[0].n_features)
     models = _models(fits)
     everything = reduce(GroupMoments.merge, folds)
-    group_by = next(iter(models.values())).group_by
+    group_by = getattr(next(iter(models.values())), "group_by", "intersection")
     known = everything.grouped(group_by)
     enough = known.count >= len(folds)
     shape = (len(folds), len(models), len(ranks), len(known.labels))
@@ -293,7 +294,7 @@ def _dealt(codes: IntArray, n_folds: int, random_state: int) -> AnyArray:
     return fold
 
 
-def _models(fits: Mapping[str, FairPCA] | None) -> dict[str, FairPCA]:
+def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what is compared, by name."""
     if fits is None:
         return {
@@ -301,21 +302,21 @@ def _models(fits: Mapping[str, FairPCA] | None) -> dict[str, FairPCA]:
             "FairPCA": FairPCA(),
             'FairPCA(shrinkage="auto")': FairPCA(shrinkage="auto"),
         }
-    wrong = [name for name, model in fits.items() if not isinstance(model, FairPCA)]
+    wrong = [name for name, model in fits.items() if not hasattr(model, "fit_moments")]
     if wrong or not fits:
         raise ValueError(
-            f"fits={dict(fits)!r}: pass at least one FairPCA by its name; other estimators cannot "
-            "be fitted to moments."
+            f"fits={dict(fits)!r}: pass at least one FairPCA by its name, or BalancedPCA; other "
+            "estimators cannot be fitted to moments."
         )
     return dict(fits)
 
 
-def shared_errors(model: FairPCA, training: GroupMoments, left_out: GroupMoments) -> FloatArray:
+def shared_errors(model: Any, training: GroupMoments, left_out: GroupMoments) -> FloatArray:
     """Return the error of every group's left-out rows, for a fit to the others; NaN without any.
 
     Parameters
     ----------
-    model : FairPCA
+    model : estimator with `fit_moments`
         Fitted here.
     training : GroupMoments
         Of the rows to fit to.

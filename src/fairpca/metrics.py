@@ -3,6 +3,9 @@
 A reducer is a fitted estimator with `components_`, or an array with one component per row; only
 the subspace it spans matters. Data are rows with `sensitive_features`, or `GroupMoments`. Rows may
 be dense, sparse, or a frame of any library; a lazy frame has to be collected first.
+
+`sample_errors` and `sample_losses` are numbers of every row. `mean_error`, `mean_loss` and
+`share_kept` take rows and what was rebuilt of them: fairlearn's `MetricFrame` calls a metric so.
 """
 
 from __future__ import annotations
@@ -304,6 +307,181 @@ def group_shares(
     kept, traces = kept_variance(basis, source.covariances), source.groups.traces
     # The ones stay where there is nothing to divide by.
     return np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0)
+
+
+def sample_errors(reducer: Any, X: Any) -> FloatArray:
+    """Squared distance between every row and what the reducer rebuilds of it.
+
+    Parameters
+    ----------
+    reducer : fitted estimator or array-like of shape (r, n)
+        Rows are taken about its `mean_`; about their own mean where it has none.
+    X : array-like or frame of shape (m, n)
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Its mean over the rows of a group is the group's entry of `group_errors`, where the means
+        are the same.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import sample_errors
+    >>> sample_errors([[1.0, 0.0]], [[2.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0]]).tolist()
+    [0.0, 0.0, 9.0, 9.0]
+    """
+    basis, centred = _centred(reducer, X)
+    return _left(centred, basis)
+
+
+def sample_losses(
+    reducer: Any, X: Any, *, sensitive_features: Any, sample_weight: Any = None
+) -> FloatArray:
+    """By how much every row is rebuilt worse than by a PCA of its own group.
+
+    A row may gain while its group loses, so that numbers below zero are no mistake.
+
+    Parameters
+    ----------
+    reducer : fitted estimator or array-like of shape (r, n)
+        As in `sample_errors`.
+    X : array-like or frame of shape (m, n)
+    sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
+    sample_weight : array-like of shape (m,), optional
+        Of the rows in the PCA of their group.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Its mean over the rows of a group is the group's entry of `group_losses`, where the means
+        are the same.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import sample_losses
+    >>> X = [[2.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0]]
+    >>> sample_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
+    [0.0, 0.0, 9.0, 9.0]
+    """
+    basis, centred = _centred(reducer, X)
+    groups = Groups.from_labels(sensitive_features, n_rows=len(centred))
+    weight = check_weights(sample_weight, len(centred))
+    losses = _left(centred, basis)
+    for code in range(groups.n_groups):
+        rows = groups.codes == code
+        own = _own_basis(centred[rows], basis.shape[1], None if weight is None else weight[rows])
+        losses[rows] -= _left(centred[rows], own)
+    return losses
+
+
+def mean_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    """Mean squared distance between rows and what was rebuilt of them.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (m, n)
+        The rows.
+    y_pred : array-like of shape (m, n)
+        ``model.inverse_transform(model.transform(rows))``.
+    sample_weight : array-like of shape (m,), optional
+
+    Examples
+    --------
+    >>> from fairpca.metrics import mean_error
+    >>> mean_error([[1.0, 0.0], [0.0, 3.0]], [[1.0, 0.0], [0.0, 0.0]])
+    4.5
+    """
+    rows, rebuilt = _rows_and_rebuilt(y_true, y_pred)
+    return float(np.average(np.sum((rows - rebuilt) ** 2, axis=1), weights=sample_weight))
+
+
+def mean_loss(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: Any) -> float:
+    """How much worse rows are rebuilt, on average, than by a PCA of their own of the same rank.
+
+    For the rows of a group this is the group's loss. Give `reducer` with `functools.partial`.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (m, n)
+        As in `mean_error`.
+    sample_weight : array-like of shape (m,), optional
+    reducer : fitted estimator
+        What rebuilt the rows; its `mean_` and its number of components are those of their own PCA.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.decomposition import PCA
+    >>> from fairpca.metrics import mean_loss
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> pca = PCA(1).fit(X)
+    >>> rebuilt = pca.inverse_transform(pca.transform(X))
+    >>> mean_loss(X[:2], rebuilt[:2], reducer=pca), mean_loss(X[2:], rebuilt[2:], reducer=pca)
+    (0.0, 1.0)
+    """
+    rows, _ = _rows_and_rebuilt(y_true, y_pred)
+    basis, centred = _centred(reducer, rows)
+    weight = check_weights(sample_weight, len(rows))
+    own = _own_basis(centred, basis.shape[1], weight)
+    best = float(np.average(_left(centred, own), weights=weight))
+    return mean_error(y_true, y_pred, weight) - best
+
+
+def share_kept(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: Any) -> float:
+    """Share of the rows' variance about the mean of the reducer that is kept; one without any.
+
+    Parameters
+    ----------
+    y_true, y_pred, sample_weight, reducer
+        As in `mean_loss`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.decomposition import PCA
+    >>> from fairpca.metrics import share_kept
+    >>> X = np.array([[2.0, 2.0], [-2.0, -2.0], [0.5, -0.5], [-0.5, 0.5]])
+    >>> pca = PCA(1).fit(X)
+    >>> round(share_kept(X, pca.inverse_transform(pca.transform(X)), reducer=pca), 3)
+    0.941
+    """
+    rows, _ = _rows_and_rebuilt(y_true, y_pred)
+    _, centred = _centred(reducer, rows)
+    whole = float(np.average(np.sum(centred**2, axis=1), weights=sample_weight))
+    return 1.0 - mean_error(y_true, y_pred, sample_weight) / whole if whole > 0 else 1.0
+
+
+def _rows_and_rebuilt(y_true: Any, y_pred: Any) -> tuple[FloatArray, FloatArray]:
+    """Return both as tables of the same shape, or raise ValueError."""
+    rows, rebuilt = np.asarray(y_true, dtype=float), np.asarray(y_pred, dtype=float)
+    if rows.ndim != 2 or rows.shape != rebuilt.shape:
+        raise ValueError(
+            f"y_true has shape {rows.shape} and y_pred {rebuilt.shape}; pass rows as y_true, and "
+            "what was rebuilt of them, model.inverse_transform(model.transform(rows)), as y_pred."
+        )
+    return rows, rebuilt
+
+
+def _centred(reducer: Any, X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return orthonormal columns of a reducer, and rows about its mean or else their own."""
+    rows = as_rows(X, accept_sparse=False, dtype=np.float64)
+    basis = basis_of(reducer)
+    _check_columns(basis, rows.shape[1])
+    mean = getattr(reducer, "mean_", None)
+    return basis, rows - (rows.mean(axis=0) if mean is None else mean)
+
+
+def _left(centred: FloatArray, basis: FloatArray) -> FloatArray:
+    """Return the squared length of what orthonormal columns leave of every row."""
+    left = centred - (centred @ basis) @ basis.T
+    return np.asarray(np.einsum("ij,ij->i", left, left))
+
+
+def _own_basis(centred: FloatArray, r: int, weight: FloatArray | None) -> FloatArray:
+    """Return the r directions that keep most of some rows, as columns; fewer for fewer rows."""
+    scaled = centred if weight is None else centred * np.sqrt(weight)[:, None]
+    return np.linalg.svd(scaled, full_matrices=False)[2][:r].T
 
 
 def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:

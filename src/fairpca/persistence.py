@@ -35,6 +35,7 @@ from fairpca.moments.storage import atomic_write
 #: file. A type missing here makes `save_model` refuse the models that contain it.
 TRUSTED_TYPES = (
     "fairpca.estimator.FairPCA",
+    "fairpca.methods.balanced.BalancedPCA",
     "fairpca.methods.covariance_constrained.CovarianceConstrainedPCA",
     "fairpca.methods.joint_diagonal.JointDiagonalPCA",
     "fairpca.methods.local_search.ARPGDA",

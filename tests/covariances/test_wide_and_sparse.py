@@ -1,5 +1,7 @@
 """Rows too wide or too sparse for explicit covariances give the same answer."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -193,3 +195,23 @@ def test_reference_values_in_the_row_space(name, r):
         np.vstack(rows) + 3, Groups.from_labels(groups), None, "intersection"
     )
     check_reference(fit_source(population, r, Settings()), name, r)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_fit_leaves_sparse_rows_as_they_were(dtype, twice):
+    """Entries in any order, or stored in two halves: sums and products of SciPy leave them so."""
+    X, labels, _ = sparse_rows()
+    X = X.astype(dtype)
+    # The entries of every row backwards, and then each as two halves.
+    order = np.concatenate([np.arange(b - 1, a - 1, -1) for a, b in pairwise(X.indptr)])
+    data, indices, indptr = X.data[order], X.indices[order], X.indptr.copy()
+    if twice:
+        data, indices, indptr = np.repeat(data / 2, 2), np.repeat(indices, 2), 2 * indptr
+    given = scipy.sparse.csr_array((data, indices, indptr), shape=X.shape)
+    before = given.data.copy(), given.indices.copy(), given.indptr.copy()
+    model = FairPCA(3).fit(given, sensitive_features=labels)
+    for part, kept in zip((given.data, given.indices, given.indptr), before, strict=True):
+        np.testing.assert_array_equal(part, kept)
+    expected = FairPCA(3).fit(X, sensitive_features=labels)
+    np.testing.assert_allclose(model.group_losses_, expected.group_losses_, rtol=1e-6)

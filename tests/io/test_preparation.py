@@ -123,9 +123,7 @@ class TestOddCells:
     def test_decimal_commas(self):
         cells = [f"{i},5" for i in range(300)]
         cells[3] = "?"
-        with pytest.raises(
-            ValueError, match=r"'\?' in data row 4 \(the first is 1\)"
-        ):
+        with pytest.raises(ValueError, match=r"'\?' in data row 4 \(the first is 1\)"):
             prepare(texts(*cells), columns=["a"])
 
     @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from fairpca import FairPCA, methods
 
 ANY_GROUPS = {
     "ARPGDA": {"max_iter": 50},
+    "BalancedPCA": {},
     "JointDiagonalPCA": {},
     "MinorizationFairPCA": {},
     "MultiCriteriaPCA": {},

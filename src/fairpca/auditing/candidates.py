@@ -20,7 +20,6 @@ from fairpca.auditing.findings import Finding, LeftOut
 from fairpca.auditing.verdict import SHRUNK
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
-from fairpca.estimator import FairPCA
 from fairpca.fitting import Ranks, Settings
 from fairpca.metrics import basis_of, kept_variance
 from fairpca.moments.group_moments import GroupMoments, memberships
@@ -174,7 +173,7 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
         for category in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", category)
         if table.X is None:
-            if not isinstance(model, FairPCA):
+            if not hasattr(model, "fit_moments"):
                 raise ValueError(
                     f"reducers: {name!r} has to be fitted and X holds moments only; pass it "
                     "fitted, or pass rows."

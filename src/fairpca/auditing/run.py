@@ -387,11 +387,15 @@ def _new_rows(
     if n_folds < 2 or groups.count.max() < n_folds:
         return None, f"No group has the {max(n_folds, 2)} rows that a check on new rows needs."
     fits = {"PCA": FairPCA(shrinkage=1.0), "FairPCA": FairPCA(), SHRUNK: FairPCA(shrinkage="auto")}
+    fits = {name: fit.set_params(group_by=table.group_by) for name, fit in fits.items()}
     for name, reducer in named.items():
-        fair = isinstance(reducer, FairPCA) and fitted_rank(reducer) is None
-        if fair and reducer.center == "global":
-            fits[name] = reducer
-    fits = {name: clone(fit).set_params(group_by=table.group_by) for name, fit in fits.items()}
+        counted = hasattr(reducer, "fit_moments") and fitted_rank(reducer) is None
+        if not counted or reducer.center != "global":
+            continue
+        if "group_by" in reducer.get_params():
+            fits[name] = clone(reducer).set_params(group_by=table.group_by)
+        elif table.group_by == "intersection":
+            fits[name] = clone(reducer)
     labels, sample_weight = (table.groups, table.weights) if folds is None else (None, None)
     found = cross_fit(
         table.X if folds is None else folds,

@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     --------
     >>> from fairpca.cli import run
     >>> run(["--version"])
-    fairpca 0.1.0
+    fairpca 0.2.0
     0
     """
     from fairpca.cli.output import note, silence_stdout, warnings_as_notes

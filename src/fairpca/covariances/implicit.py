@@ -111,7 +111,11 @@ class GroupOperators:
         dense, far, origin = np.empty((m, 0)), np.empty(0, dtype=np.intp), np.zeros(n)
         if is_sparse(X):
             X = scipy.sparse.csr_array(X, dtype=np.float64)
-            X.sum_duplicates()
+            if not X.has_canonical_format:
+                # Sorting happens in place, and of float32 rows only the indices are shared with
+                # what was given: the caller's entries would move to other columns.
+                X = X.copy()
+                X.sum_duplicates()
             X, dense, far, origin = _split_far_columns(X)
         groups = Groups.one(m) if groups is None else groups
         codes, labels, count = groups.cells()

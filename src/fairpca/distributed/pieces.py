@@ -17,6 +17,7 @@ import numpy as np
 
 from fairpca._checks import check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca.covariances.implicit import GroupOperators
 from fairpca.io.columns import Wanted, choose, listed, not_numbers
 from fairpca.io.read_moments import merged
 from fairpca.moments.group_moments import GroupMoments, all_labels, split_folds
@@ -310,17 +311,15 @@ class CellSums:
 def _blocks(
     X: Any, groups: Groups, weights: FloatArray | None
 ) -> Iterator[tuple[Label, FloatArray, FloatArray]]:
-    """Yield the rows of every cell as float64, a block at a time: label, weights and rows."""
+    """Yield dense rows of every cell as float64, a block at a time: label, weights and rows."""
     codes, cells, _ = groups.cells()
     step = block_rows(X.shape[1])
     for cell, label in enumerate(cells):
         picks = np.flatnonzero(codes == cell)
         for start in range(0, len(picks), step):
             part = picks[start : start + step]
-            # Sparse rows become dense a block at a time: all at once they may not fit.
-            rows = X[part].toarray() if is_sparse(X) else X[part]
             w = np.ones(len(part)) if weights is None else weights[part]
-            yield label, w, np.asarray(rows, dtype=np.float64)
+            yield label, w, np.asarray(X[part], dtype=np.float64)
 
 
 def piece_sums(
@@ -329,6 +328,12 @@ def piece_sums(
     """Return the sums of one piece, which errors call `where`; arguments as in `unpack`."""
     with named(where):
         X, groups, weights = unpack(rows, labels, sample_weight, options)
+        if is_sparse(X):
+            # Never dense: of ten thousand columns a row may have an entry in a few hundred.
+            found = GroupOperators.from_rows(X, groups, weights)
+            spread = found.traces * found.weight
+            facts = found.count, found.weight, spread, found.mean, found.labels, found.names
+            return CellSums(*facts)
         _, cells, _ = groups.cells()
         total = CellSums.zeros(cells, groups.names, X.shape[1])
         for label, w, block in _blocks(X, groups, weights):
@@ -362,7 +367,17 @@ def piece_products(
         What the covariances are multiplied with.
     """
     total = np.zeros((len(facts.labels), *columns.shape))
-    for label, w, block in _blocks(*unpack(rows, labels, sample_weight, options)):
+    X, groups, weights = unpack(rows, labels, sample_weight, options)
+    if is_sparse(X):
+        own = GroupOperators.from_rows(X, groups, weights)
+        for part in np.flatnonzero(own.weight):
+            cell = facts.labels.index(own.labels[part])
+            # The rows about their own mean, and the way from there to the mean of the whole cell.
+            shift = own.mean[part] - facts.mean[cell]
+            image = own.product(int(part), columns) + np.outer(shift, shift @ columns)
+            total[cell] += own.weight[part] / facts.weight[cell] * image
+        return total
+    for label, w, block in _blocks(X, groups, weights):
         cell = facts.labels.index(label)
         if facts.weight[cell] > 0:
             # About the mean of the whole cell: products of rows far from zero are mostly rounding.

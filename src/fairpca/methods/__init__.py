@@ -33,6 +33,7 @@ group_values_, group_weights_, certificate_
 """
 
 from fairpca.methods._base import PublishedMethod as _PublishedMethod
+from fairpca.methods.balanced import BalancedPCA as BalancedPCA
 from fairpca.methods.covariance_constrained import (
     CovarianceConstrainedPCA as CovarianceConstrainedPCA,
 )

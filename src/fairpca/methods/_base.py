@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fairpca._checks import check_choice, check_groups, check_limits, check_rank, check_rows
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._linalg import FloatArray
 from fairpca.base import LinearReducer, Rows, projection_attributes
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.criteria import CRITERIA, pose
@@ -33,15 +33,21 @@ CENTERS = ("group", "global", "none")
 
 @dataclass(frozen=True)
 class Sample:
-    """Validated rows, their groups (a single one without labels), weights, and what follows."""
+    """Validated rows, their groups (a single one without labels), weights, and what follows.
 
-    X: AnyArray
-    groups: Groups
+    Without rows, `counted` are their moments.
+    """
+
+    X: Any
+    groups: Any
     weight: FloatArray | None
+    counted: GroupMoments | None = None
 
     @cached_property
     def moments(self) -> GroupMoments:
         """Weight, mean and scatter of every group."""
+        if self.counted is not None:
+            return self.counted
         return GroupMoments.from_array(self.X, self.groups, sample_weight=self.weight)
 
     @cached_property
@@ -57,7 +63,7 @@ class Sample:
     @property
     def n_features(self) -> int:
         """Number of columns."""
-        return int(self.X.shape[1])
+        return self.moments.n_features
 
     @property
     def shares(self) -> FloatArray:
@@ -68,7 +74,8 @@ class Sample:
         """Return every group's mean square about its own mean, the overall mean or zero."""
         if center == "group":
             return self.source.covariances
-        shift = self.source.groups.shift if center == "global" else self.moments.mean
+        facts = self.source.groups
+        shift = facts.shift if center == "global" else facts.mean
         # The mean square about a point is the covariance plus the square of the way to the mean.
         return np.asarray(self.source.covariances + shift[:, :, None] * shift[:, None, :])
 
@@ -167,10 +174,16 @@ class PublishedMethod(LinearReducer):
         self._check_params()
         rows = self._rows(X, sensitive_features, sample_weight)
         warn_of_measurements(rows.groups, stacklevel=2)
-        sample = Sample(rows.X, rows.groups or Groups.one(len(rows.X)), rows.weight)
+        return self._fit_sample(
+            Sample(rows.X, rows.groups or Groups.one(len(rows.X)), rows.weight)
+        )
+
+    def _fit_sample(self, sample: Sample) -> Self:
+        """Find the basis for these rows and set what follows from it."""
+        known = sample.source.groups
         check_rows(sample.source.total.count, type(self).__name__)
-        check_groups(sample.moments.labels, sample.moments.weight)
-        self._check_group_number(len(sample.moments.labels))
+        check_groups(known.labels, known.weight)
+        self._check_group_number(len(known.labels))
         found = self._find(sample)
         source = (found.sample or sample).source
         retained = kept_variance(found.basis, source.covariances)

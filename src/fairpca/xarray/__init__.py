@@ -1,0 +1,521 @@
+"""FairPCA for fields: empirical orthogonal functions of several sources, seasons or members.
+
+The EOFs of two reanalyses put together are mostly those of the one with more years or more
+variance. `FairEOF` takes DataArrays and Datasets, or a list of them, and finds patterns whose
+worst-served source is served as well as possible; scores and patterns come back with their
+coordinates. Names and conventions are those of xeofs (N. Rieger and S. Levang, 2024): with one
+group the modes are those of `xeofs.single.EOF`, up to sign.
+
+This package is called as the library is, and imports it where it is needed: ``import xarray`` is
+always the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from fairpca import __version__
+from fairpca._checks import check_choice, require
+from fairpca._linalg import AnyArray, FloatArray
+from fairpca.estimator import FairPCA
+from fairpca.solvers.solution import Certificate
+
+__all__ = ["FairEOF"]
+
+# Names by which a coordinate of latitudes goes, in small letters.
+_LATITUDES = ("lat", "latitude", "lats", "nav_lat")
+
+
+class FairEOF:
+    """Empirical orthogonal functions whose worst-served group is served as well as possible.
+
+    Parameters
+    ----------
+    n_modes : int, default=2
+        Number of modes.
+    criterion, center, shrinkage
+        As in `fairpca.FairPCA`. With ``center="group"`` every source is taken about its own mean,
+        as for common EOFs of anomalies.
+    standardize : bool, default=False
+        Divide every cell by its standard deviation over all samples, as `xeofs.single.EOF` does.
+
+    Attributes
+    ----------
+    model_ : FairPCA
+        The fit in the columns of cells that have data: `group_losses_`, `certificate_` and so on.
+
+    See Also
+    --------
+    fairpca.FairPCA : The estimator behind it.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> from fairpca.xarray import FairEOF
+    >>> rng = np.random.default_rng(0)
+    >>> values = rng.normal(size=(60, 3, 4)) * [3.0, 2.0, 1.0, 1.0]
+    >>> field = xr.DataArray(
+    ...     values,
+    ...     dims=("time", "lat", "lon"),
+    ...     coords={"time": np.arange(60), "lat": [-30.0, 0.0, 30.0]},
+    ... )
+    >>> source = ["a"] * 45 + ["b"] * 15
+    >>> eof = FairEOF(n_modes=2).fit(field, dim="time", group=source, weights="coslat")
+    >>> eof.components().dims, eof.scores().dims, eof.components().sizes["lon"]
+    (('mode', 'lat', 'lon'), ('mode', 'time'), 4)
+    """
+
+    def __init__(
+        self,
+        n_modes: int = 2,
+        *,
+        criterion: str = "loss",
+        center: str = "global",
+        shrinkage: float | str | None = None,
+        standardize: bool = False,
+    ) -> None:
+        self.n_modes = n_modes
+        self.criterion = criterion
+        self.center = center
+        self.shrinkage = shrinkage
+        self.standardize = standardize
+
+    def fit(
+        self,
+        X: Any,
+        dim: Hashable | Sequence[Hashable] = "time",
+        *,
+        group: Any = None,
+        weights: Any = None,
+    ) -> FairEOF:
+        """Fit the modes.
+
+        Parameters
+        ----------
+        X : DataArray, Dataset, or list of them
+            Of a list every entry is a group: common EOFs. All entries have the same cells; their
+            samples may differ in number and time. Cells without any value are left out, and are
+            NaN in the components; a cell with some values missing is refused.
+        dim : str or sequence of str, default="time"
+            The dimensions whose points are samples; all others are cells.
+        group : str, DataArray, array-like or mapping, optional
+            Which group a sample belongs to: the name of a coordinate, of a dimension in `dim`
+            (such as the ensemble member) or of a part of a date ("time.season"); or one label a
+            sample; or, for a list, one label an entry. By default a list has the groups 0, 1, ...,
+            and anything else is one group, which gives ordinary EOFs, and warns.
+        weights : "coslat", DataArray or Dataset, optional
+            What cells are multiplied with before anything else. "coslat" is the root of the cosine
+            of the latitude, so that squares count by area.
+
+        Returns
+        -------
+        self
+        """
+        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        parts = X if isinstance(X, list | tuple) else [X]
+        if not parts or not all(isinstance(p, xarray.DataArray | xarray.Dataset) for p in parts):
+            kinds = ", ".join(sorted({type(part).__name__ for part in parts})) or "an empty list"
+            raise ValueError(f"X is {kinds}; pass a DataArray, a Dataset, or a list of them.")
+        dims = (dim,) if isinstance(dim, str) or not isinstance(dim, Sequence) else tuple(dim)
+        labels = _labels(parts, dims, group, isinstance(X, list | tuple))
+        cells = _Cells.of(parts, dims, weights)
+        rows = np.concatenate([cells.rows(part) for part in parts])
+        if not 1 <= self.n_modes <= rows.shape[1]:
+            raise ValueError(
+                f"n_modes={self.n_modes!r} must be between 1 and the number of cells with data, "
+                f"{rows.shape[1]}."
+            )
+        scale = np.ones(rows.shape[1])
+        if self.standardize:
+            # A cell that never changes stays as it is.
+            spread = rows.std(axis=0)
+            scale = np.where(spread > 0, spread, 1.0)
+        model = FairPCA(
+            self.n_modes, criterion=self.criterion, center=self.center, shrinkage=self.shrinkage
+        )
+        weighted = rows / scale * cells.weight
+        # Set last, so that a fit that fails leaves the one before.
+        self.model_ = model.fit(weighted, sensitive_features=labels)
+        self._cells, self._scale, self._list = cells, scale, isinstance(X, list | tuple)
+        self._scores = self._projected(parts)
+        return self
+
+    def components(self) -> Any:
+        """Return the modes over the cells, NaN where there is no data; unit length, as weighted.
+
+        Returns
+        -------
+        DataArray or Dataset
+            As the fields of the fit, with the dimension `mode`, counted from 1, for `dim`.
+        """
+        return self._fitted._cells.unpacked(
+            self.model_.components_, ("mode",), self._modes, "components", self._attrs
+        )
+
+    def scores(self) -> Any:
+        """Return what every sample of the fit has of every mode.
+
+        Returns
+        -------
+        DataArray with the dimensions mode and `dim`, or a list of them
+        """
+        found = self._fitted._scores
+        return found if self._list else found[0]
+
+    def transform(self, X: Any) -> Any:
+        """Project fields with the same cells; groups are not needed.
+
+        Parameters
+        ----------
+        X : DataArray, Dataset, or list of them
+
+        Returns
+        -------
+        DataArray with the dimensions mode and `dim`, or a list of them
+        """
+        several = isinstance(X, list | tuple)
+        found = self._fitted._projected(X if several else [X])
+        return found if several else found[0]
+
+    def fit_transform(self, X: Any, dim: Any = "time", **options: Any) -> Any:
+        """Fit, then return the scores; arguments as in `fit`."""
+        return self.fit(X, dim, **options).scores()
+
+    def inverse_transform(self, scores: Any) -> Any:
+        """Return the fields that scores stand for, in the units of the fit.
+
+        Parameters
+        ----------
+        scores : DataArray
+            With the dimension `mode` and any others.
+
+        Returns
+        -------
+        DataArray or Dataset
+        """
+        cells = self._fitted._cells
+        others = [name for name in scores.dims if name != "mode"]
+        values = scores.transpose(*others, "mode").to_numpy()
+        weight = np.where(cells.weight > 0, cells.weight, np.nan)
+        flat = self.model_.inverse_transform(values.reshape(-1, values.shape[-1]))
+        rows = (flat / weight * self._scale).reshape(*values.shape[:-1], -1)
+        coords = {name: scores.coords[name] for name in others if name in scores.coords}
+        return cells.unpacked(rows, tuple(others), coords, "reconstructed", self._attrs)
+
+    def explained_variance(self) -> Any:
+        """Return the variance of all samples along every mode."""
+        return self._of_modes(self._fitted.model_.explained_variance_, "explained_variance")
+
+    def explained_variance_ratio(self) -> Any:
+        """Return the variance along every mode as a share of that of all cells."""
+        ratio = self._fitted.model_.explained_variance_ratio_
+        return self._of_modes(ratio, "explained_variance_ratio")
+
+    def singular_values(self) -> Any:
+        """Return the length of the scores of every mode."""
+        return self._of_modes(self._fitted.model_.singular_values_, "singular_values")
+
+    def group_losses(self) -> Any:
+        """Return what every group loses against EOFs of its own, as a DataArray over `group`."""
+        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        model = self._fitted.model_
+        names = [label if isinstance(label, str) else str(label) for label in model.groups_]
+        return xarray.DataArray(
+            model.group_losses_,
+            dims="group",
+            coords={"group": names, "samples": ("group", model.group_counts_)},
+            name="group_losses",
+            attrs=self._attrs,
+        )
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The worst group's value, and what no modes of this number go below."""
+        found: Certificate = self._fitted.model_.certificate_
+        return found
+
+    @property
+    def _fitted(self) -> FairEOF:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("This FairEOF is not fitted yet; call fit with a field first.")
+        return self
+
+    @cached_property
+    def _modes(self) -> dict[str, AnyArray]:
+        return {"mode": np.arange(1, self.n_modes + 1)}
+
+    @property
+    def _attrs(self) -> dict[str, Any]:
+        """What is written beside every result; only texts and numbers, which files can hold."""
+        return {
+            "model": "FairEOF",
+            "software": f"fairpca {__version__}",
+            "criterion": self.criterion,
+            "center": self.center,
+            "certificate": str(self.model_.certificate_),
+        }
+
+    def _of_modes(self, values: FloatArray, name: str) -> Any:
+        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        return xarray.DataArray(values, coords=self._modes, name=name, attrs=self._attrs)
+
+    def _projected(self, parts: Sequence[Any]) -> list[Any]:
+        """Return the scores of every field."""
+        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        found = []
+        for part in parts:
+            rows = self._cells.rows(part) / self._scale * self._cells.weight
+            dims = self._cells.dims
+            shape = [part.sizes[name] for name in dims]
+            values = self.model_.transform(rows).T.reshape(-1, *shape)
+            coords = {**_coords_along(part, dims), **self._modes}
+            found.append(
+                xarray.DataArray(
+                    values, dims=("mode", *dims), coords=coords, name="scores", attrs=self._attrs
+                )
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One variable: its dimensions besides the samples', with their sizes and coordinates."""
+
+    name: Hashable
+    sizes: dict[Hashable, int]
+    coords: dict[Hashable, Any]
+
+    @property
+    def n_cells(self) -> int:
+        return int(np.prod(list(self.sizes.values()), dtype=int))
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Which columns the cells of a field are: those with data, one variable after the other.
+
+    Attributes
+    ----------
+    dims : tuple
+        The dimensions of samples.
+    fields : tuple of _Field
+    known : ndarray of bool of shape (all cells,)
+        Cells that have data.
+    weight : ndarray of shape (known cells,)
+        What they are multiplied with.
+    dataset : bool
+        Whether results are Datasets.
+    """
+
+    dims: tuple[Hashable, ...]
+    fields: tuple[_Field, ...]
+    known: AnyArray
+    weight: FloatArray
+    dataset: bool
+
+    @classmethod
+    def of(cls, parts: Sequence[Any], dims: tuple[Hashable, ...], weights: Any) -> _Cells:
+        """Read the cells of the first field, and which of them have data in all of them."""
+        first = parts[0]
+        fields = []
+        for name, variable in _variables(first):
+            absent = [d for d in dims if d not in variable.dims]
+            if absent:
+                raise ValueError(
+                    f"dim={absent[0]!r} is no dimension of {name or 'X'!r}, which has "
+                    f"{', '.join(map(repr, variable.dims))}; name those of the samples."
+                )
+            sizes = {d: size for d, size in variable.sizes.items() if d not in dims}
+            coords = {
+                key: given
+                for key, given in variable.coords.items()
+                if set(given.dims) <= set(sizes)
+            }
+            fields.append(_Field(name, sizes, coords))
+        n = sum(field.n_cells for field in fields)
+        dataset = not hasattr(first, "dims") or hasattr(first, "data_vars")
+        cells = cls(dims, tuple(fields), np.ones(n, dtype=bool), np.ones(n), dataset)
+        known = np.ones(n, dtype=bool)
+        for part in parts:
+            known &= ~np.isnan(cells._matrix(part)).all(axis=0)
+        if not known.any():
+            raise ValueError("X has no cell with data in every field; check the mask.")
+        weight = cells._weights(weights)[known]
+        if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+            raise ValueError(
+                "weights has negative or missing values where X has data; pass one number of at "
+                "least zero a cell."
+            )
+        return cls(dims, tuple(fields), known, weight, dataset)
+
+    def rows(self, part: Any) -> FloatArray:
+        """Return the known cells of a field, one sample a row; ValueError where some are NaN."""
+        found = self._matrix(part)[:, self.known]
+        missing = np.isnan(found)
+        if missing.any():
+            raise ValueError(
+                f"X has missing values in {int(missing.any(axis=0).sum())} cell(s) that have data "
+                "at other times; fill them in, or leave those cells out of every sample "
+                "(X.where(X.notnull().all(dim)))."
+            )
+        return found
+
+    def _matrix(self, part: Any) -> FloatArray:
+        """Return all cells of a field, one sample a row."""
+        variables = dict(_variables(part))
+        columns = []
+        for field in self.fields:
+            # A single array is known by its place, whatever it is called.
+            variable = (
+                variables.get(field.name) if self.dataset else next(iter(variables.values()))
+            )
+            if variable is None or set(variable.dims) != {*self.dims, *field.sizes}:
+                raise ValueError(
+                    f"X has no {field.name!r} with the dimensions "
+                    f"{', '.join(map(repr, [*self.dims, *field.sizes]))}; fields that belong "
+                    "together have the same variables and dimensions."
+                )
+            for key, size in field.sizes.items():
+                same = variable.sizes[key] == size
+                if same and key in field.coords and key in variable.coords:
+                    same = field.coords[key].equals(variable.coords[key])
+                if not same:
+                    raise ValueError(
+                        f"X has other cells along {key!r} than the first field; put all of them "
+                        "on one grid, for example with interp_like."
+                    )
+            ordered = variable.transpose(*self.dims, *field.sizes)
+            values = np.asarray(ordered.to_numpy(), dtype=np.float64)
+            columns.append(values.reshape(-1, field.n_cells))
+        return np.concatenate(columns, axis=1)
+
+    def _weights(self, weights: Any) -> FloatArray:
+        """Return the weight of every cell."""
+        found = []
+        for field in self.fields:
+            if weights is None:
+                found.append(np.ones(field.n_cells))
+                continue
+            given = weights
+            if isinstance(weights, str):
+                check_choice("weights", weights, ("coslat",))
+                given = _root_of_area(field)
+            elif hasattr(weights, "data_vars"):
+                given = weights[field.name]
+            extra = [key for key in given.dims if key not in field.sizes]
+            if extra:
+                raise ValueError(
+                    f"weights has the dimension {extra[0]!r}, which is none of the cells; they "
+                    f"have {', '.join(map(repr, field.sizes))}."
+                )
+            for key in field.sizes:
+                if key not in given.dims:
+                    given = given.expand_dims({key: field.sizes[key]})
+            found.append(given.transpose(*field.sizes).to_numpy().astype(float).ravel())
+        return np.concatenate(found)
+
+    def unpacked(
+        self, rows: FloatArray, dims: tuple[Any, ...], coords: Any, name: str, attrs: Any
+    ) -> Any:
+        """Return columns of known cells as fields, NaN where there is no data.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (..., known cells)
+        dims : tuple
+            Of the axes before the last.
+        coords : mapping
+            Of these.
+        name : str
+            Of a single array.
+        attrs : dict
+        """
+        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        every = np.full((*rows.shape[:-1], len(self.known)), np.nan)
+        every[..., self.known] = rows
+        found, start = {}, 0
+        for field in self.fields:
+            part = every[..., start : start + field.n_cells]
+            start += field.n_cells
+            found[field.name] = xarray.DataArray(
+                part.reshape(*rows.shape[:-1], *field.sizes.values()),
+                dims=(*dims, *field.sizes),
+                coords={**field.coords, **coords},
+                attrs=attrs,
+            )
+        if self.dataset:
+            return xarray.Dataset(found, attrs=attrs)
+        return next(iter(found.values())).rename(name)
+
+
+def _variables(X: Any) -> list[tuple[Hashable, Any]]:
+    """Return the arrays of a DataArray or Dataset, by name."""
+    return list(X.data_vars.items()) if hasattr(X, "data_vars") else [(X.name, X)]
+
+
+def _coords_along(X: Any, dims: Any) -> dict[Any, Any]:
+    """Return the coordinates that vary along some of these dimensions and no others.
+
+    What has no dimension at all says nothing about them, and is left out.
+    """
+    found = ((key, given) for key, given in X.coords.items() if given.dims)
+    return {key: given for key, given in found if set(given.dims) <= set(dims)}
+
+
+def _root_of_area(field: _Field) -> Any:
+    """Return the root of the cosine of the latitude; ValueError without such a coordinate."""
+    for key, given in field.coords.items():
+        if str(key).lower() in _LATITUDES or given.attrs.get("standard_name") == "latitude":
+            return np.sqrt(np.cos(np.deg2rad(given.astype(float))).clip(0, 1))
+    raise ValueError(
+        f"weights='coslat' needs a coordinate of latitudes; X has "
+        f"{', '.join(map(repr, field.coords)) or 'none'}. Rename it to 'lat', or pass the weights."
+    )
+
+
+def _labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any, several: bool) -> Any:
+    """Return one label a sample, in the order of the rows; None where there is one group."""
+    lengths = [int(np.prod([part.sizes.get(d, 1) for d in dims])) for part in parts]
+    if several:
+        names = list(range(len(parts))) if group is None else list(group)
+        if len(names) != len(parts):
+            raise ValueError(
+                f"group has {len(names)} label(s) and X has {len(parts)} fields; pass one label a "
+                "field."
+            )
+        return [name for name, m in zip(names, lengths, strict=True) for _ in range(m)]
+    if group is None:
+        return None
+    part = parts[0]
+    if isinstance(group, str):
+        try:
+            group = part[group]
+        except KeyError:
+            raise ValueError(
+                f"group={group!r} is no coordinate of X; there are "
+                f"{', '.join(map(repr, part.coords))}, and parts of dates such as 'time.season'."
+            ) from None
+    if hasattr(group, "dims"):
+        extra = [key for key in group.dims if key not in dims]
+        if extra:
+            raise ValueError(
+                f"group varies along {extra[0]!r}, which is no dimension of samples; name it in "
+                "dim, or pass a group of every sample."
+            )
+        for key in dims:
+            if key not in group.dims:
+                group = group.expand_dims({key: part.sizes[key]})
+        group = group.transpose(*dims).to_numpy().ravel()
+    labels = np.asarray(group)
+    if labels.shape != (lengths[0],):
+        raise ValueError(
+            f"group has shape {labels.shape} and X has {lengths[0]} samples along "
+            f"{', '.join(map(repr, dims))}; pass one label a sample."
+        )
+    return labels
