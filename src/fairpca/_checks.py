@@ -79,7 +79,9 @@ def check_limits(
         raise ValueError(
             f"max_extra_components={max_extra_components!r} must be zero or more, and an integer."
         )
-    if not isinstance(prove, bool | np.bool_) and not (isinstance(prove, Real) and prove > 0):
+    if not isinstance(prove, bool | np.bool_) and not (
+        isinstance(prove, Real) and float(prove) > 0
+    ):
         raise ValueError(
             f"prove={prove!r} must be True, False, or the most seconds a search may take."
         )

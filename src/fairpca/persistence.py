@@ -74,7 +74,7 @@ _MOVED = {
 }
 # Parameters of `FairPCA` that version 0.1 did not have, with the value that describes what it did.
 # Without them an older model could not be shown, cloned or fitted further.
-_SINCE_0_1 = {"center": "group", "shrinkage": None}
+_SINCE_0_1 = {"center": "group", "shrinkage": None, "prove": False}
 #: Version of the layout of a model file. Raise it when a reader of today would misunderstand what
 #: a later version writes; files of another version are refused.
 FORMAT = 1

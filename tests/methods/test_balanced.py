@@ -64,7 +64,7 @@ def test_compare_ranks_it_by_the_mean_error(batches):
     X, batch = batches
     found = fairpca.compare([PCA(3), FairPCA(3), BalancedPCA(3)], X, batch)
     row = found["BalancedPCA"]
-    assert (row.optimises, row.rank) == ("mean error", 1)
+    assert (row.optimises, row.place) == ("mean error", 1)
     assert np.mean(row.group_errors) < np.mean(found["PCA"].group_errors)
     assert "BalancedPCA" in fairpca.comparison.default_estimators(2)
 

@@ -240,3 +240,11 @@ def test_dual_that_is_not_solved_is_not_searched():
     assert maximise_dual(dual, None) == "max_iter reached"
     found = solve_many_groups(problem, max_iter=1)
     assert found.certificate.nodes == 0
+
+
+def test_a_node_that_no_cut_divides_ends_the_search_and_is_said():
+    """Fifty groups: several components over four and more tied values."""
+    found = fairpca.solve(environments(10, 50, seed=2), 4, prove=True)
+    assert found.certificate.gap > 0.1
+    assert found.certificate.nodes < 100
+    assert "no cut divides it further" in found.stop_reason

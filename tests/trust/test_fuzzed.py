@@ -217,6 +217,10 @@ FOUND = [
     3200020001307,
     # A step between groups whose slopes are next to nothing.
     3300050002075,
+    # A gap below a resolution that is larger than all numbers: nothing to search.
+    4400110002215,
+    4400120004105,
+    4400130003020,
 ]
 
 

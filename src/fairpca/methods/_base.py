@@ -127,6 +127,8 @@ class MinMaxFound(Found):
             lower_bound=solution.certificate.lower_bound,
             n_iter=solution.n_eigen,
             stop_reason=solution.stop_reason,
+            # As the solver states it: with the nodes of a search, if there was one.
+            own={"certificate_": solution.certificate},
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from fairpca._checks import check_limits
@@ -107,6 +107,6 @@ class WorstCasePCA(MinMaxMethod):
 
     def _solve(self, problem: Problem) -> MinMaxFound:
         seconds = Settings(prove=self.prove).seconds
-        found = solve_problem(problem, tol=self.tol, max_iter=self.max_iter, prove=seconds)
-        # The solver's own certificate: it says how many nodes a search took.
-        return replace(MinMaxFound.of(found), own={"certificate_": found.certificate})
+        return MinMaxFound.of(
+            solve_problem(problem, tol=self.tol, max_iter=self.max_iter, prove=seconds)
+        )

@@ -77,12 +77,24 @@ _log = logging.getLogger("fairpca")
 
 @dataclass(frozen=True)
 class Searched:
-    """What the search proved: a lower bound, the best basis, its value, and the nodes it took."""
+    """What the search proved.
+
+    Attributes
+    ----------
+    bound, value : float
+    basis : ndarray of shape (n, r)
+        The best one known.
+    nodes : int
+        How many nodes got a bound.
+    stuck : bool
+        Whether the node with the least bound has no cut that divides it: more time would not help.
+    """
 
     bound: float
     basis: FloatArray
     value: float
     nodes: int
+    stuck: bool
 
 
 @dataclass(frozen=True)
@@ -190,7 +202,7 @@ def search(
             gap = problem.certificate(least, value).gap
             _log.info("searched %d nodes, %d open, gap %.1e", nodes, len(queue), gap)
     least = min(closed, stuck, value, queue[0][0] if queue else np.inf)
-    return Searched(max(bound, least), basis, value, nodes)
+    return Searched(max(bound, least), basis, value, nodes, least == stuck < goal())
 
 
 def _divides(occupied: FloatArray, r: int) -> bool:
@@ -280,7 +292,8 @@ class _Relaxations:
         n = self.n
         none = _Node(bound, np.zeros((0, n, n)), np.zeros(0), self.weights, np.eye(n), np.zeros(n))
         start = self._start(none, value, goal)
-        x = (1 - start / self.scale) * self.weights + start / self.scale / self.g
+        lift = min(0.05, start / self.scale)
+        x = (1 - lift) * self.weights + lift / self.g
         forms, levels = np.zeros((1, 0, n, n)), np.zeros((1, 0))
         return self._solved([none], forms, levels, x[None], np.array([start]), value, goal)[0]
 

@@ -224,6 +224,10 @@ def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) 
 def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
     """Return the result with whatever a search can add to it."""
     n = problem.oracle.n_features
+    apart = float(problem.losses(found.basis).max()) - found.bound
+    if apart <= 2 * problem.resolution:
+        # Nothing finer than rounding is claimed, so there is nothing to prove.
+        return found
     if n > MOST_FEATURES:
         if not options.prove:
             return found
@@ -244,6 +248,8 @@ def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
     )
     gap = problem.certificate(result.bound, result.value).gap
     reason = "proven by a search" if gap <= 1.1 * tol else f"{found.reason} after a search"
+    if result.stuck:
+        reason += ", and no cut divides it further"
     history = [*found.history, {"phi": result.bound, "nodes": float(result.nodes)}]
     return replace(
         found,
