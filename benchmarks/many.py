@@ -58,24 +58,11 @@ def _bank_by_job() -> Problems:
         yield covariances, r
 
 
-def environments(p: int, k: int, seed: int, rank: int = 5) -> Any:
-    """Covariances as Fries, Reichstein, Blei and Peters (2026) draw them.
+def environments(p: int, k: int, seed: int) -> Any:
+    """Covariances as Fries, Reichstein, Blei and Peters (2026) draw them."""
+    from many_group_problems import environments as drawn
 
-    A part of rank `rank` that all environments share and one of each environment's own, with the
-    same eigenvalues, orthogonal to it; each divided by its trace.
-    """
-    rng = np.random.default_rng(seed)
-    shared = rng.uniform(0.1, 1.0, rank)
-    common = np.linalg.qr(rng.standard_normal((p, rank)))[0]
-    own = rng.uniform(0.1, 1.0, rank)
-    found = []
-    for _ in range(k):
-        columns = rng.standard_normal((p, rank))
-        columns -= common @ (common.T @ columns)
-        basis = np.hstack([common, np.linalg.qr(columns)[0]])
-        matrix = basis * np.concatenate([shared, own]) @ basis.T
-        found.append(matrix / np.trace(matrix))
-    return np.array(found)
+    return drawn(p, k, seed)
 
 
 def _environments(p: int, k: int, ranks: Any, seeds: Any) -> Problems:
