@@ -121,7 +121,7 @@ class TestCompare:
 
     def test_one_method_is_one(self, cli, csv):
         done = cli("compare", csv, "-g", "sex", "-r", 2, "--method", "PCA", "--json")
-        assert "fitting 1 method;" in done.err
+        assert "fitting 1 method" in done.err
 
     def test_every_method_failing(self, cli, csv, monkeypatch):
         class Broken(BaseEstimator):
