@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument(
         "--draws",
         type=int,
-        help="new_rows (60), intervals (200): samples; gaps, rigour (200): problems",
+        help="new_rows (60), intervals (200): samples; gaps, rigour (200): problems; "
+        "worst_case (10): seeds",
     )
     parser.add_argument("--seed", type=int, default=0, help="new_rows: seed of the samples")
     parser.add_argument("--data", type=Path, help="streaming: keep the files in this folder")
@@ -81,7 +82,7 @@ def main() -> None:
         "many": many.run,
         "gaps": lambda: gaps.run(arguments.draws or 200),
         "rigour": lambda: gaps.rigour(arguments.draws or 200, seed=arguments.seed),
-        "worst_case": lambda: worst_case.run(arguments.quick, arguments.peer),
+        "worst_case": lambda: worst_case.run(arguments.quick, arguments.peer, arguments.draws),
         "new_rows": lambda: new_rows.run(arguments.small, arguments.draws or 60, arguments.seed),
         "intervals": lambda: new_rows.intervals(arguments.draws or 200, arguments.seed),
     }

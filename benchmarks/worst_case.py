@@ -200,10 +200,12 @@ def _row(line: Line, found: list[dict[str, float]]) -> dict[str, Any]:
     return table
 
 
-def run(quick: bool = False, peer: Path | None = None) -> list[dict[str, Any]]:
+def run(
+    quick: bool = False, peer: Path | None = None, draws: int | None = None
+) -> list[dict[str, Any]]:
     """Solve every line of the table; `quick` draws once and not ten times."""
     theirs = None if peer is None else _load(peer)
-    seeds = _SEEDS[:1] if quick else _SEEDS
+    seeds = _SEEDS[: draws or (1 if quick else None)]
     rows = []
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")

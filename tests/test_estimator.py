@@ -484,8 +484,8 @@ class TestSwapped:
             FairPCA(2).fit((sex == "female").astype(int), X)
 
     def test_other_errors_are_as_they_were(self, people):
-        X, sex, _, _ = people
-        for bad in (X.astype(str)[:, :2] + "a", np.full((300, 1), np.nan), [[1.0], [2.0, 3.0]]):
+        _, sex, _, _ = people
+        for bad in (np.full((300, 2), "a"), np.full((300, 1), np.nan), [[1.0], [2.0, 3.0]]):
             with pytest.raises(ValueError, match=r"^(?!X (is|has) one)"):
                 NullSpaceFairPCA(2).fit(bad, sensitive_features=sex)
 
