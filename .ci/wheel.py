@@ -32,7 +32,7 @@ def says(line, call, *arguments):
         call(*arguments)
     except ImportError as error:
         said = str(error)
-    assert f'pip install "fairpca[{line}]"' in said, said
+    assert f'pip install ".[{line}]"' in said, said
 
 
 def main():
