@@ -85,6 +85,11 @@ html_css_files = ["site.css"]
 html_favicon = "_static/logo.svg"
 html_show_sourcelink = False
 html_copy_source = False
+# Summaries of what a search finds are read from the pages, which a browser refuses where there is
+# no server: every result would be an error.
+html_show_search_summary = False
+# The theme calls it an error if a page says nothing about its mode.
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {
         "text": "fairpca",

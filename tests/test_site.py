@@ -1,17 +1,19 @@
-"""The site: every public name has a page of the reference, and every example of a docstring runs."""
+"""Every public name has a page of the reference, and every example of a docstring runs."""
 
 import doctest
 import importlib
 import inspect
 import os
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from data_dir import data_dir
 
 import fairpca
+
+from data_dir import data_dir
 
 SOURCE = Path(fairpca.__file__).parent
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -89,11 +91,20 @@ def test_the_docstring_has_every_parameter_and_an_example(name):
 
 def test_every_command_has_its_help_on_a_page():
     import typer.main
+
     from fairpca.cli import _app
 
     page = (REFERENCE / "command_line.md").read_text("utf-8")
     shown = re.findall(r"^```\{command-help\} ?(\w*)$", page, re.M)
     assert shown == ["", *typer.main.get_command(_app()).commands]
+
+
+def test_the_page_about_installing_names_every_extra():
+    root = REFERENCE.parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    page = (root / "docs" / "start" / "install.md").read_text("utf-8")
+    shown = re.findall(r"^\| `(\w+)` \|", page, re.M)
+    assert sorted(shown) == sorted(project["optional-dependencies"])
 
 
 def modules_with_examples():

@@ -161,9 +161,9 @@ def read_moments(
     >>> from pathlib import Path
     >>> from fairpca import FairPCA
     >>> from fairpca.io import read_moments
-    >>> rows = ["age,income,sex", "30,2.5,f", "40,3.5,m", "50,3.0,f", "60,4.5,m"]
+    >>> rows = chr(10).join(["age,income,sex", "30,2.5,f", "40,3.5,m", "50,3.0,f", "60,4.5,m"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "people.csv").write_text("\\n".join(rows))
+    ...     _ = Path(folder, "people.csv").write_text(rows)
     ...     moments = read_moments(f"{folder}/people.csv", sensitive_features="sex")
     >>> moments.labels, moments.count.tolist()
     (('f', 'm'), [2, 2])
