@@ -40,6 +40,16 @@ OPENED = (
     "whats_new.html",
     "contributing.html",
 )
+# Where a page would scroll sideways, or text leaves the screen. Code, tables and formulas scroll
+# inside their own frame.
+TOO_WIDE = """() => {
+  const wide = (e) => e.getBoundingClientRect().right > window.innerWidth + 1;
+  const framed = (e) => e.closest("pre, table, .math, .sd-card, dialog, .bd-sidebar-secondary");
+  const found = [...document.querySelectorAll(".bd-main :is(p, li, dt, dd, h1, h2, h3, img)")];
+  const texts = found.filter((e) => wide(e) && !framed(e)).map((e) => e.outerHTML.slice(0, 80));
+  const page = document.documentElement.scrollWidth - window.innerWidth;
+  return page > 0 ? [`${page} pixels`, ...texts] : texts;
+}"""
 
 
 class Page(HTMLParser):
@@ -120,10 +130,8 @@ def browsed(site: Path) -> list[str]:
                     continue
                 where = f"{name} at {width}"
                 page.goto((site / name).as_uri())
-                sideways = "document.documentElement.scrollWidth - window.innerWidth"
-                over = page.evaluate(sideways)
-                if over > 0:
-                    wrong.append(f"{where} is {over} pixels too wide")
+                for text in page.evaluate(TOO_WIDE):
+                    wrong.append(f"{where} is too wide: {text}")
                 theme = page.evaluate("document.documentElement.dataset.theme")
                 if theme != scheme:
                     wrong.append(f"{where} is {theme} where {scheme} is asked for")

@@ -14,8 +14,8 @@ from typing import Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-# Columns of the help: what fits into the text of a page without scrolling on a large screen.
-_WIDTH = 84
+# Columns of the help, as of a terminal; site.css makes room for as many.
+_WIDTH = 80
 
 
 def help_of(*command: str) -> str:
