@@ -225,6 +225,8 @@ FOUND = [
     4400100001198,
     # Rows of more columns than rows, whose products were rounded over all columns.
     5500080000482,
+    # A search whose descents knew the matrices by products only: slow.
+    6600110003482,
 ]
 
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, symmetric
+from fairpca._linalg import FloatArray, rounding_level, symmetric
+from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
 from fairpca.solvers.descent import Attained, attain, descend
@@ -226,6 +227,17 @@ def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) 
     )
 
 
+def _explicit(problem: Problem) -> Problem:
+    """Return the problem with explicit matrices, as exact as they are known."""
+    oracle = problem.oracle
+    if oracle.cheap_products:
+        return problem
+    # Every step of a descent needs the matrices: by products alone it would take a hundred times
+    # as long.
+    size = oracle.resolution / rounding_level(1.0, oracle.n_features)
+    return replace(problem, oracle=DenseOracle(oracle.matrices, scale=oracle.scale, apart=size))
+
+
 def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
     """Return the result with whatever a search can add to it."""
     n = problem.oracle.n_features
@@ -246,7 +258,7 @@ def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
         return found
     tol = max(options.tol, 0.9 * OPTIMAL_GAP)
     result = search(
-        problem,
+        _explicit(problem),
         found.basis,
         found.weights,
         found.bound,
