@@ -1,4 +1,4 @@
-"""Draw iris_center.svg beside this file: what every group of iris gets back, by `center`."""
+"""Draw iris_center.svg: what every group of iris gets back, by `center`."""
 
 from __future__ import annotations
 
