@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "guide"
 PAGES = ["elsewhere.md", "fairlearn.md", "fields.md", "single_cells.md"]
 
 
