@@ -18,6 +18,7 @@ represents most people badly; see :func:`fairpca.datasets.fetch_lfw_faces`.
 # To be quick, two by two pixels are averaged: 24 x 18 numbers a picture in place of 49 x 36. All
 # pictures are used.
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA

@@ -3,9 +3,10 @@ What does Fair PCA of two groups look like? The joint numerical range
 =====================================================================
 
 Every projection gives two groups a pair of losses. Drawn as points in the plane, all those pairs
-form one region without holes or dents, and Fair PCA is the point where the diagonal enters it.
-That is why two groups always have a certificate without a gap: J. Shen, A. J. Davis, D. Lu and Z.
-Bai, "Hidden Convexity of Fair PCA and Fast Solver via Eigenvalue Optimization".
+form one region, which with three and more columns has no holes and no dents, and Fair PCA is the
+point where the diagonal enters it. That is why two groups always have a certificate without a
+gap: J. Shen, A. J. Davis, D. Lu and Z. Bai, "Hidden Convexity of Fair PCA and Fast Solver via
+Eigenvalue Optimization".
 """
 
 # %%
@@ -16,6 +17,7 @@ Bai, "Hidden Convexity of Fair PCA and Fast Solver via Eigenvalue Optimization".
 # They form an ellipse. PCA, which serves the larger group, is at one side of it; FairPCA is where
 # both lose the same.
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine

@@ -15,6 +15,7 @@ be at all.
 # Some digits are written in more ways than others, and PCA of all digits serves them unequally.
 # Moments are counted once.
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits

@@ -14,6 +14,7 @@ bound stays far below: three groups on three lines. It also shows what closes su
 # Each group lies on a line of a plane, 60 degrees from the next, and one direction must serve
 # all. :func:`fairpca.datasets.make_three_lines` knows the answer.
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 
