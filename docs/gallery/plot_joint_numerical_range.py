@@ -14,8 +14,8 @@ Eigenvalue Optimization".
 # --------------------------------------
 # In two dimensions a projection on one direction is an angle. Left: rows of two groups, and all
 # directions. Right: the losses that each direction, in the same colour, gives the two groups.
-# They form an ellipse. PCA, which serves the larger group, is at one side of it; FairPCA is where
-# both lose the same.
+# They form an ellipse, and only its outline can be reached. PCA, which serves the larger group,
+# is at one side of it; FairPCA is where both lose the same.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
