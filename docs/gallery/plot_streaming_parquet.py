@@ -127,9 +127,10 @@ print(f"before both: {before:.0f} MB, for Python and its libraries")
 print(f"streamed: at most {peaks[0]:.0f} MB more; loaded: at most {peaks[1]:.0f} MB more")
 
 # %%
-# The stream takes as much for a file of ten or a hundred times as many rows: one piece at a time,
-# and the moments. What the loading way takes grows with the rows. Here one job reads; several, the
-# default, hold a piece each and are faster.
+# What the stream takes is a piece at a time and the moments, and neither grows with the number of
+# rows; ``python -m benchmarks streaming`` checks that on larger files. What the other way takes
+# grows with every row: the decoded table, the array made of it, the labels. Here one job reads;
+# several, the default, hold a piece each and are faster.
 
 figure, axis = plt.subplots(figsize=(9, 3.9), layout="constrained")
 time = seconds - marks[0]
