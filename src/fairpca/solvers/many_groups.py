@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, symmetric
+from fairpca._linalg import FloatArray, rounding_level, symmetric
+from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
 from fairpca.solvers.descent import Attained, attain, descend
@@ -49,8 +50,13 @@ _NO_LIMIT = 10**9
 # cube of the columns. On problems of 10 columns and 5 groups with a gap it then takes about as
 # long as the rest of the fit, and closes nearly all of them.
 _CHEAP_NODES, _CHEAP_WORK = 200, 500_000
-# Fewer nodes than the root and its children prove nothing.
-_LEAST_NODES = 5
+# Fewer nodes than the root and its children prove nothing. The descents from these five find
+# bases that others miss, so they are always visited up to this many groups times the cube of the
+# columns (five groups of 58): 0.2 seconds, and only where a gap is open.
+_LEAST_NODES, _LEAST_WORK = 5, 1_000_000
+# Random descents where no cut divides a problem, without `prove` and with it. Of five problems of
+# 10 columns and 50 groups, 20 of them (0.3 seconds) improved three, and 200 four.
+_ROUNDINGS, _ASKED_ROUNDINGS = 20, 200
 _SOLVED = "dual solved"
 
 
@@ -221,6 +227,17 @@ def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) 
     )
 
 
+def _explicit(problem: Problem) -> Problem:
+    """Return the problem with explicit matrices, as exact as they are known."""
+    oracle = problem.oracle
+    if oracle.cheap_products:
+        return problem
+    # Every step of a descent needs the matrices: by products alone it would take a hundred times
+    # as long.
+    size = oracle.resolution / rounding_level(1.0, oracle.n_features)
+    return replace(problem, oracle=DenseOracle(oracle.matrices, scale=oracle.scale, apart=size))
+
+
 def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
     """Return the result with whatever a search can add to it."""
     n = problem.oracle.n_features
@@ -233,18 +250,23 @@ def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
             return found
         return replace(found, reason=f"{found.reason}; more than {MOST_FEATURES} columns")
     work = problem.oracle.n_groups * n**3
-    nodes = min(_CHEAP_NODES, _CHEAP_WORK // work) if options.exact_search else 0
+    nodes = 0
+    if options.exact_search:
+        least = _LEAST_NODES if work <= _LEAST_WORK else 0
+        nodes = max(least, min(_CHEAP_NODES, _CHEAP_WORK // work))
     if nodes < _LEAST_NODES and not options.prove:
         return found
     tol = max(options.tol, 0.9 * OPTIMAL_GAP)
     result = search(
-        problem,
+        _explicit(problem),
         found.basis,
         found.weights,
         found.bound,
         tol=tol,
         max_nodes=_NO_LIMIT if options.prove else nodes,
         seconds=options.prove or np.inf,
+        roundings=_ASKED_ROUNDINGS if options.prove else _ROUNDINGS,
+        random_state=options.random_state,
     )
     gap = problem.certificate(result.bound, result.value).gap
     reason = "proven by a search" if gap <= 1.1 * tol else f"{found.reason} after a search"

@@ -1,8 +1,8 @@
-"""The numbers of docs/single_cells.md: what a small batch gets from three projections.
+"""The numbers of docs/guide/single_cells.md: what a small batch gets from three projections.
 
-Run with the extra `scverse` and scanpy: ``python docs/single_cells.py`` for the table,
-``python docs/single_cells.py umap`` for neighbours and UMAP, ``... time`` for the time on 50,000
-sparse cells, ``... new`` for what their small batch gets on new cells.
+Run with the extra `scverse` and scanpy: ``python docs/guide/single_cells.py`` for the table,
+``... umap`` for neighbours and UMAP, ``... time`` for the time on 50,000 sparse cells, ``... new``
+for what their small batch gets on new cells.
 """
 
 import sys

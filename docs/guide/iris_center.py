@@ -1,4 +1,4 @@
-"""Draw docs/iris_center.svg: what every group of iris gets back, for both values of `center`."""
+"""Draw iris_center.svg: what every group of iris gets back, by `center`."""
 
 from __future__ import annotations
 

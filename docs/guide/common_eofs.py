@@ -1,4 +1,4 @@
-"""Draw docs/common_eofs.svg: modes of sea surface temperature, observed and of a biased model.
+"""Draw common_eofs.svg: modes of sea surface temperature, observed and of a biased model.
 
 The observations are 50 winters of the Pacific that the package `eofs` brings along
 (``pip install eofs scipy``). The model is made of them: 150 winters whose patterns lie 25 degrees
