@@ -12,7 +12,7 @@ from sklearn.cross_decomposition import CCA, PLSSVD
 
 import fairpca
 
-PAGE = Path(__file__).parents[1] / "docs" / "other_matrices.md"
+PAGE = Path(__file__).parents[1] / "docs" / "theory" / "other_matrices.md"
 
 
 def indefinite(rng, k, n):

@@ -497,7 +497,8 @@ def default_estimators(n_components: int, *, center: str = "global") -> dict[str
     ----------
     n_components : int
     center : {"global", "group"}, default="global"
-        Of FairPCA. The published methods keep the default of their authors.
+        Of FairPCA and of the methods that have a choice. Judged about another mean than it was
+        fitted about, a method looks worse than it is.
 
     Examples
     --------
@@ -511,7 +512,11 @@ def default_estimators(n_components: int, *, center: str = "global") -> dict[str
 
     fair = FairPCA(n_components, center=center)
     found: dict[str, Any] = {"PCA": PCA(n_components), "FairPCA": fair}
-    return found | {name: getattr(methods, name)(n_components) for name in methods.__all__}
+    found |= {name: getattr(methods, name)(n_components) for name in methods.__all__}
+    for model in found.values():
+        if "center" in model.get_params():
+            model.set_params(center=center)
+    return found
 
 
 def _placed(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:

@@ -35,8 +35,8 @@ from fairpca.solvers.solution import Solution
 #: Why a fit with a share of variance stopped, where the share cost something of the criterion.
 SHARE_KEPT = "the projection with the largest smallest share, for the sake of n_components"
 
-# What ``prove=True`` allows. Nearly all gaps of five groups close in seconds (docs/gaps.md); who
-# has a harder problem names a number.
+# What ``prove=True`` allows. Nearly all gaps of five groups close in seconds, as
+# docs/theory/branch_and_bound.md shows; who has a harder problem names a number.
 _SECONDS = 60.0
 
 
@@ -364,7 +364,7 @@ def solve(
     B : array-like of shape (n, n), optional
         Symmetric and positive definite. Components U then satisfy ``U.T B U = I`` instead of
         ``U.T U = I``, as in `scipy.linalg.eigh`: what groups keep is compared with their own
-        generalised eigenvalues (docs/other_matrices.md).
+        generalised eigenvalues (docs/theory/other_matrices.md).
 
     Returns
     -------

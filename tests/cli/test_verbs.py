@@ -520,3 +520,13 @@ def test_json_is_one_document_on_stdout(cli, csv, tmp_path):
         ("demo", "-o", tmp_path / "demo.png"),
     ):
         json.loads(cli(*call, "--json").out)
+
+
+def test_audit_looks_at_balanced_pca(cli, csv):
+    arguments = ["audit", csv, "-g", "sex", "-r", "1", "--drop", "id", "--bootstrap", "0"]
+    plain, more = cli(*arguments, "--json").json, cli(*arguments, "--balanced", "--json").json
+    assert "balanced PCA" not in plain["reducers"]
+    assert "balanced PCA" in more["reducers"]
+    held = {row["reducer"]: row["worst_loss"] for row in more["new_rows"]["findings"]}
+    assert set(held) == {"PCA", "FairPCA", "shrunk FairPCA", "balanced PCA"}
+    assert held["balanced PCA"] != held["PCA"]

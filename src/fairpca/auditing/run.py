@@ -109,7 +109,9 @@ def audit(
         given, otherwise 2.
     reducers : estimator, list or dict of estimators, optional
         Looked at beside PCA and FairPCA: fitted ones with `components_` as they are, others
-        fitted here for every number of components. New rows are known of unfitted FairPCA only.
+        fitted here for every number of components, such as
+        ``{"balanced PCA": fairpca.methods.BalancedPCA()}``. New rows are known of those only that
+        can be fitted to moments: unfitted FairPCA and BalancedPCA.
     y : array-like of shape (m,), optional
         A target: held-out scores, by group, of a linear model on the projected rows.
     target : {"auto", "classes", "numbers"}, default="auto"

@@ -30,6 +30,8 @@ MEANS = {
 
 #: What an audit calls ``FairPCA(shrinkage="auto")``.
 SHRUNK = "shrunk FairPCA"
+#: What an audit calls `fairpca.methods.BalancedPCA` where it is looked at by name.
+BALANCED = "balanced PCA"
 # What `shrinkage` is for each of an audit's own reducers, in Python and on the command line. PCA
 # is the fit whose groups are all alike.
 _SHRINKAGE = {"PCA": ("", " --shrinkage 1"), "FairPCA": ("", "")}
@@ -399,6 +401,9 @@ def _counted(count: int, verb: str) -> str:
 def advice(audit: Any) -> dict[str, str]:
     """Return what to fit by new rows: the reducer, the Python call and the command, if any."""
     name, r = audit.new_rows.advised.reducer, audit.n_components
+    if name == BALANCED:
+        call = f"fairpca.methods.BalancedPCA(n_components={r}).fit(X, sensitive_features=groups)"
+        return {"reducer": name, "python": call, "command": ""}
     if name not in _SHRINKAGE:
         return {"reducer": name, "python": f"the reducer “{isolated(name)}”", "command": ""}
     python, option = _SHRINKAGE[name]

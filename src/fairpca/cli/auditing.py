@@ -32,6 +32,7 @@ _REDUCERS = {"pca": "PCA", "fairpca": "FairPCA", "auto": "shrunk FairPCA"}
 # Options about what a model file decides itself. Ignored in silence, they would mislead.
 _NOT_WITH_MODEL = (
     "components",
+    "balanced",
     "ranks",
     "target",
     "features",
@@ -70,6 +71,8 @@ class AuditOptions(TableOptions):
         hand.
     n_folds : int, default=5
         Folds that are left out in turn to see what new rows get; 0 leaves new rows out.
+    balanced : bool, default=False
+        Look at balanced PCA too, in which every group weighs the same.
     ranks : str, optional
         Numbers of components to look at, such as 1-10,15,20.
     target : str, optional
@@ -102,6 +105,7 @@ class AuditOptions(TableOptions):
     max_gap: Annotated[float | None, option("GAP", min=0.0)] = None
     on: Annotated[str, option("ROWS", among=("new", "rows"))] = "new"
     n_folds: Annotated[int, option("N", "--folds", min=0)] = 5
+    balanced: Annotated[bool, option("", "--balanced")] = False
     ranks: Annotated[str | None, option("LIST")] = None
     target: Annotated[str | None, option("COL")] = None
     target_kind: Annotated[str, option("KIND", among=("auto", "classes", "numbers"))] = "auto"
@@ -118,7 +122,9 @@ def audit(options: AuditOptions) -> int:
     New rows are rows of the table that were left out of the fit, fold by fold.
     """
     from fairpca.auditing import audit as run_audit
+    from fairpca.auditing.verdict import BALANCED
     from fairpca.cli.loading import load
+    from fairpca.methods import BalancedPCA
     from fairpca.report import render_page
 
     output.check_output(options)
@@ -139,6 +145,7 @@ def audit(options: AuditOptions) -> int:
             data.X,
             data.labels,
             r,
+            reducers={BALANCED: BalancedPCA()} if options.balanced else None,
             y=data.y,
             target=options.target_kind,
             ranks=ranks,
@@ -209,8 +216,9 @@ def audit_lines(found: Audit, used: list[str], target: str | None = None) -> lis
     lines: list[Any] = []
     if found.new_rows is not None:
         call = words.advice(found)
-        lines = [" ".join(words.new_sentences(found)), "", "To fit it, in Python or here:"]
-        lines += [f"  {call['python']}", f"  {call['command']}", ""]
+        where = "in Python or here" if call["command"] else "in Python"
+        lines = [" ".join(words.new_sentences(found)), "", f"To fit it, {where}:"]
+        lines += [f"  {text}" for text in (call["python"], call["command"]) if text] + [""]
         lines += table_lines(*next(words.tables(found)))
         about = "Loss per row against the group's own PCA, on rows left out of both fits; value ± "
         lines += [f"{about}half of its 95% interval. Total error: of all rows.", ""]
@@ -235,7 +243,7 @@ def table_lines(
 ) -> list[Any]:
     """Return a table of the first groups, with what is about all of them in bold."""
     # A title in two lines leaves room for the others.
-    titles = [title.replace("shrunk ", "shrunk\n") for title in columns]
+    titles = [re.sub("^(shrunk|balanced) ", "\\1\n", title) for title in columns]
     shown, more = rows[:_MOST_GROUPS], len(rows) - _MOST_GROUPS
     strong = range(len(shown), len(shown) + len(totals))
     lines = [f"{caption}:", output.table(titles, [*shown, *totals], strong=strong)]
