@@ -27,6 +27,7 @@ extensions = [
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "mathml",
     "command_help",
 ]
@@ -34,12 +35,6 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_extensions", "_templates", "gallery"]
 templates_path = ["_templates"]
 default_role = "py:obj"
-
-# While a room is missing from the checkout, links into it are no error.
-_ROOMS = ("gallery", "guide", "methods", "theory", "talk.md", "datasets.md", "faq.md")
-suppress_warnings = []
-if not all((HERE / room).exists() for room in _ROOMS):
-    suppress_warnings.append("myst.xref_missing")
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
@@ -55,8 +50,6 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 # Gallery: scripts run while the site is built, and an error in one of them stops the build.
-if (HERE / "gallery" / "GALLERY_HEADER.rst").exists():
-    extensions.append("sphinx_gallery.gen_gallery")
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
@@ -148,13 +141,6 @@ def _to_pages(text):
 
 def _read_source(app, name, content):
     content[0] = _to_pages(content[0])
-    if name in ("index", "more"):
-        # A room or page that is not there is left out of the navigation.
-        entries = re.findall(r"^[a-z_/]+$", content[0], re.M)
-        for entry in entries:
-            if not any((HERE / f"{entry}{ending}").exists() for ending in source_suffix):
-                content[0] = re.sub(rf"^{entry}\n", "", content[0], flags=re.M)
-                content[0] = content[0].replace(f":link: {entry}\n", ":link: index\n")
 
 
 def _read_included(app, path, parent, content):
