@@ -107,6 +107,13 @@ def test_the_page_about_installing_names_every_extra():
     assert sorted(shown) == sorted(project["optional-dependencies"])
 
 
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_of_the_root_lead_to_files(name):
+    root = REFERENCE.parents[1]
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (root / name).read_text("utf-8"))
+    assert not [link for link in links if "://" not in link and not (root / link).exists()]
+
+
 def modules_with_examples():
     """Return the modules of the package whose text holds an example."""
     for path in sorted(SOURCE.rglob("*.py")):
