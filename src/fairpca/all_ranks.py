@@ -47,6 +47,17 @@ class ComponentPath:
         Labels, in the order of the columns.
     shrinkage : ndarray of shape (R, k)
         How far each group's matrix was moved towards what all groups share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import GroupMoments, component_path
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> path = component_path(GroupMoments.from_array(X, ["a", "a", "b", "b"]))
+    >>> path.groups, path.n_components.tolist()
+    (('a', 'b'), [1, 2])
+    >>> path.losses.round(2).tolist()
+    [[0.8, 0.8], [0.0, 0.0]]
     """
 
     n_components: IntArray

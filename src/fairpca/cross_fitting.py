@@ -84,6 +84,18 @@ class CrossFit:
         The losses on the rows of every fold; NaN where it has none of the group.
     fold_weight : ndarray of shape (folds, k)
         Weight of every group's rows in every fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fairpca
+    >>> X = np.random.default_rng(0).normal(size=(300, 5)) * [3, 2, 1, 1, 1]
+    >>> found = fairpca.cross_fit(X, ["a"] * 240 + ["b"] * 60, n_components=2)
+    >>> found.groups, found.counts.tolist(), found.unchecked
+    (('a', 'b'), [240, 60], ())
+    >>> gained = found.improvement("FairPCA", than="PCA")
+    >>> bool(gained.low > 0)
+    False
     """
 
     fits: tuple[str, ...]

@@ -27,6 +27,12 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import factorize
 
+__all__ = [
+    "Parity", "basis_of", "covariance_gap", "group_errors", "group_losses", "group_shares",
+    "group_variances", "held_out_parity", "mean_error", "mean_gap", "mean_loss",
+    "median_bandwidth", "mmd_squared", "sample_errors", "sample_losses", "share_kept",
+]  # fmt: skip
+
 #: What a target can be taken for; "auto" decides by its values.
 TARGETS = ("auto", "classes", "numbers")
 # Whole numbers with more distinct values than this are a quantity (an age, an amount), not
@@ -239,9 +245,25 @@ def group_errors(
 ) -> FloatArray:
     """Mean squared reconstruction error of each group.
 
-    Parameters and returned order as in `group_variances`, whose numbers these complement: both add
-    up to the variance of the group about `center`. With "global" it is the mean squared distance
-    between the rows and what a PCA-like ``inverse_transform(transform(X))`` gives back.
+    Together with `group_variances` it adds up to the variance of the group about `center`. With
+    "global" it is the mean squared distance between the rows and what a PCA-like
+    ``inverse_transform(transform(X))`` gives back.
+
+    Parameters
+    ----------
+    reducer : fitted estimator or array-like of shape (r, n)
+    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
+    sensitive_features : array-like, Series, frame or dict, optional
+        One label per row; not needed where `X` is moments.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+    center : {"global", "group"}, default="global"
+        What the second moments of a group are about: the mean of all rows of `X`, or its own mean.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        In the order of the sorted group labels.
 
     Examples
     --------
@@ -267,7 +289,21 @@ def group_losses(
 ) -> FloatArray:
     """What each group loses against its own PCA of the same rank, per row.
 
-    Parameters and returned order as in `group_variances`.
+    Parameters
+    ----------
+    reducer : fitted estimator or array-like of shape (r, n)
+    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
+    sensitive_features : array-like, Series, frame or dict, optional
+        One label per row; not needed where `X` is moments.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+    center : {"global", "group"}, default="global"
+        What the second moments of a group are about: the mean of all rows of `X`, or its own mean.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        In the order of the sorted group labels.
 
     Examples
     --------
@@ -292,8 +328,22 @@ def group_shares(
 ) -> FloatArray:
     """Share of each group's variance that the reducer keeps.
 
-    Parameters and returned order as in `group_variances`. A group without variance loses nothing:
-    its share is one.
+    Parameters
+    ----------
+    reducer : fitted estimator or array-like of shape (r, n)
+    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
+    sensitive_features : array-like, Series, frame or dict, optional
+        One label per row; not needed where `X` is moments.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+    center : {"global", "group"}, default="global"
+        What the second moments of a group are about: the mean of all rows of `X`, or its own mean.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        In the order of the sorted group labels. A group without variance loses nothing: its share
+        is one.
 
     Examples
     --------
@@ -501,7 +551,19 @@ def mean_gap(
 ) -> float:
     """Largest distance between two groups' means after projection.
 
-    Parameters as in `group_variances`, without `center`; zero for one group.
+    Parameters
+    ----------
+    reducer : fitted estimator or array-like of shape (r, n)
+    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
+    sensitive_features : array-like, Series, frame or dict, optional
+        One label per row; not needed where `X` is moments.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+
+    Returns
+    -------
+    float
+        Zero for one group.
 
     Examples
     --------
@@ -519,7 +581,26 @@ def covariance_gap(
 ) -> float:
     """Largest spectral norm of the difference of two groups' covariances after projection.
 
-    Parameters as in `group_variances`, without `center`; zero for one group.
+    Parameters
+    ----------
+    reducer : fitted estimator or array-like of shape (r, n)
+    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
+    sensitive_features : array-like, Series, frame or dict, optional
+        One label per row; not needed where `X` is moments.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+
+    Returns
+    -------
+    float
+        Zero for one group.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import covariance_gap
+    >>> X = [[2.0, 0.0], [-2.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]
+    >>> covariance_gap([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"])
+    3.0
     """
     basis, source = _read(reducer, X, sensitive_features, sample_weight)
     inner = basis.T @ source.covariances @ basis
@@ -592,6 +673,15 @@ def mmd_squared(
     -------
     float
         Zero for one group.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import mmd_squared
+    >>> X = [[2.0, 0.0], [-2.0, 0.0], [2.0, 1.0], [-2.0, 1.0]]
+    >>> mmd_squared([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"])
+    0.0
+    >>> round(mmd_squared([[0.0, 1.0]], X, sensitive_features=["a", "a", "b", "b"]), 2)
+    1.26
     """
     rows = as_rows(X)
     m, n = rows.shape
@@ -772,6 +862,13 @@ class Parity:
         Largest difference between two groups' rates of positive predictions.
     equal_opportunity_difference : float
         The same among rows whose label is positive; NaN where a group has none.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import held_out_parity
+    >>> Z, y = [[-1.0], [1.0], [-1.1], [-1.2]], [0, 1, 0, 1]
+    >>> held_out_parity(Z[:2], y[:2], Z, y, sensitive_features=["a", "a", "b", "b"])
+    Parity(accuracy=0.75, demographic_parity_difference=0.5, equal_opportunity_difference=1.0)
     """
 
     accuracy: float

@@ -30,6 +30,8 @@ from fairpca.io.preparation import Preparation
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.storage import atomic_write
 
+__all__ = ["SavedModel", "load_model", "save_model"]
+
 #: Types, beside those skops knows, that a model file may contain: the estimators of this package,
 #: what they hold, and group labels. Building any of them from arbitrary values runs no code of a
 #: file. A type missing here makes `save_model` refuse the models that contain it.
@@ -129,6 +131,20 @@ class SavedModel:
     label_names : dict of str to dict
         Names of the labels of group columns: by column, from the text of a label in the table to
         the name it has in the model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.persistence import load_model, save_model
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = FairPCA(1).fit(X, sensitive_features=["a", "b"] * 20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model.skops", model, notes=("made up",))
+    ...     saved = load_model(f"{folder}/model.skops")
+    >>> saved.feature_names, saved.notes
+    (('x0', 'x1', 'x2'), ('made up',))
     """
 
     model: Any
@@ -251,7 +267,20 @@ def load_model(path: str | Path) -> SavedModel:
 
     See Also
     --------
-    save_model : Writes the file; its example reads one, too.
+    save_model : Writes the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.persistence import load_model, save_model
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = FairPCA(1).fit(X, sensitive_features=["a", "b"] * 20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model.skops", model)
+    ...     load_model(f"{folder}/model.skops").model
+    FairPCA(n_components=1)
     """
     skops = _skops()
     path = Path(path)

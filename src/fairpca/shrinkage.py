@@ -56,7 +56,23 @@ _TELLING_WEIGHT = 0.25
 
 
 class NoisyGroupWarning(UserWarning):
-    """The optimum rests on groups with so few rows that it may serve their noise."""
+    """The optimum rests on groups with so few rows that it may serve their noise.
+
+    Examples
+    --------
+    Whoever knows the group to be small silences it; ``shrinkage="auto"`` answers it.
+
+    >>> import warnings
+    >>> import numpy as np
+    >>> from fairpca import FairPCA, NoisyGroupWarning
+    >>> X = np.random.default_rng(0).normal(size=(500, 20))
+    >>> labels = ["a"] * 485 + ["b"] * 15
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", NoisyGroupWarning)
+    ...     model = FairPCA(2).fit(X, sensitive_features=labels)
+    >>> [warning.category.__name__ for warning in caught]
+    ['NoisyGroupWarning']
+    """
 
 
 def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +131,28 @@ def test_interrupting_leaves_with_130(csv, monkeypatch, cli, tmp_path):
     done = cli("audit", csv, "-g", "sex", "-r", 2, "-o", tmp_path / "a.html")
     assert done.code == 130
     assert not (tmp_path / "a.html").exists()
+
+
+class TestTheTour:
+    """docs/start/terminal.md, block by block."""
+
+    PAGE = Path(__file__).parents[2] / "docs" / "start" / "terminal.md"
+
+    def test_prints_what_it_shows(self, cli, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        text = self.PAGE.read_text("utf-8")
+        blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.S | re.M)
+        assert [kind for kind, _ in blocks].count("sh") == 5
+        for kind, block in blocks:
+            if kind == "python":
+                exec(compile(block, "terminal.md", "exec"), {})
+            elif kind == "sh":
+                done = cli(*shlex.split(block)[1:])
+                assert done.code == 0
+                printed = "\n".join(line.rstrip() for line in done.out.splitlines())
+            else:
+                assert kind == "text"
+                assert block.strip("\n") in printed
+        assert {"audit.html", "model.skops", "reduced.csv"} <= {
+            path.name for path in tmp_path.iterdir()
+        }

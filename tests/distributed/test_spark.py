@@ -1,6 +1,7 @@
 """Spark DataFrames give the moments, the answer and the projections of rows in memory."""
 
 import ast
+import doctest
 import os
 import subprocess
 import sys
@@ -217,3 +218,9 @@ def test_no_jvm_objects():
     tree = ast.parse(Path(engine.__file__).read_text())
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not used & {"rdd", "_jdf", "_jvm", "_jsc", "sparkContext", "_sc", "sc"}
+
+
+def test_examples_of_docstrings_run(session):
+    done = doctest.testmod(engine)
+    assert done.attempted
+    assert not done.failed

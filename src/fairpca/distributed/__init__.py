@@ -3,3 +3,5 @@
 `dask` and `spark` turn distributed rows into `GroupMoments`; `parquet` and `dask` also offer
 products with group covariances, one pass over the rows each, where covariances would not fit.
 """
+
+__all__ = ["dask", "parquet", "spark"]

@@ -29,6 +29,8 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.memory import check_moments_size
 
+__all__ = ["moments", "operators", "read_moments", "transform"]
+
 # Products of pieces added by one task. They are small beside moments, so no limit is asked.
 _FAN_IN_PRODUCTS = 8
 _require = partial(require, extra="dask", purpose="computing on a Dask cluster")
@@ -236,6 +238,20 @@ def moments(
     MemoryError
         Before any row is read where the moments of one group exceed the limit; before any row
         is counted where those of all groups do.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.distributed import dask
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> rows, labels = da.from_array(X, chunks=(20, 4)), np.array(["a", "b"] * 30)
+    >>> moments = dask.moments(rows, labels)
+    >>> moments.count.tolist()
+    [30, 30]
+    >>> FairPCA(2).fit_moments(moments).certificate_.optimal
+    True
     """
     options = GroupingOptions.of(group_by, unlabelled, memory_limit, n_folds)
     return _count(open_table(X, sensitive_features, sample_weight, options), options)
@@ -268,6 +284,22 @@ def operators(
     ----------
     X, sensitive_features, sample_weight, group_by, unlabelled
         As in `moments`.
+
+    Returns
+    -------
+    PassOperators
+        For `FairPCA.fit_operators`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.distributed import dask
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> rows, labels = da.from_array(X, chunks=(20, 4)), np.array(["a", "b"] * 30)
+    >>> FairPCA(2).fit_operators(dask.operators(rows, labels)).groups_
+    ['a', 'b']
     """
     options = GroupingOptions.of(group_by, unlabelled, None)
     return _iterate(open_table(X, sensitive_features, sample_weight, options), options)
@@ -306,11 +338,11 @@ def read_moments(
     paths: Sequence[Path],
     *,
     sensitive_features: Sequence[str],
-    features: Sequence[str] | None,
-    sample_weight: str | None,
-    unlabelled: str,
-    scheduler: str | None,
-    memory_limit: int | None,
+    features: Sequence[str] | None = None,
+    sample_weight: str | None = None,
+    unlabelled: str = "error",
+    scheduler: str | None = None,
+    memory_limit: int | None = None,
     n_folds: int | None = None,
 ) -> Any:
     """Count the moments of Parquet files on a Dask cluster.
@@ -329,6 +361,22 @@ def read_moments(
         As in `moments`.
     n_folds : int, optional
         As in `fairpca.io.read_moments`, with the same folds: files know the number of every row.
+
+    Returns
+    -------
+    GroupMoments, or a list of `n_folds` of them for `fairpca.cross_fit`
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+    >>> from fairpca.distributed import dask
+    >>> table = pa.table({"x": np.arange(6.0), "y": np.ones(6), "sex": ["f", "m"] * 3})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pq.write_table(table, f"{folder}/people.parquet")
+    ...     found = dask.read_moments([folder], sensitive_features=["sex"])
+    >>> found.labels, found.mean[:, 0].tolist()
+    (('f', 'm'), [2.0, 3.0])
     """
     dask = _require("dask")
     options = GroupingOptions.of("intersection", unlabelled, memory_limit, n_folds)
@@ -362,6 +410,19 @@ def transform(model: Any, X: Any) -> Any:
     -------
     dask array of shape (m, n_components_), or dataframe with the components' names
         With the chunks or partitions of X.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.distributed import dask
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> rows, labels = da.from_array(X, chunks=(20, 4)), np.array(["a", "b"] * 30)
+    >>> model = FairPCA(2).fit(X, sensitive_features=labels)
+    >>> scores = dask.transform(model, rows)
+    >>> scores.chunks, np.allclose(scores.compute(), model.transform(X))
+    (((20, 20, 20), (2,)), True)
     """
     mean, components = model.mean_, model._scoring_rows
     is_frame = hasattr(X, "columns")

@@ -17,6 +17,8 @@ from fairpca.distributed.pieces import CellSums, GroupingOptions, PassOperators
 from fairpca.io.files import find_files
 from fairpca.io.sources import Batch, Source, open_source
 
+__all__ = ["operators"]
+
 # Batches carry groups already, so no option about labels applies to them any more.
 _AS_READ = GroupingOptions()
 

@@ -25,6 +25,8 @@ from fairpca.io.sources import Batch, make_batch
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.memory import check_moments_size, moments_bytes
 
+__all__ = ["moments", "read_moments", "transform"]
+
 _require = partial(require, extra="spark", purpose="computing on a Spark cluster")
 # What a task yields: one row with the number of its partition, and an error or moments.
 _SCHEMA = "part long, error string, moments binary"
@@ -74,6 +76,17 @@ def moments(
     Returns
     -------
     GroupMoments, or a list of `n_folds` of them for `fairpca.cross_fit`
+
+    Examples
+    --------
+    >>> from pyspark.sql import SparkSession
+    >>> from fairpca.distributed import spark
+    >>> session = SparkSession.builder.getOrCreate()
+    >>> people = [(1.0, 2.0, "f"), (2.0, 5.0, "m"), (3.0, 1.0, "f"), (4.0, 0.0, "m")]
+    >>> frame = session.createDataFrame(people, "x double, y double, sex string")
+    >>> found = spark.moments(frame, sensitive_features="sex")
+    >>> found.labels, found.mean.tolist()
+    (('f', 'm'), [[2.0, 1.5], [3.0, 2.5]])
     """
     functions = _require("pyspark.sql.functions")
     options = GroupingOptions.of("intersection", unlabelled, memory_limit, n_folds)
@@ -123,6 +136,20 @@ def transform(
     Returns
     -------
     pyspark DataFrame
+
+    Examples
+    --------
+    >>> from pyspark.sql import SparkSession
+    >>> from fairpca import FairPCA
+    >>> from fairpca.distributed import spark
+    >>> session = SparkSession.builder.getOrCreate()
+    >>> people = [(1.0, 2.0, "f"), (2.0, 5.0, "m"), (3.0, 1.0, "f"), (4.0, 0.0, "m")]
+    >>> frame = session.createDataFrame(people, "x double, y double, sex string")
+    >>> X, sex = [row[:2] for row in people], [row[2] for row in people]
+    >>> model = FairPCA(1).fit(X, sensitive_features=sex)
+    >>> scored = spark.transform(model, frame, features=["x", "y"])
+    >>> scored.columns
+    ['x', 'y', 'sex', 'fairpca']
     """
     pandas = _require("pandas")
     functions = _require("pyspark.sql.functions")
@@ -154,11 +181,11 @@ def read_moments(
     paths: Sequence[Path],
     *,
     sensitive_features: Sequence[str],
-    features: Sequence[str] | None,
-    sample_weight: str | None,
-    unlabelled: str,
-    scheduler: str | None,
-    memory_limit: int | None,
+    features: Sequence[str] | None = None,
+    sample_weight: str | None = None,
+    unlabelled: str = "error",
+    scheduler: str | None = None,
+    memory_limit: int | None = None,
     n_folds: int | None = None,
 ) -> Any:
     """Count the moments of Parquet files with Spark.
@@ -175,6 +202,22 @@ def read_moments(
         Connect; None takes the active session, or all cores of this machine.
     memory_limit, n_folds : int, optional
         As in `moments`.
+
+    Returns
+    -------
+    GroupMoments, or a list of `n_folds` of them for `fairpca.cross_fit`
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+    >>> from fairpca.distributed import spark
+    >>> table = pa.table({"x": np.arange(6.0), "y": np.ones(6), "sex": ["f", "m"] * 3})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pq.write_table(table, f"{folder}/people.parquet")
+    ...     found = spark.read_moments([folder], sensitive_features=["sex"])
+    >>> found.labels, found.mean[:, 0].tolist()
+    (('f', 'm'), [2.0, 3.0])
     """
     names = [str(path) for path in paths]
     columns: dict[str, Any] = {"sensitive_features": sensitive_features}

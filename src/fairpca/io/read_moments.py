@@ -57,6 +57,12 @@ class Progress:
         Of this run.
     seconds_left : float or None
         None as long as nothing is known about it.
+
+    Examples
+    --------
+    >>> from fairpca.io import Progress
+    >>> Progress(rows=2_000, share=0.25, rows_per_second=500.0, seconds_left=12.0).text()
+    '2,000 rows (25%), 500 rows/s, 12 s left'
     """
 
     rows: int
@@ -148,6 +154,21 @@ def read_moments(
         Naming the file and the column, before any row is read where that is possible.
     MemoryError
         Where the moments would take more than `memory_limit`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fairpca import FairPCA
+    >>> from fairpca.io import read_moments
+    >>> rows = chr(10).join(["age,income,sex", "30,2.5,f", "40,3.5,m", "50,3.0,f", "60,4.5,m"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "people.csv").write_text(rows)
+    ...     moments = read_moments(f"{folder}/people.csv", sensitive_features="sex")
+    >>> moments.labels, moments.count.tolist()
+    (('f', 'm'), [2, 2])
+    >>> FairPCA(1).fit_moments(moments).n_features_in_
+    2
     """
     check_choice("backend", backend, ("thread", "process"))
     jobs = available_cores() if n_jobs is None else n_jobs

@@ -111,7 +111,7 @@ class ParetoFairPCA(PublishedMethod):
     n_components, center, random_state
         As in all of `fairpca.methods`.
     penalty : {"absolute", "square"}, default="absolute"
-        Of a loss difference z: |z|, smoothed less and less, or z^2 / 2.
+        Of a loss difference z: its absolute value, smoothed less and less, or z^2 / 2.
     floor : float, default=0.6
         Part of the objective weights that is spread evenly; 0 is plain multiple-gradient descent.
     step : {"decreasing", "armijo"}, default="decreasing"

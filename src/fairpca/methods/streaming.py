@@ -33,7 +33,7 @@ class StreamingFairPCA(PublishedMethod):
     `partial_fit` reads blocks of rows and keeps O(n (r + m)) numbers: the first blocks learn the
     directions, the others the components, both by power iterations. The authors' stream code does
     not centre second moments; here a stream of full batches ends where `fit` does, provided the
-    m-th and the next |eigenvalue| of the covariance difference are distinct.
+    m-th and the next eigenvalue of the covariance difference differ in size.
 
     Parameters
     ----------

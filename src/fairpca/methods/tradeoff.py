@@ -124,8 +124,18 @@ class UnconstrainedFPCA(PublishedMethod):
 class ConstrainedFPCA(UnconstrainedFPCA):
     """c-FPCA: as u-FPCA, but no group's error may exceed PCA's worse one.
 
-    By Pelegrina and Duarte, too; parameters and attributes are those of `UnconstrainedFPCA`. The
-    search moves away from PCA only as long as both errors stay below the larger of PCA's two.
+    By Pelegrina and Duarte, too (see `UnconstrainedFPCA`). The search moves away from PCA only as
+    long as both errors stay below the larger of PCA's two.
+
+    Parameters
+    ----------
+    n_components, center, tol
+        As in `UnconstrainedFPCA`.
+
+    Attributes
+    ----------
+    alpha_, matrix_weights_, group_values_
+        As in `UnconstrainedFPCA`.
 
     Examples
     --------

@@ -65,6 +65,19 @@ class GroupMoments:
     mean_rest : ndarray of shape (k, n)
         What rounding left of `mean`. With columns far from zero the distance between two means is
         smaller than the last digit of either, and merging would lose it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import FairPCA, GroupMoments
+    >>> X = np.random.default_rng(0).normal(size=(100, 4))
+    >>> labels = ["a", "b"] * 50
+    >>> first = GroupMoments.from_array(X[:30], labels[:30])
+    >>> moments = first.merge(GroupMoments.from_array(X[30:], labels[30:]))
+    >>> moments.labels, moments.count.tolist(), moments.scatter.shape
+    (('a', 'b'), [50, 50], (2, 4, 4))
+    >>> FairPCA(2).fit_moments(moments).certificate_.optimal
+    True
     """
 
     count: IntArray

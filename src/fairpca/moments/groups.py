@@ -64,6 +64,15 @@ class Groups:
         Names of the label columns.
     counts : ndarray of shape (k,)
         Rows per label.
+
+    Examples
+    --------
+    >>> from fairpca import Groups
+    >>> groups = Groups.from_labels(["north", "south", "north"])
+    >>> groups.labels, groups.codes.tolist(), groups.counts.tolist()
+    (('north', 'south'), [0, 1, 0], [2, 1])
+    >>> Groups.from_labels({"sex": ["f", "m", "f"], "age": ["old", "old", "young"]}).labels
+    (('f', 'old'), ('f', 'young'), ('m', 'old'))
     """
 
     codes: IntArray

@@ -26,6 +26,7 @@ from fairpca.solvers.two_groups import solve_two_groups
 
 __all__ = ["SOLVERS", "Certificate", "Problem", "Solution", "solve_problem"]
 
+#: Names for ``solver=`` of `solve_problem`, `fairpca.solve` and `fairpca.FairPCA`.
 SOLVERS = ("auto", "dense", "krylov", "paper")
 
 
@@ -75,6 +76,15 @@ def solve_problem(
     ------
     ValueError
         If ``solver="paper"`` is to solve three or more groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.criteria import pose
+    >>> from fairpca.solvers import solve_problem
+    >>> problem = pose(np.array([[[3.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]]]), 1)
+    >>> print(solve_problem(problem).certificate)
+    worst group 0.666667, no basis below 0.666667: proven optimal (gap 0.0e+00)
     """
     oracle = problem.oracle
     k, n, r = oracle.n_groups, oracle.n_features, problem.n_components

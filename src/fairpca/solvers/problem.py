@@ -33,6 +33,18 @@ class Problem:
     own : tuple of EigenPairs or None
         Each group's own leading pairs, at least r of them, when the criterion already had to
         compute them. They are good starting points, and directions that cost nothing.
+
+    Examples
+    --------
+    `fairpca.criteria.pose` makes a problem of matrices, a rank and a criterion.
+
+    >>> import numpy as np
+    >>> from fairpca.criteria import pose
+    >>> problem = pose(np.array([[[3.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]]]), 1)
+    >>> problem.offsets.tolist()
+    [3.0, 2.0]
+    >>> problem.losses(np.array([[1.0], [0.0]])).tolist()
+    [0.0, 1.0]
     """
 
     oracle: Oracle

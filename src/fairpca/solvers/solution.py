@@ -51,6 +51,15 @@ class Certificate:
         Whether both numbers are of covariances that were shrunk, not of the rows themselves.
     nodes : int
         How many nodes a search took for the bound. Zero: the dual alone proves it.
+
+    Examples
+    --------
+    >>> import fairpca
+    >>> certificate = fairpca.solve([[[3, 0], [0, 1]], [[1, 0], [0, 2]]], 1).certificate
+    >>> print(certificate)
+    worst group 0.666667, no basis below 0.666667: proven optimal (gap 0.0e+00)
+    >>> certificate.optimal, round(certificate.value, 3)
+    (True, 0.667)
     """
 
     lower_bound: float
@@ -187,6 +196,13 @@ class Solution:
         What ran.
     history : tuple of dict
         One entry per dual evaluation, in the solver's own units.
+
+    Examples
+    --------
+    >>> import fairpca
+    >>> found = fairpca.solve([[[3, 0], [0, 1]], [[1, 0], [0, 2]]], 1)
+    >>> found.components.shape, found.losses.round(3).tolist(), found.weights.round(3).tolist()
+    ((1, 2), [0.667, 0.667], [0.333, 0.667])
     """
 
     components: FloatArray

@@ -1,0 +1,73 @@
+"""Mathematics as MathML, which browsers draw themselves.
+
+Sphinx's own way loads a program from another computer while the page is read. Here formulas are
+translated when the site is built, so the pages need no network and no script for them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.util import logging
+
+_LOGGER = logging.getLogger(__name__)
+# Operators whose limits stand below and above them in a formula of its own line.
+_LIMITS = re.compile(r"\\(min|max|sum|sup|inf|prod|bigcup|bigcap|argmin|argmax)(?=\s*[_^])")
+# Names that latex2mathml does not know, in words it does.
+_SAME = {
+    "{aligned}": "{align*}",
+    r"\argmin": r"\operatorname{argmin}",
+    r"\argmax": r"\operatorname{argmax}",
+}
+
+
+def mathml(formula: str, *, display: bool) -> str:
+    """Return a formula as MathML.
+
+    Raises
+    ------
+    ValueError
+        Where a part of it was not understood. The translator would print such a part as it is.
+    """
+    if display:
+        formula = _LIMITS.sub(r"\\\1\\limits", formula)
+        if r"\\" in formula and r"\begin" not in formula:
+            formula = rf"\begin{{align*}}{formula}\end{{align*}}"
+    for name, known in _SAME.items():
+        formula = formula.replace(name, known)
+    found = convert(formula, display="block" if display else "inline")
+    left = re.search(r">\s*(\\[A-Za-z]+|&)\s*<", found)
+    if left:
+        raise ValueError(f"{left[1]} was not understood")
+    return found
+
+
+def _write(translator: Any, node: nodes.Element, *, display: bool) -> None:
+    try:
+        text = mathml(node.astext(), display=display)
+    except Exception as error:
+        _LOGGER.warning("formula %r: %s", node.astext(), error, location=node)
+        text = translator.encode(node.astext())
+    if display:
+        number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
+        target = f' id="{node["ids"][0]}"' if node["ids"] else ""
+        text = f'<div class="math"{target}>{number}{text}</div>\n'
+    translator.body.append(text)
+    raise nodes.SkipNode
+
+
+def _inline(translator: Any, node: nodes.Element) -> None:
+    _write(translator, node, display=False)
+
+
+def _block(translator: Any, node: nodes.Element) -> None:
+    _write(translator, node, display=True)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Offer the translation as ``html_math_renderer = "mathml"``."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
