@@ -98,8 +98,11 @@ def problems(site: Path) -> list[str]:
                 if anchor not in pages[target].anchors | {"", "top"}:
                     wrong.append(f"{name} links to {address}, which has no such place")
     for path in sorted(site.rglob("*.css")):
-        for address in re.findall(r"url\(\s*['\"]?(?:https?:)?(//[^)]*)", path.read_text("utf-8")):
-            wrong.append(f"{path.relative_to(site)} loads {address}")
+        for address in re.findall(r"url\(\s*['\"]?([^'\")]+)", path.read_text("utf-8")):
+            parts = urlsplit(address)
+            there = parts.scheme == "data" or Path(path.parent, unquote(parts.path)).exists()
+            if parts.netloc or not there:
+                wrong.append(f"{path.relative_to(site)} loads {address}")
     return wrong
 
 

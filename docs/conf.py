@@ -56,6 +56,8 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_",
     "within_subsection_order": "gallery_order.GalleryOrder",
     "abort_on_example_error": True,
+    # Most pictures are wide; the usual ratio would leave half of a thumbnail empty.
+    "thumbnail_size": (480, 270),
     "reset_modules": ("matplotlib",),
     "image_scrapers": ("matplotlib",),
     "parallel": True,
