@@ -16,7 +16,7 @@ def main() -> None:
         default="ratios",
         choices=(
             "ratios solvers choices ranks many gaps rigour worst_case new_rows intervals scaling "
-            "memory streaming engines"
+            "memory streaming engines device"
         ).split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
@@ -44,6 +44,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from benchmarks import (
         choices,
+        device,
         gaps,
         many,
         memory,
@@ -76,6 +77,7 @@ def main() -> None:
         return
     tables = {
         "ratios": lambda: ratios.run(arguments.quick),
+        "device": lambda: device.run(arguments.quick),
         "solvers": ratios.compare_solvers,
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,

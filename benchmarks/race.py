@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
+import fairpca
+
 
 def race(contestants: Mapping[str, Callable[[], Any]], *, seconds: float, most: int = 60):
     """Return the best time of each contestant.
@@ -53,7 +55,8 @@ def machine() -> dict[str, str]:
         "threads": "BLAS " + "/".join(map(str, sorted(threads))),
         "load": load,
         "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "fairpca")},
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+        "fairpca": fairpca.__version__,
     }
 
 

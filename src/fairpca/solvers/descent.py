@@ -253,7 +253,11 @@ class _Local:
         shift = _bordered(4.0 * scaled @ slopes.T, trial.losses[index], 0.0)
         if shift is None:
             return trial
-        return min(trial, self.at(step + 2.0 * shift @ scaled), key=lambda place: place.value)
+        with np.errstate(over="ignore", invalid="ignore"):
+            second = step + 2.0 * shift @ scaled
+        if not np.all(np.isfinite(second)):
+            return trial
+        return min(trial, self.at(second), key=lambda place: place.value)
 
     def newton(self, weights: FloatArray) -> tuple[FloatArray, IntArray] | None:
         """Return the Newton step on the optimality conditions, if tame, and its groups."""
