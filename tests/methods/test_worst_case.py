@@ -77,9 +77,9 @@ def test_variants_are_different_problems(sites):
 
 
 def test_prove_is_passed_on_and_the_search_is_counted():
-    # Three lines 60 degrees apart in 40 columns, too many for the search that is made unasked.
+    # Three lines 60 degrees apart in 80 columns, too many for the search that is made unasked.
     labels = np.repeat([0, 1, 2], 2)
-    rows = np.zeros((6, 40))
+    rows = np.zeros((6, 80))
     rows[:, 0], rows[:, 1] = np.cos(np.pi * labels / 3), np.sin(np.pi * labels / 3)
     rows[::2] *= -1
     unasked, asked = (

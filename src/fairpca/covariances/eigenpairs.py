@@ -293,8 +293,12 @@ def _largest_left(product: Product, found: EigenPairs, seed: int) -> FloatArray 
     # A Ritz value is never above the largest eigenvalue, however rough it is.
     if left.values[0] <= values[-1] * (1 + 1e-6) + np.finfo(float).tiny:
         return None
-    # What is taken in is computed as closely as the rest: its residual raises the sum.
-    return _arpack(rest, n, 1, left.vectors[:, 0], tol=0).vectors
+    # What is taken in is computed as closely as the rest, since its residual raises the sum.
+    try:
+        closer = _arpack(rest, n, 1, left.vectors[:, 0], tol=0)
+    except scipy.sparse.linalg.ArpackError:
+        return left.vectors
+    return closer.vectors if closer.values[0] >= left.values[0] * (1 - 1e-6) else left.vectors
 
 
 def _arpack(
