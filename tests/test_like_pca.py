@@ -125,3 +125,12 @@ def test_labels_in_the_place_of_y_are_no_groups_and_the_warning_says_so():
     with pytest.warns(UserWarning, match=r"fit\(X, sensitive_features=labels\).*y, the second"):
         model = FairPCA(2).fit(X, y)
     assert len(model.groups_) == 1
+
+
+def test_no_loss_is_printed_below_zero():
+    """One group, or as many components as columns: nothing is lost, to rounding."""
+    X, species = load_iris(return_X_y=True)
+    for r, labels in ((2, ["all"] * len(X)), (4, species)):
+        model = FairPCA(r).fit(X, sensitive_features=labels)
+        assert str(model.certificate_).startswith("worst group 0,")
+        assert model.group_losses_.min() >= 0

@@ -5,16 +5,15 @@ My rows are on an accelerator: what can stay there?
 All work that grows with the number of rows. A fit needs three things of every group: how many rows
 it has, their mean and their scatter matrix. These are counted where the rows are, in double
 precision; a few matrices travel to the processor, which solves the problem; the components travel
-back, and ``transform`` is one product on the device. ``FairPCA`` itself runs on the processor. If
-it is given a tensor it would have to copy all rows first, so count the moments yourself: it takes
-twelve lines.
+back, and ``transform`` is one product on the device. ``FairPCA`` itself runs on the processor, and
+all rows would have to be copied to it. Counting the moments yourself takes twelve lines.
 """
 
 # %%
 # Where the rows are
 # ------------------
-# With PyTorch and a CUDA device, the rows below live there. Without them, as on the machine that
-# built this page unless it says otherwise, the same lines run with NumPy.
+# With PyTorch and a CUDA device, the rows below live there. Without them the same lines run with
+# NumPy. The first line printed says which of the two made the numbers of this page.
 
 import time
 
