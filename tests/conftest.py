@@ -18,7 +18,7 @@ import pytest
 hypothesis.settings.register_profile(
     "default",
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     print_blob=True,
     derandomize=bool(os.environ.get("CI")),
 )
