@@ -83,16 +83,17 @@ def test_prove_is_passed_on_and_the_search_is_counted():
     rows[:, 0], rows[:, 1] = np.cos(np.pi * labels / 3), np.sin(np.pi * labels / 3)
     rows[::2] *= -1
     unasked, asked = (
-        WorstCasePCA(1, variant="maxRegret", prove=prove)
+        WorstCasePCA(1, variant="maxRegret", prove=prove, tol=1e-2)
         .fit(rows, sensitive_features=labels)
         .certificate_
-        for prove in (False, 30.0)
+        for prove in (False, True)
     )
     assert unasked.gap > 0.1
     assert unasked.nodes == 0
-    assert asked.optimal
+    # A rough gap, which takes a few nodes: a slow machine has a minute for them.
+    assert asked.gap <= 1e-2
     assert asked.nodes > 0
-    assert asked.lower_bound == pytest.approx(0.75)
+    assert asked.value == pytest.approx(0.75)
 
 
 def test_ordered_components_are_nested_ones(sites):
