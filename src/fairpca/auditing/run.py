@@ -192,10 +192,6 @@ def audit(
     known = table.source.groups
     groups = GroupRow.rows(known, known.traces, group_by, min_group_size)
     new_rows, unknown = _new_rows(table, dict(named), r, n_folds, random_state)
-    content: list[Any] = [table.moments.weight, table.moments.mean, table.moments.scatter]
-    if table.groups is not None:
-        content = [table.X, table.groups.codes, table.weights]
-    digest = data_hash(content, map(repr, table.moments.labels))
     parameters = {
         "n_components": n_components,
         "ranks": ranks,
@@ -211,11 +207,6 @@ def audit(
         "rows": int(table.moments.count.sum()),
         "features": table.moments.n_features,
     }
-    provenance = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        # Where the command line names its columns, too.
-        provenance["source"] = {"features": [str(name) for name in frame.columns]}
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
@@ -229,10 +220,24 @@ def audit(
         left_out=left_out_groups(table, findings, r, leave_one_out),
         scores=_scores(table, asked, target, random_state),
         warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size, unknown)),
-        provenance=provenance,
+        provenance=_provenance(X, table, parameters),
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
+
+
+def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return where the numbers come from: versions, a hash of the data, options, columns."""
+    content: list[Any] = [table.moments.weight, table.moments.mean, table.moments.scatter]
+    if table.groups is not None:
+        content = [table.X, table.groups.codes, table.weights]
+    digest = data_hash(content, map(repr, table.moments.labels))
+    found = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        # Where the command line names its columns, too.
+        found["source"] = {"features": [str(name) for name in frame.columns]}
+    return found
 
 
 def _check(n_bootstrap: int, level: float, min_group_size: int, n_folds: int) -> None:

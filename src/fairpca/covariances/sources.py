@@ -227,7 +227,8 @@ class MomentCovariances(CovarianceSource):
         )
         # A group's matrix has no higher rank than it has rows; about its own mean one less.
         self._ranks: IntArray | None = np.maximum(chosen.count - (center == "group"), 0)
-        # How many products were added up in the coordinates of a row; each sum was rounded.
+        # Columns of rows that were put into fewer coordinates before they were counted, else 0.
+        # Each coordinate is a sum over all columns, and its rounding grows with their number.
         self._summed = 0
 
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
