@@ -81,9 +81,8 @@ def truth_of_rows(case: Any, members: list[Any], center: str) -> tuple[Truth, An
     X = case.X.astype(LONG)
     w = np.ones(len(X), LONG) if case.weight is None else case.weight.astype(LONG)
     w = w / w.max()
-    # Means are kept as a row and the distance from it: far from zero, digits of the sum are few.
-    middle = X[np.argmax(w)]
-    rest = w @ (X - middle) / w.sum()
+    # Means are kept as distances from a row: far from zero, digits of the sum are few.
+    near = X - X[np.argmax(w)]
     parts, shifts, dusts, dusty = [], [], [], False
     for member in members:
         p = w[member] / w[member].sum()
@@ -98,7 +97,11 @@ def truth_of_rows(case: Any, members: list[Any], center: str) -> tuple[Truth, An
         dusty |= bool(np.any((spread > 1e-6 * dust) & (spread < 16 * dust)))
         rows[:, (spread <= dust) | (spread < np.finfo(float).tiny)] = 0
         parts.append(rows * np.sqrt(p)[:, None])
-        shifts.append(((base - middle) + (own - rest)) * (center == "global"))
+        # From the mean of the other rows, times their share: the mean of all may be this one's to
+        # the last digit, and the distance would be lost.
+        others = np.where(member, 0, w)
+        apart = p @ near[member] - others @ near / (others.sum() or LONG(1))
+        shifts.append(apart * (others.sum() / w.sum()) * (center == "global"))
         # What a group is made of must stand out from the rounding of its mean as a whole, too.
         size = np.sum(parts[-1] ** 2) + np.sum(shifts[-1] ** 2)
         dusty |= bool(0 < size < 1e4 * np.sum(dust))

@@ -40,12 +40,12 @@ from fairpca.moments.memory import default_limit
 
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
-_TINY = float(np.finfo(float).tiny)
+_TINY, _EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
 # Rounding of the mean of all rows that counts in a group's matrix, in the units of `resolution`,
 # which are eight times as large as one rounding. The worst that was seen is a fifth of this.
 _MEAN_ROUNDING = 0.125
 # Relative to the mean they were subtracted from, differences up to this are its rounding.
-_DUST = 16 * float(np.finfo(float).eps)
+_DUST = 16 * _EPS
 # Rows are solved in the coordinates of their span with more columns than this, and more than this
 # many columns a row: below, explicit covariances cost no more than finding the coordinates.
 _WIDE_FROM, _WIDE_SHARE = 256, 1.5
@@ -333,6 +333,7 @@ def _centred_cells(
     m, n = X.shape
     weights = np.ones(m) if weight is None else weight / max(float(weight.max()), _TINY)
     columns = np.empty((n, m + len(labels)), order="F")
+    apart, dusts = np.empty((n, len(labels))), np.empty((n, len(labels)))
     with np.errstate(over="ignore", invalid="ignore"):
         mean = weights @ X / max(float(weights.sum()), _TINY)
         for cell in range(len(labels)):
@@ -349,15 +350,20 @@ def _centred_cells(
             rest = w @ block / total
             block -= rest
             block[w == 0] = 0.0
-            # A constant column leaves the rounding of its own mean behind, and so does the
-            # distance of two means that agree; neither is variance.
+            # A constant column leaves the rounding of its own mean behind, which is no variance.
             dust = _DUST * np.abs(own)
             block[:, np.sqrt(w / total) @ np.abs(block) <= dust] = 0.0
             columns[:, picks] = block.T
-            apart = (own - mean) + rest
-            columns[:, m + cell] = np.where(np.abs(apart) <= dust, 0.0, apart)
+            # Means that agree differ by the rounding of that rest, over all rows.
+            apart[:, cell], dusts[:, cell] = (own - mean) + rest, _EPS * len(picks) * dust
+        # The mean of all rows is rounded too, by more than small distances of the cells from it
+        # where columns are far from zero; together they know what it lacks.
+        inside = np.bincount(codes, weights, len(labels)) / max(float(weights.sum()), _TINY)
+        lacks = apart @ inside
+        apart -= lacks[:, None]
+        columns[:, m:] = np.where(np.abs(apart) <= dusts, 0.0, apart)
         check_square(np.einsum("ij,ij->", columns, columns))
-    return columns, np.asarray(mean)
+    return columns, np.asarray(mean + lacks)
 
 
 class OperatorCovariances(CovarianceSource):
