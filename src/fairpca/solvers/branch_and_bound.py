@@ -45,7 +45,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._linalg import FloatArray, IntArray, symmetric
 from fairpca.solvers.descent import descend
 from fairpca.solvers.interior_point import solved
 from fairpca.solvers.problem import Problem
@@ -402,6 +402,8 @@ class _Relaxations:
             [np.broadcast_to(self.matrices, (m, *self.matrices.shape)), forms], 1
         )
         offsets = np.concatenate([np.broadcast_to(self.offsets, (m, self.g)), levels], axis=1)
+        # Cuts and groups may nearly cancel; the rounding of their sum is that of what was summed.
+        sizes = np.abs(forms).max(axis=(2, 3))
         ends = np.array([self._ends(parent, value, goal, j) for parent in parents])
         mu = np.maximum(mu, ends)
         bound = np.full(m, -np.inf)
@@ -412,7 +414,7 @@ class _Relaxations:
         level, decrement = np.full(m, -np.inf), np.zeros(m)
         left = np.arange(m)
         for _ in range(_MOST_STEPS):
-            here = self._newton(x[left], mu[left], forms[left], offsets[left])
+            here = self._newton(x[left], mu[left], forms[left], offsets[left], sizes[left])
             better = here.bound > bound[left]
             index = left[better]
             bound[index], kept[index] = here.bound[better], x[index]
@@ -447,14 +449,20 @@ class _Relaxations:
         ]
 
     def _newton(
-        self, x: FloatArray, mu: FloatArray, forms: FloatArray, offsets: FloatArray
+        self,
+        x: FloatArray,
+        mu: FloatArray,
+        forms: FloatArray,
+        offsets: FloatArray,
+        sizes: FloatArray,
     ) -> _Steps:
         """Return bound, barrier function and Newton step of every node at multipliers `x`.
 
         As `interior_point.derivatives` does for one node; only the groups' weights add up to one.
+        `sizes` are the largest entries of the forms, from which the rounding of their sum follows.
         """
         m, j, n, _ = forms.shape
-        values, vectors = _checked_eigh(np.einsum("mj,mjab->mab", x, forms))
+        values, vectors = _checked_eigh(symmetric(np.einsum("mj,mjab->mab", x, forms)))
         p, v = _occupations(values, mu, self.r)
         turned = np.swapaxes(vectors, 1, 2)[:, None] @ forms @ vectors[:, None]
         diagonals = np.diagonal(turned, axis1=2, axis2=3)
@@ -479,7 +487,8 @@ class _Relaxations:
         moved = np.einsum("ma,ma->m", values[:, n - self.r :], v[:, n - self.r :])
         moved -= np.einsum("ma,ma->m", values[:, : n - self.r], p[:, : n - self.r])
         barriers = np.log(x).sum(axis=1) - np.log(p).sum(axis=1) - np.log(v).sum(axis=1)
-        rounding = 8 * n * np.finfo(float).eps * np.abs(values).max(axis=1) * self.r
+        summed = np.maximum(np.abs(values).max(axis=1), np.einsum("mj,mj->m", x, sizes))
+        rounding = 8 * n * np.finfo(float).eps * summed * self.r
         return _Steps(
             phi - rounding,
             phi + moved + mu * barriers,
@@ -532,7 +541,8 @@ def _checked_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     rising = np.all(values[:, 1:] >= values[:, :-1])
     if not (rising and np.all(apart <= 1e-10 * matrices.shape[1])):
         raise np.linalg.LinAlgError(
-            "the eigenvalues of a small matrix came out wrong; check the linear algebra library."
+            "the eigenvalues of a small matrix came out wrong; use another build of the linear "
+            "algebra library that NumPy calls."
         )
     return values, vectors
 

@@ -327,11 +327,11 @@ class Dual:
         spread = np.sqrt(np.maximum(squares - n * means**2, 0.0))
         scales = spread + np.abs(self.problem.offsets / self.r - means)
         # A group without variance and offset never moves phi; any positive scale will do. One that
-        # is smaller than the others by a hundred orders does not either, and its reciprocal times
+        # is smaller than the others by sixty orders does not either, and its reciprocal times
         # the curvature would be infinite.
         largest = float(scales.max())
         scales = np.where(scales > 0, scales, largest if largest > 0 else 1.0)
-        return np.maximum(scales, 1e-100 * largest)
+        return np.maximum(scales, 1e-60 * largest)
 
     def evaluate(self, weights: FloatArray) -> DualPoint:
         """Decompose A(weights) and keep the point if it has the largest phi.
