@@ -236,6 +236,10 @@ FOUND = [
     9901090005393,
     # Cuts that nearly cancel: their sum was symmetric to the rounding of the cuts only.
     9901110000207,
+    # A row whose share of the weight vanishes, times a square that does not.
+    1201030002585,
+    # Products of many groups, one vector at a time, where all columns at once are few: slow.
+    1201100001625,
 ]
 
 

@@ -301,6 +301,14 @@ def _largest_left(product: Product, found: EigenPairs, seed: int) -> FloatArray 
     return closer.vectors if closer.values[0] >= left.values[0] * (1 - 1e-6) else left.vectors
 
 
+def krylov_width(r: int) -> int:
+    """Return how many columns the space has in which a Krylov method looks for `r` pairs.
+
+    Shorter bases than ARPACK's own choice, 2 r, cost it less than they cost in restarts.
+    """
+    return max(r + 20, r + r // 2)
+
+
 def _arpack(
     product: Product, n: int, r: int, v0: FloatArray, tol: float, most: int | None = None
 ) -> EigenPairs:
@@ -309,8 +317,7 @@ def _arpack(
     Copies and other dependent vectors are replaced by directions orthogonal to the rest; what is
     computed from them shows by its residual that they are no eigenvectors.
     """
-    # Shorter bases than ARPACK's own choice, 2 r, cost it less than they cost in restarts.
-    width = min(n, max(r + 20, r + r // 2))
+    width = min(n, krylov_width(r))
     restarts = None if most is None else max(2, -(-(most - width) // (width - r)))
     operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=product, dtype=np.float64)
     values, vectors = scipy.sparse.linalg.eigsh(

@@ -16,7 +16,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, aslinearoperator
 
 from fairpca._checks import check_square
 from fairpca._linalg import FloatArray, IntArray, is_sparse, rounding_level, symmetric
-from fairpca.covariances.eigenpairs import EigenPairs, full_pairs, krylov_pairs
+from fairpca.covariances.eigenpairs import EigenPairs, full_pairs, krylov_pairs, krylov_width
 from fairpca.covariances.oracle import Oracle
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
@@ -389,7 +389,8 @@ class OperatorOracle(MixtureOracle):
                 out += cell_weights[cell] * self.cells.product(int(cell), columns)
             return out
 
-        if r >= n - 1:
+        if n <= krylov_width(r):
+            # The Krylov space would be everything, and one vector at a time is slow.
             return full_pairs(symmetric(product(np.eye(n)))).head(r)
         try:
             return krylov_pairs(product, n, r, start, rough=rough)

@@ -110,7 +110,10 @@ def merge_means(
     total = np.add(weight, other_weight)
     share = np.divide(other_weight, total, out=np.zeros_like(total), where=total > 0)
     shift = (other_mean - mean).sum(axis=-2)
-    between = shift * np.sqrt(weight * share)[..., None]
+    # The share of the smaller weight may vanish where that weight times a square does not.
+    smaller, larger = np.minimum(weight, other_weight), np.maximum(weight, other_weight)
+    most = np.divide(larger, total, out=np.zeros_like(total), where=total > 0)
+    between = shift * (np.sqrt(smaller) * np.sqrt(most))[..., None]
     # From the mean of the larger side: the way from an empty set would be the whole of the other
     # mean, in which the rest of its rounding is lost.
     far = np.asarray(share > 0.5)[..., None]
