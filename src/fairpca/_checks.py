@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, is_sparse, symmetric
+from fairpca._linalg import (
+    FloatArray,
+    array_namespace,
+    fetched,
+    is_foreign,
+    is_sparse,
+    symmetric,
+)
 
 
 def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -99,9 +106,10 @@ def check_shrinkage(shrinkage: Any) -> None:
 
 
 def as_numpy(X: Any) -> Any:
-    """Return arrays of the array API standard as NumPy arrays; refuse hidden values.
+    """Return arrays of other libraries as NumPy arrays; refuse hidden values.
 
-    The computation is NumPy's; a tensor on another device says itself how to bring it here.
+    From another device they are brought here only where scikit-learn was told to follow arrays:
+    else nobody expects the copy.
     """
     if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
         hidden = int(np.ma.getmaskarray(X).sum())
@@ -109,8 +117,18 @@ def as_numpy(X: Any) -> Any:
             f"X is a masked array with {hidden} masked value(s), which would be read as if they "
             "were there; fill or drop them first."
         )
-    foreign = hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray)
-    return np.asarray(X) if foreign else X
+    if not is_foreign(X):
+        return X
+    if array_namespace(X) is not None:
+        return fetched(X)
+    try:
+        return np.asarray(X)
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"X lives on the device {getattr(X, 'device', 'of its library')}; fit FairPCA there, "
+            "within sklearn.config_context(array_api_dispatch=True), or pass a copy in the "
+            "memory of the processor, such as X.cpu() of torch."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -131,8 +149,8 @@ def labels_are_no_rows(X: Any, call: str) -> Iterator[None]:
     except ValueError as error:
         try:
             found = np.asarray(X)
-        except ValueError:
-            # Rows of different lengths are no labels.
+        except (ValueError, TypeError):
+            # Rows of different lengths are no labels, and what is elsewhere cannot be looked at.
             found = np.empty((0, 0))
         text = found.dtype.kind in "OUS"
         if found.ndim != 1 and not (text and found.shape[1:] == (1,)):
@@ -144,9 +162,18 @@ def labels_are_no_rows(X: Any, call: str) -> Iterator[None]:
 def check_table(X: Any) -> Any:
     """Return rows as something that slices like NumPy, or raise ValueError.
 
-    Arrays of other libraries become NumPy arrays; sparse rows, memory maps and whatever else has
-    a shape, a dtype and slices (HDF5, Zarr) stay as they are and are read in blocks.
+    Arrays of other libraries become NumPy arrays unless they are to be followed. Sparse rows,
+    memory maps and whatever else has a shape, a dtype and slices (HDF5, Zarr) stay as they are
+    and are read in blocks.
     """
+    xp = array_namespace(X)
+    if xp is not None:
+        if len(X.shape) != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
+            raise ValueError(
+                f"X has shape {tuple(X.shape)} and dtype {X.dtype}; pass rows and columns, "
+                "(m, n), of real numbers."
+            )
+        return X
     X = as_numpy(X)
     if not all(hasattr(X, name) for name in ("dtype", "shape", "__getitem__")):
         X = np.asarray(X)
@@ -181,6 +208,8 @@ def check_vanished(rows: Any, weights: FloatArray, relative: FloatArray) -> None
     vanished = np.flatnonzero((weights > 0) & (relative < np.finfo(float).tiny))
     if len(vanished):
         with np.errstate(over="ignore"):
+            if is_foreign(rows):
+                rows = fetched(rows)
             check_square(np.square(float(abs(rows[vanished]).max())))
 
 
@@ -196,7 +225,7 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
             "sample_weight is a masked array with masked values, which would be read as if they "
             "were there; fill them, with 0 for rows that do not count."
         )
-    found = np.asarray(sample_weight)
+    found = fetched(sample_weight)
     if found.dtype.kind == "c":
         raise ValueError("sample_weight is complex; weights count rows and must be real numbers.")
     weights = np.asarray(found, dtype=float)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+import sklearn
 from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -34,6 +35,46 @@ def is_sparse(rows: Any) -> bool:
 def is_dask(rows: Any) -> bool:
     """Whether rows are a Dask collection; told by its module, so that Dask is not imported."""
     return type(rows).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def is_foreign(array: Any) -> bool:
+    """Whether this is an array of another library: a torch tensor, or one of the array API."""
+    if isinstance(array, np.ndarray | np.generic) or is_dask(array):
+        return False
+    return hasattr(array, "__array_namespace__") or type(array).__module__ == "torch"
+
+
+def array_namespace(array: Any) -> Any:
+    """Return the library of a foreign array that is to be followed, else None.
+
+    Followed means computed with where it lives, and answered there. scikit-learn asks for that
+    with ``sklearn.config_context(array_api_dispatch=True)``; without it arrays become NumPy's.
+    """
+    if not is_foreign(array) or not sklearn.get_config()["array_api_dispatch"]:
+        return None
+    from sklearn.utils._array_api import get_namespace
+
+    return get_namespace(array)[0]
+
+
+def fetched(array: Any) -> AnyArray:
+    """Return an array as NumPy's, brought from whatever device it lives on."""
+    if hasattr(array, "detach"):
+        return np.asarray(array.detach().cpu().numpy())
+    if not is_foreign(array) or not hasattr(array, "__array_namespace__"):
+        return np.asarray(array)
+    from sklearn.utils._array_api import _convert_to_numpy
+
+    return np.asarray(_convert_to_numpy(array, array.__array_namespace__()))
+
+
+def placed(array: AnyArray, like: Any) -> Any:
+    """Return a NumPy array in the library and on the device of a foreign one."""
+    from sklearn.utils._array_api import get_namespace_and_device
+
+    with sklearn.config_context(array_api_dispatch=True):
+        xp, _, device = get_namespace_and_device(like)
+        return xp.asarray(array, device=device)
 
 
 def rounding_level(scale: float, n_features: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass
 from html import escape
@@ -18,11 +19,15 @@ from fairpca._linalg import (
     AnyArray,
     FloatArray,
     IntArray,
+    array_namespace,
     diagonalise,
+    fetched,
     fix_signs,
     is_dask,
+    is_foreign,
     is_sparse,
     orthonormal,
+    placed,
 )
 from fairpca._threads import blas_for
 from fairpca.covariances.sources import CovarianceSource
@@ -134,6 +139,13 @@ def _oriented(
     return fix_signs(np.ascontiguousarray(columns.T)), variances
 
 
+def _place(array: Any) -> str:
+    """Return in words where an array lives."""
+    if not is_foreign(array):
+        return "in NumPy"
+    return f"in {type(array).__module__.partition('.')[0]} on {array.device}"
+
+
 class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of estimators with orthonormal `components_` (rows) and one `mean_` for everybody.
 
@@ -153,6 +165,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _losses_about: str = "group"
     # Whether projected columns are divided by their standard deviation: a parameter of FairPCA.
     whiten: bool = False
+    # Whether rows of other array libraries are followed to where they live (`array_namespace`).
+    _follows_arrays: bool = False
     # Formats of sparse rows that `fit` takes; False for methods that need dense rows.
     _accept_sparse: tuple[str, ...] | bool = False
 
@@ -189,15 +203,20 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             from fairpca.distributed import dask
 
             return dask.transform(self, X)
+        xp = self._followed(X, "transform")
         with labels_are_no_rows(X, "transform(X), which needs no labels"):
             X = validate_data(
                 self,
-                as_numpy(X),
-                dtype=[np.float64, np.float32],
+                as_numpy(X) if xp is None else X,
+                dtype=[np.float64, np.float32] if xp is None else [xp.float64, xp.float32],
                 reset=False,
                 accept_sparse=self._accept_sparse,
             )
         columns = self._scoring_rows.T
+        if xp is not None:
+            # Other libraries do not multiply numbers of two kinds.
+            projected = (xp.astype(X, xp.float64) - self.mean_) @ columns
+            return xp.astype(projected, X.dtype)
         if is_sparse(X):
             projected = X @ columns
             projected -= self.mean_ @ columns
@@ -205,6 +224,38 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             # Centred before the product: afterwards, a large mean would have eaten the digits.
             projected = (X - self.mean_) @ columns
         return projected.astype(X.dtype, copy=False)
+
+    def _followed(self, X: Any, method: str) -> Any:
+        """Return the library of X and of the model, which must be one; None for NumPy.
+
+        Raises
+        ------
+        ValueError
+            If X and the model live in different libraries or on different devices.
+        """
+        xp = array_namespace(X) if self._follows_arrays else None
+        mine = self.components_
+        if xp is None and not is_foreign(mine):
+            return None
+        if xp is not None and xp is array_namespace(mine) and X.device == mine.device:
+            return xp
+        raise ValueError(
+            f"X given to {type(self).__name__}.{method}() must use the same namespace and the "
+            f"same device as the rows of the fit. X is {_place(X)}, the model {_place(mine)}. "
+            "Within sklearn.config_context(array_api_dispatch=True), pass X where the model is, "
+            "or move the model with sklearn.utils._array_api.move_estimator_to."
+        )
+
+    def _on_host(self) -> Any:
+        """Return a copy whose arrays are NumPy's; the model itself where they are already."""
+        if not is_foreign(self.__dict__.get("components_")):
+            return self
+        found = copy.copy(self)
+        for name, value in vars(self).items():
+            if is_foreign(value):
+                found.__dict__[name] = fetched(value)
+        found.__dict__.pop("_lives_on", None)
+        return found
 
     @property
     def _scoring_rows(self) -> FloatArray:
@@ -214,8 +265,9 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def _spread(self) -> FloatArray:
         """Standard deviation along every component, shape (r, 1); none is taken to be zero."""
-        found = np.sqrt(self.explained_variance_)[:, None]
-        return np.maximum(found, np.finfo(float).eps)
+        found = np.maximum(np.sqrt(fetched(self.explained_variance_)), np.finfo(float).eps)
+        like = self.components_
+        return placed(found[:, None], like) if is_foreign(like) else found[:, None]
 
     def inverse_transform(self, X: Any) -> Any:
         """Map projected rows back to the original columns.
@@ -230,13 +282,16 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             float32 where X is.
         """
         check_is_fitted(self)
-        Z = np.asarray(X)
+        xp = self._followed(X, "inverse_transform")
+        Z = np.asarray(X) if xp is None else X
         if Z.ndim != 2 or Z.shape[1] != self.n_components_:
             raise ValueError(
                 f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
                 "those that transform returns."
             )
         rows = self.components_ * self._spread if self.whiten else self.components_
+        if xp is not None:
+            return xp.astype(xp.astype(Z, xp.float64) @ rows + self.mean_, Z.dtype)
         found = Z @ rows + self.mean_
         return found.astype(np.float32) if Z.dtype == np.float32 else found
 
@@ -273,11 +328,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
         else:
+            xp = array_namespace(X) if self._follows_arrays else None
             with labels_are_no_rows(X, "fit(X, sensitive_features=labels)"):
                 X = validate_data(
                     self,
-                    as_numpy(X),
-                    dtype=[np.float64, np.float32],
+                    as_numpy(X) if xp is None else X,
+                    dtype=[np.float64, np.float32] if xp is None else [xp.float64, xp.float32],
                     reset=reset,
                     ensure_min_samples=1,
                     ensure_all_finite=check_finite,
@@ -315,7 +371,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         # Here, not above: the package of the audit imports the estimators.
         from fairpca.auditing.verdict import MEANS, html_table, label_texts, number, percent
 
-        known = self.__dict__
+        known = self._on_host().__dict__
         if "components_" not in known or "group_losses_" not in known:
             return ""
         by = getattr(self, "group_by", "intersection")
@@ -323,13 +379,13 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         unnamed = self.group_names_ == [UNNAMED]
         columns = {
             "group" if unnamed else " · ".join(self.group_names_): texts,
-            "rows": [f"{count:,}" for count in self.group_counts_],
-            "loss": [number(loss) for loss in self.group_losses_],
+            "rows": [f"{count:,}" for count in known["group_counts_"]],
+            "loss": [number(loss) for loss in known["group_losses_"]],
             # A model stored by an earlier version does not know them.
             "variance kept": [percent(share) for share in known.get("group_shares_", ())],
         }
         columns = {title: cells for title, cells in columns.items() if cells}
-        order = np.argsort(-self.group_losses_, kind="stable")
+        order = np.argsort(-known["group_losses_"], kind="stable")
         shown = [[cells[g] for cells in columns.values()] for g in order[:_NOTEBOOK_ROWS]]
         notes = []
         if len(order) > len(shown):
@@ -356,4 +412,5 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = bool(self._accept_sparse)
+        tags.array_api_support = self._follows_arrays
         return tags

@@ -21,7 +21,7 @@ from fairpca._checks import (
     check_rows,
     check_shrinkage,
 )
-from fairpca._linalg import FloatArray, is_dask
+from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, placed
 from fairpca.all_ranks import fit_nested
 from fairpca.base import (
     LIKE_PCA,
@@ -220,10 +220,14 @@ class FairPCA(LinearReducer):
     """
 
     _accept_sparse = ("csr", "csc")
+    _follows_arrays = True
     # What partial_fit has counted; None after a fit too wide to keep it.
     _moments: GroupMoments | None
     # Groups and dual weights of the last solve before partial_fit counted on.
     _last_weights: tuple[list[Any], FloatArray] | None
+    # An empty array where the rows live, if not in NumPy's memory: results go there, also those
+    # that are computed later.
+    _lives_on: Any
 
     def __init__(
         self,
@@ -318,7 +322,7 @@ class FairPCA(LinearReducer):
             rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
             moments = count_rows(rows.X, rows.groups, rows.weight, type(self).__name__)
             if "group_weights_" in self.__dict__:
-                self._last_weights = (self.groups_, self.group_weights_)
+                self._last_weights = (self.groups_, fetched(self.group_weights_))
             # In this order: another thread that solves meanwhile keeps its result only while the
             # moments are those it solved for.
             self._moments = moments if seen is None else seen.merge(moments)
@@ -345,6 +349,7 @@ class FairPCA(LinearReducer):
         with self._restore_on_error():
             self.n_features_in_ = moments.n_features
             self.__dict__.pop("feature_names_in_", None)
+            self.__dict__.pop("_lives_on", None)
             return self._solve_and_set(MomentCovariances(moments, self.group_by, self.center))
 
     def fit_operators(self, cells: StreamedCells) -> FairPCA:
@@ -364,9 +369,10 @@ class FairPCA(LinearReducer):
         with self._restore_on_error():
             self.n_features_in_ = cells.n_features
             self.__dict__.pop("feature_names_in_", None)
+            self.__dict__.pop("_lives_on", None)
             return self._solve_and_set(OperatorCovariances(cells, self.group_by, self.center))
 
-    def get_covariance(self) -> FloatArray:
+    def get_covariance(self) -> Any:
         """Return the covariance of rows under the probabilistic model of PCA.
 
         Along the components rows have the variances of `explained_variance_`, in every other
@@ -378,9 +384,11 @@ class FairPCA(LinearReducer):
         -------
         ndarray of shape (n_features_in_, n_features_in_)
         """
-        return np.asarray(self.to_sklearn().set_params(whiten=False).get_covariance())
+        model = self._on_host()
+        found = np.asarray(model.to_sklearn().set_params(whiten=False).get_covariance())
+        return found if model is self else placed(found, self.components_)
 
-    def get_precision(self) -> FloatArray:
+    def get_precision(self) -> Any:
         """Return the inverse of `get_covariance`.
 
         Returns
@@ -388,6 +396,9 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
+        model = self._on_host()
+        if model is not self:
+            return placed(model.get_precision(), self.components_)
         rows, noise = self.components_, self.noise_variance_
         variances = np.maximum(self.explained_variance_, noise)[:, None]
         if len(rows) == rows.shape[1]:
@@ -398,7 +409,7 @@ class FairPCA(LinearReducer):
         outside = np.eye(rows.shape[1]) - rows.T @ rows
         return np.asarray(rows.T @ (rows / variances) + outside / noise)
 
-    def score_samples(self, X: Any) -> FloatArray:
+    def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of every row under the model of `get_covariance`.
 
         Parameters
@@ -410,6 +421,8 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
+        if self._followed(X, "score_samples") is not None:
+            return placed(self._on_host().score_samples(fetched(X)), X)
         X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
         precision = self.get_precision()
         centred = X - self.mean_
@@ -429,7 +442,7 @@ class FairPCA(LinearReducer):
         -------
         float
         """
-        return float(np.mean(self.score_samples(X)))
+        return float(np.mean(fetched(self.score_samples(X))))
 
     # What follows fills the attributes; nothing below is called by users.
 
@@ -456,6 +469,9 @@ class FairPCA(LinearReducer):
 
     def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool) -> Rows:
         rows = self._read(X, labels, sample_weight, reset=reset, check_finite=False)
+        self.__dict__.pop("_lives_on", None)
+        if array_namespace(rows.X) is not None:
+            self._lives_on = rows.X[:0, :]
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
@@ -485,6 +501,7 @@ class FairPCA(LinearReducer):
             check_rank(self.n_components, table.n_features)
         self.n_features_in_ = table.n_features
         self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.pop("_lives_on", None)
         if table.features is not None:
             self.feature_names_in_ = np.array(table.features, dtype=object)
         found = dask.moments_or_products(table, rules)
@@ -574,7 +591,7 @@ class FairPCA(LinearReducer):
         about_losses = find_criterion(self.criterion).against_own_pca
         if self.shrinkage is None and about_losses and fit.basis.shape[1] < len(fit.basis):
             warn_of_noise(source, fit.losses, solution.weights, fit.basis.shape[1])
-        return {
+        found = {
             **projection_attributes(
                 source, fit.basis, fit.losses, fit.retained, keep_order=bool(nested)
             ),
@@ -587,6 +604,13 @@ class FairPCA(LinearReducer):
             "n_iter_": max(solution.n_eigen, 1),
             "stop_reason_": solution.stop_reason,
             **extra,
+        }
+        place = self.__dict__.get("_lives_on")
+        if place is None:
+            return found
+        return {
+            name: placed(value, place) if isinstance(value, np.ndarray) else value
+            for name, value in found.items()
         }
 
 

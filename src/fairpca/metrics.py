@@ -21,7 +21,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 
 from fairpca._checks import as_numpy, check_choice, check_weights, labels_are_no_rows
-from fairpca._linalg import AnyArray, FloatArray, IntArray, span
+from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
@@ -64,7 +64,7 @@ def basis_of(reducer: Any) -> FloatArray:
     """
     components = getattr(reducer, "components_", reducer)
     try:
-        rows = np.asarray(components, dtype=float)
+        rows = np.asarray(fetched(components), dtype=float)
     except (TypeError, ValueError):
         # Empty, so that the one message below covers it.
         rows = np.empty(0)
@@ -174,7 +174,8 @@ def as_moments(X: Any, sensitive_features: Any = None, sample_weight: Any = None
 def _counted(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
     if isinstance(X, GroupMoments):
         return X
-    rows = as_rows(X)
+    # Rows of another array library are counted where they live.
+    rows = as_rows(X) if array_namespace(X) is None else X
     return GroupMoments.from_array(rows, sensitive_features, sample_weight=sample_weight)
 
 

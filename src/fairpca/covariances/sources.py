@@ -19,7 +19,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import assert_all_finite
 
 from fairpca._checks import check_square, check_vanished
-from fairpca._linalg import FloatArray, IntArray, symmetric
+from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, symmetric
 from fairpca._threads import blas_for
 from fairpca.covariances.block_krylov import SharedSpace
 from fairpca.covariances.dense import DenseOracle
@@ -36,7 +36,7 @@ from fairpca.covariances.streamed import StreamedCells, StreamedOracle
 from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
-from fairpca.moments.memory import default_limit
+from fairpca.moments.memory import default_limit, moments_bytes
 
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
@@ -484,6 +484,7 @@ def choose_source(
     Parameters
     ----------
     X : array, sparse matrix or LinearOperator of shape (m, n)
+        An array of another library is counted where it lives.
     groups : Groups or None
     weight : ndarray of shape (m,) or None
     n_components : int, float or None
@@ -493,13 +494,19 @@ def choose_source(
         Named in errors.
     """
     m, n = X.shape
+    k = len(groups.labels) if groups else 1
+    if array_namespace(X) is not None:
+        if n <= _WIDE_FROM or (n <= _WIDE_SHARE * m and moments_bytes(n, k) <= default_limit()):
+            return MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
+        # Too many columns for their covariances; what else there is needs the rows here.
+        X = fetched(X)
     # A share of variance never needs more directions than the rows span.
     r = 1 if isinstance(n_components, float) else n_components or n
     wide = n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m and isinstance(X, np.ndarray)
     # The row space knows cells by their distance from the mean of all rows. About the own mean of
     # a group of several cells their distances from each other count, and may be far smaller.
     between_cells = center == "group" and group_by == "marginal"
-    if wants_operators(X, len(groups.labels) if groups else 1) or (wide and between_cells):
+    if wants_operators(X, k) or (wide and between_cells):
         _check_finite(X, estimator)
         return OperatorCovariances(GroupOperators.from_rows(X, groups, weight), group_by, center)
     if wide:

@@ -20,7 +20,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpca._checks import check_choice
-from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca._linalg import AnyArray, FloatArray, IntArray, fetched, is_foreign
 from fairpca.moments.label_codes import (
     Coded,
     Label,
@@ -317,6 +317,8 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if hasattr(sensitive_features, "levels") and hasattr(sensitive_features, "to_frame"):
         # An index of several levels is a table of labels, not a column of tuples.
         sensitive_features = sensitive_features.to_frame(index=False)
+    if is_foreign(sensitive_features):
+        sensitive_features = fetched(sensitive_features)
     native = _native(sensitive_features)
     if isinstance(native, nw.LazyFrame):
         native = native.collect()

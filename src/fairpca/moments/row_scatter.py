@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from fairpca._checks import check_vanished
-from fairpca._linalg import FloatArray, IntArray, is_sparse
+from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, is_sparse, placed
 from fairpca._threads import available_threads, in_threads
 
 # Entries of a block: enough to keep BLAS busy, little beside the memory of a machine.
@@ -49,6 +49,9 @@ _PLAIN_WEIGHTS = (1e-50, 1e50)
 # A column whose standard deviation is below this share of its mean counts as constant: rounding of
 # the mean leaves as much.
 _DUST = 16 * float(np.finfo(float).eps)
+# Entries of a block on another device: half a gigabyte in float64. More would compete with the
+# rows for its memory, fewer wait for every product.
+_DEVICE_ENTRIES = 1 << 26
 # Strands a group is cut into; each holds one matrix of results while it is worked on.
 _STRANDS = 16
 # Below this many entries a second thread costs more than it saves (measured: about 0.1 ms).
@@ -202,6 +205,10 @@ def group_scatter(
         largest, sample_weight = _relative_weights(given, codes, len(count))
         check_vanished(rows, given, sample_weight)
     cells = np.flatnonzero(count).tolist()
+    xp = array_namespace(rows)
+    if xp is not None:
+        _count_elsewhere(found, xp, rows, codes, sample_weight)
+        cells = []
     positions = _positions(codes, count)
     if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
         origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
@@ -220,6 +227,38 @@ def group_scatter(
         found.scatter[...] *= largest[:, None, None]
         found.weight[...] *= largest
     return found
+
+
+def _count_elsewhere(
+    found: Scatter, xp: Any, rows: Any, codes: IntArray, weights: FloatArray | None
+) -> None:
+    """Count rows of another array library where they live, in float64, into `found`.
+
+    Every block is centred on its own mean before it is squared; what comes back of it is its mean
+    and its scatter. A device without float64 is refused by its library.
+    """
+    cell_of = placed(codes, rows)
+    weight_of = None if weights is None else placed(weights, rows)
+    step = max(1, _DEVICE_ENTRIES // max(rows.shape[1], 1))
+    for cell in range(len(found.count)):
+        members = xp.nonzero(cell_of == cell)[0]
+        size = members.shape[0]
+        for start in range(0, size, step):
+            picks = members[start : min(start + step, size)]
+            block = xp.astype(xp.take(rows, picks, axis=0), xp.float64)
+            w = None if weight_of is None else xp.take(weight_of, picks, axis=0)
+            total = float(picks.shape[0]) if w is None else float(xp.sum(w))
+            if total == 0:
+                continue
+            shares = xp.ones_like(block[:, 0]) / total if w is None else w / total
+            mean = shares @ block
+            block = block - mean
+            # What rounding left of the mean, too.
+            rest = shares @ block
+            block = block - rest
+            weighted = block if w is None else block * w[:, None]
+            scatter = fetched(weighted.T @ block)
+            found.add(cell, total, np.stack([fetched(mean), fetched(rest)]), scatter)
 
 
 def _relative_weights(

@@ -1,0 +1,150 @@
+"""Rows of other array libraries: counted where they live, answered where they live."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.utils import _array_api, estimator_checks
+
+from fairpca import FairPCA, GroupMoments, metrics
+from fairpca._linalg import fetched
+
+# The standard's own strict library always; torch where it is installed.
+LIBRARIES = [("array_api_strict", "CPU_DEVICE"), ("array_api_strict", "device1")]
+if importlib.util.find_spec("torch"):
+    LIBRARIES.append(("torch", "cpu"))
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(90, 6)) * np.linspace(3, 1, 6) + 100.0
+X[::3] = X[::3, ::-1]
+G = np.array(["a", "b", "b"])[np.arange(90) % 3]
+
+
+@pytest.fixture(params=LIBRARIES, ids=["-".join(pair) for pair in LIBRARIES])
+def library(request):
+    """Return a function that puts NumPy arrays where this library keeps its own."""
+    xp, device = estimator_checks._array_api_for_tests(*request.param)
+    with sklearn.config_context(array_api_dispatch=True):
+        yield lambda values: xp.asarray(values, device=device)
+
+
+def projector(components):
+    rows = np.asarray(fetched(components), dtype=float)
+    return rows.T @ rows
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_checks_of_scikit_learn(library, request, dtype):
+    name, device = request.node.callspec.params["library"]
+    for check in (
+        estimator_checks.check_array_api_input,
+        estimator_checks.check_array_api_input_and_values,
+    ):
+        with pytest.warns(UserWarning, match="all rows are one group"):
+            check(
+                "FairPCA", FairPCA(3), array_namespace=name, device_name=device, dtype_name=dtype
+            )
+
+
+@pytest.mark.filterwarnings("ignore:sensitive_features=None")
+def test_a_model_and_rows_of_different_libraries_are_refused():
+    estimator_checks.check_array_api_same_namespace(
+        "FairPCA", FairPCA(3), array_namespace="array_api_strict"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("weight", [None, rng.uniform(0.5, 2, 90)], ids=["plain", "weights"])
+def test_the_answer_is_that_of_numpy(library, dtype, weight):
+    rows = X.astype(dtype)
+    options = {"sensitive_features": G, "sample_weight": weight}
+    want = FairPCA(2).fit(rows, **options)
+    got = FairPCA(2).fit(library(rows), **options)
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+    assert got.certificate_.optimal
+    assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-10)
+    np.testing.assert_allclose(fetched(got.group_losses_), want.group_losses_, rtol=1e-9)
+    projected, before = got.transform(library(rows)), want.transform(rows)
+    assert type(projected) is type(got.components_) is type(library(rows))
+    tolerance = 1e-9 if dtype == "float64" else 1e-4
+    signs = np.sign(np.sum(fetched(projected) * before, axis=0))
+    np.testing.assert_allclose(fetched(projected) * signs, before, atol=tolerance)
+    rebuilt = got.inverse_transform(projected)
+    np.testing.assert_allclose(fetched(rebuilt), want.inverse_transform(before), atol=tolerance)
+
+
+def test_rows_far_from_zero_keep_their_digits(library):
+    far = X + 1e7
+    want = GroupMoments.from_array(far, G)
+    got = GroupMoments.from_array(library(far), G)
+    np.testing.assert_allclose(got.scatter, want.scatter, rtol=1e-12, atol=1e-9)
+    apart = got.distances_from(got.pooled()) - want.distances_from(want.pooled())
+    assert np.abs(apart).max() < 1e-13
+
+
+def test_labels_may_live_with_the_rows(library):
+    codes = (G == "b").astype(int)
+    got = FairPCA(2).fit(library(X), sensitive_features=library(codes))
+    want = FairPCA(2).fit(X, sensitive_features=codes)
+    assert got.groups_ == want.groups_ == [0, 1]
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+
+
+def test_batches_are_counted_where_they_live(library):
+    model = FairPCA(2)
+    for part in (slice(0, 20), slice(20, 21), slice(21, 90)):
+        model.partial_fit(library(X[part]), sensitive_features=G[part])
+    whole = FairPCA(2).fit(library(X), sensitive_features=G)
+    assert type(model.components_) is type(library(X))
+    assert np.abs(projector(model.components_) - projector(whole.components_)).max() < 1e-8
+    merged = GroupMoments.from_array(library(X[:40]), G[:40])
+    merged = merged.merge(GroupMoments.from_array(library(X[40:]), G[40:]))
+    want = FairPCA(2).fit_moments(merged)
+    assert np.abs(projector(model.components_) - projector(want.components_)).max() < 1e-8
+
+
+def test_more_columns_than_rows(library):
+    wide = np.random.default_rng(1).normal(size=(30, 400))
+    got = FairPCA(3).fit(library(wide), sensitive_features=G[:30])
+    want = FairPCA(3).fit(wide, sensitive_features=G[:30])
+    assert type(got.components_) is type(library(wide))
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+
+
+def test_models_move(library):
+    here = FairPCA(2, whiten=True).fit(X, sensitive_features=G)
+    with pytest.raises(ValueError, match=r"FairPCA\.transform\(\).*move_estimator_to"):
+        here.transform(library(X))
+    xp, _, device = _array_api.get_namespace_and_device(library(X))
+    there = _array_api.move_estimator_to(here, xp, device)
+    np.testing.assert_allclose(fetched(there.transform(library(X))), here.transform(X), atol=1e-9)
+    like_pca = there.to_sklearn().transform(library(X))
+    np.testing.assert_allclose(fetched(like_pca), here.transform(X), atol=1e-9)
+    with pytest.raises(ValueError, match=r"X is in NumPy, the model in (array_api_strict|torch)"):
+        there.transform(X)
+    back = _array_api.move_estimator_to(there, np, "cpu")
+    np.testing.assert_allclose(back.transform(X), here.transform(X))
+
+
+def test_what_else_a_model_tells(library):
+    got = FairPCA(2).fit(library(X), sensitive_features=G)
+    want = FairPCA(2).fit(X, sensitive_features=G)
+    np.testing.assert_allclose(fetched(got.get_covariance()), want.get_covariance(), atol=1e-8)
+    np.testing.assert_allclose(fetched(got.get_precision()), want.get_precision(), atol=1e-8)
+    assert got.score(library(X)) == pytest.approx(want.score(X))
+    assert "variance kept" in got._repr_html_inner()
+    losses, before = (
+        metrics.group_losses(model, rows, sensitive_features=G)
+        for model, rows in ((got, library(X)), (want, X))
+    )
+    np.testing.assert_allclose(losses, before, atol=1e-9)
+
+
+def test_wrong_rows_are_refused(library):
+    with pytest.raises(ValueError, match="NaN"):
+        FairPCA(2).fit(library(np.full((4, 3), np.nan)), sensitive_features=[0, 0, 1, 1])
+    with pytest.raises(ValueError, match="shape"):
+        GroupMoments.from_array(library(X[0]), G[:6])
+    with pytest.raises(ValueError, match="real numbers"):
+        GroupMoments.from_array(library(X.astype(complex)), G)
