@@ -9,6 +9,7 @@ from sklearn.utils import _array_api, estimator_checks
 
 from fairpca import FairPCA, GroupMoments, metrics
 from fairpca._linalg import fetched
+from fairpca.covariances import elsewhere
 
 # The standard's own strict library always; torch where it is installed.
 LIBRARIES = [("array_api_strict", "CPU_DEVICE"), ("array_api_strict", "device1")]
@@ -148,3 +149,48 @@ def test_wrong_rows_are_refused(library):
         GroupMoments.from_array(library(X[0]), G[:6])
     with pytest.raises(ValueError, match="real numbers"):
         GroupMoments.from_array(library(X.astype(complex)), G)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("criterion", ["loss", "error", "relative"])
+def test_large_matrices_are_decomposed_where_the_rows_live(library, monkeypatch, k, criterion):
+    """Forced for few columns: the answer and its proof are those of NumPy."""
+    rows = np.random.default_rng(2).normal(size=(300, 90)) * np.linspace(3, 1, 90)
+    labels = np.arange(300) % k
+    rows[labels == 1] = rows[labels == 1, ::-1]
+    want = FairPCA(4, criterion=criterion).fit(rows, sensitive_features=labels)
+    monkeypatch.setattr(elsewhere, "_ELSEWHERE_FROM", 2)
+    used = []
+    pairs = elsewhere.ArrayOracle._pairs
+    monkeypatch.setattr(
+        elsewhere.ArrayOracle, "_pairs", lambda *args: used.append(1) or pairs(*args)
+    )
+    got = FairPCA(4, criterion=criterion).fit(library(rows), sensitive_features=labels)
+    assert used
+    assert got.certificate_.optimal
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+    assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-10)
+    assert got.certificate_.lower_bound <= want.certificate_.value + got.certificate_.resolution
+
+
+@pytest.mark.parametrize("lie", ["values", "vectors", "nan"])
+def test_a_device_that_lies_proves_nothing(library, monkeypatch, lie):
+    rows = np.random.default_rng(2).normal(size=(300, 30)) * np.linspace(3, 1, 30)
+    labels = np.arange(300) % 2
+    want = FairPCA(4).fit(rows, sensitive_features=labels)
+    monkeypatch.setattr(elsewhere, "_ELSEWHERE_FROM", 2)
+    xp = _array_api.get_namespace(library(rows))[0]
+    eigh = xp.linalg.eigh
+
+    def lying(matrix):
+        values, vectors = eigh(matrix)
+        if lie == "values":
+            return 0.5 * values, vectors
+        if lie == "vectors":
+            return values, 0 * vectors + vectors[:, :1]
+        return values * np.nan, vectors * np.nan
+
+    monkeypatch.setattr(xp.linalg, "eigh", lying)
+    got = FairPCA(4).fit(library(rows), sensitive_features=labels)
+    assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-10)
+    assert got.certificate_.optimal

@@ -48,7 +48,7 @@ _SPREAD_TO = 200
 _SPARE = 6
 # Units of rounding by which a proven sum may exceed the sum of the pairs; more means that the
 # pairs are not the leading ones.
-_PROVEN = 32
+PROVEN = 32
 
 
 class DenseOracle(Oracle):
@@ -175,7 +175,7 @@ class DenseOracle(Oracle):
                 return pairs_of_factor(thin, width)
         pairs = self.leading(np.eye(self.n_groups)[i], width)
         proven = sum_bound(matrix, pairs, r)
-        if proven is None or proven.bound - pairs.values[:r].sum() > _PROVEN * self.resolution:
+        if proven is None or proven.bound - pairs.values[:r].sum() > PROVEN * self.resolution:
             self.n_eigen += 1
             pairs = full_pairs(matrix).head(width)
         return pairs

@@ -8,6 +8,7 @@ which class it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class Oracle(ABC):
         Whether products are so cheap that the last digits of a subspace are worth them.
     n_eigen : int
         Eigen-decompositions of full size so far.
+    place : array of another library or None
+        Where the rows live, if that is not NumPy; large decompositions are made there.
     """
 
     n_groups: int
@@ -37,6 +40,7 @@ class Oracle(ABC):
     driver: str
     cheap_products: bool = False
     n_eigen: int = 0
+    place: Any = None
 
     @property
     def resolution(self) -> float:

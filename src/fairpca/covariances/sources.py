@@ -19,11 +19,11 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import assert_all_finite
 
 from fairpca._checks import check_square, check_vanished
-from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, symmetric
+from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, placed, symmetric
 from fairpca._threads import blas_for
 from fairpca.covariances.block_krylov import SharedSpace
-from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.eigenpairs import full_pairs
+from fairpca.covariances.elsewhere import explicit_oracle
 from fairpca.covariances.implicit import (
     GroupOperators,
     Mixing,
@@ -101,12 +101,15 @@ class CovarianceSource(ABC):
         What every group's second moments are about: the mean of all rows, or the group's own.
     moments : GroupMoments or None
         What further rows can be merged with; None where nobody has them.
+    place : array of another library or None
+        An empty array where the rows live, if that is not NumPy.
     """
 
     groups: GroupFacts
     total: TotalFacts
     center: str
     moments: GroupMoments | None = None
+    place: Any = None
 
     @abstractmethod
     def oracle(self, scales: FloatArray, method: str) -> Oracle:
@@ -239,18 +242,23 @@ class MomentCovariances(CovarianceSource):
             size = float((scales * self.groups.traces).max(initial=0.0))
             apart = size * float(np.sqrt((self._summed + 6) / (n + 6)))
         if np.all(scales == 1):
-            return DenseOracle(self.covariances, method, self._ranks, apart=apart)
+            return explicit_oracle(
+                self.covariances, method, self._ranks, apart=apart, place=self.place
+            )
         if self.center == "global":
             # A group of few rows near the mean of all has the rounding of that mean, which is one
             # of the standard deviation of all rows, and a scale can make it large.
             sizes = np.sqrt(scales * self.groups.traces) * np.sqrt(scales * self.total.trace)
             apart = max(apart, _MEAN_ROUNDING * float(sizes.max(initial=0.0)))
         scaled = self.covariances * scales[:, None, None]
-        return DenseOracle(scaled, method, self._ranks, apart=apart)
+        return explicit_oracle(scaled, method, self._ranks, apart=apart, place=self.place)
 
     def spectra(self, groups: IntArray) -> FloatArray | None:
         """Return all eigenvalues of some groups' matrices, largest first."""
-        return np.asarray(np.linalg.eigvalsh(self.covariances[groups])[:, ::-1])
+        chosen, xp = self.covariances[groups], array_namespace(self.place)
+        if xp is not None:
+            return fetched(xp.linalg.eigvalsh(placed(chosen, self.place)))[:, ::-1]
+        return np.asarray(np.linalg.eigvalsh(chosen)[:, ::-1])
 
     def _mix(self, matrix: FloatArray) -> None:
         k, n = self.covariances.shape[:2]
@@ -497,7 +505,9 @@ def choose_source(
     k = len(groups.labels) if groups else 1
     if array_namespace(X) is not None:
         if n <= _WIDE_FROM or (n <= _WIDE_SHARE * m and moments_bytes(n, k) <= default_limit()):
-            return MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
+            found = MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
+            found.place = X[:0, :]
+            return found
         # Too many columns for their covariances; what else there is needs the rows here.
         X = fetched(X)
     # A share of variance never needs more directions than the rows span.

@@ -81,11 +81,37 @@ def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     if n <= _WHOLE_TO:
         residual = float(np.linalg.norm(matrix @ vectors - vectors * values))
         apart = float(np.linalg.norm(vectors.T @ vectors - np.eye(n)))
-    else:
-        signs = np.resize(_SIGNS, n)
-        combined = vectors @ signs
-        residual = _CAUTION * float(np.linalg.norm(matrix @ combined - vectors @ (values * signs)))
-        apart = _CAUTION * float(np.linalg.norm(vectors.T @ combined - signs))
+        return _raised(values, residual, apart, r)
+    signs = random_signs(n)
+    combined = vectors @ signs
+    residual = float(np.linalg.norm(matrix @ combined - vectors @ (values * signs)))
+    apart = float(np.linalg.norm(vectors.T @ combined - signs))
+    return bound_from_residual(values, residual, apart, r)
+
+
+def bound_from_residual(
+    values: FloatArray, residual: float, apart: float, r: int
+) -> SumBound | None:
+    """Return the bound from all n values and what their vectors do to one vector of signs.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    residual, apart : float
+        Norms of ``A V s - V D s`` and of ``V.T V s - s`` for the signs s of `random_signs`.
+    r : int
+    """
+    return _raised(values, _CAUTION * residual, _CAUTION * apart, r)
+
+
+def random_signs(n: int) -> FloatArray:
+    """Return n signs without a pattern that an eigenvector could have."""
+    return np.resize(_SIGNS, n)
+
+
+def _raised(values: FloatArray, residual: float, apart: float, r: int) -> SumBound | None:
+    """Return the sum of the r largest values, raised by the error of their pairs."""
+    n = len(values)
     size = float(np.abs(values).max(initial=0.0))
     error = residual + size * apart
     if not error <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
@@ -94,7 +120,6 @@ def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     return SumBound(float(np.sort(values)[n - r :].sum()) + slack, slack)
 
 
-# Signs without a pattern that an eigenvector could have.
 _SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], size=4096)
 
 

@@ -17,8 +17,8 @@ import copy
 
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.block_krylov import ProjectedBasis
-from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.elsewhere import explicit_oracle
 from fairpca.solvers.problem import Problem
 
 
@@ -78,7 +78,8 @@ def restricted(large: Problem, space: ProjectedBasis, *, holds_own: bool = False
         With matrices of shape (k, p, p). A basis V of it has the losses that ``space.basis @ V``
         has in the large problem.
     """
-    oracle = DenseOracle(space.compressed, scale=large.oracle.scale)
+    place = large.oracle.place
+    oracle = explicit_oracle(space.compressed, scale=large.oracle.scale, place=place)
     own = None
     if holds_own and large.own is not None:
         own = tuple(
