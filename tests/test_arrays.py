@@ -161,9 +161,9 @@ def test_large_matrices_are_decomposed_where_the_rows_live(library, monkeypatch,
     want = FairPCA(4, criterion=criterion).fit(rows, sensitive_features=labels)
     monkeypatch.setattr(elsewhere, "_ELSEWHERE_FROM", 2)
     used = []
-    pairs = elsewhere.ArrayOracle._pairs
+    combined = elsewhere.ArrayOracle._combined
     monkeypatch.setattr(
-        elsewhere.ArrayOracle, "_pairs", lambda *args: used.append(1) or pairs(*args)
+        elsewhere.ArrayOracle, "_combined", lambda *args: used.append(1) or combined(*args)
     )
     got = FairPCA(4, criterion=criterion).fit(library(rows), sensitive_features=labels)
     assert used

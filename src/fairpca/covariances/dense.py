@@ -20,7 +20,7 @@ from fairpca.covariances.eigenpairs import (
     thin_factor,
 )
 from fairpca.covariances.oracle import Oracle
-from fairpca.covariances.spectral_bounds import sum_bound
+from fairpca.covariances.spectral_bounds import SumBound, sum_bound
 
 # The crossovers between solving with full decompositions, which give second derivatives for
 # nothing, and solving in a subspace of partial ones. All were measured on two cores with OpenBLAS
@@ -48,7 +48,7 @@ _SPREAD_TO = 200
 _SPARE = 6
 # Units of rounding by which a proven sum may exceed the sum of the pairs; more means that the
 # pairs are not the leading ones.
-PROVEN = 32
+_PROVEN = 32
 
 
 class DenseOracle(Oracle):
@@ -141,12 +141,16 @@ class DenseOracle(Oracle):
         As in `Oracle`, but whatever `near` claims is checked against the matrix, and decomposed
         anew, in full, where it cannot be proven.
         """
-        matrix = self.combine(weights)
-        found = sum_bound(matrix, near, r)
+        found = self._prove(weights, near, r)
         if found is None:
             self.n_eigen += 1
+            matrix = self.combine(weights)
             found = sum_bound(matrix, full_pairs(matrix), r)
         return (np.inf, 0.0) if found is None else (found.bound, found.slack)
+
+    def _prove(self, weights: FloatArray, near: EigenPairs, r: int) -> SumBound | None:
+        """Return what pairs prove about the weighted sum, None if nothing."""
+        return sum_bound(self.combine(weights), near, r)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading eigenpairs of every matrix by itself, their sum proven.
@@ -173,9 +177,10 @@ class DenseOracle(Oracle):
             if thin is not None:
                 self.n_eigen += 1
                 return pairs_of_factor(thin, width)
-        pairs = self.leading(np.eye(self.n_groups)[i], width)
-        proven = sum_bound(matrix, pairs, r)
-        if proven is None or proven.bound - pairs.values[:r].sum() > PROVEN * self.resolution:
+        alone = np.eye(self.n_groups)[i]
+        pairs = self.leading(alone, width)
+        proven = self._prove(alone, pairs, r)
+        if proven is None or proven.bound - pairs.values[:r].sum() > _PROVEN * self.resolution:
             self.n_eigen += 1
             pairs = full_pairs(matrix).head(width)
         return pairs

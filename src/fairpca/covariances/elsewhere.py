@@ -3,7 +3,8 @@
 It is an idea of its own: nothing of a solver moves to the device, only what is large there. Sums
 and products of matrices and their decompositions run where the rows are, in float64; the leading
 vectors come back. A full decomposition takes a device as long as a partial one takes a processor,
-so there is one driver, and all n pairs are there to prove a sum of r of them by their residual.
+so there is one driver; what it returns is checked and proven as everywhere, with products and a
+factorisation on the device.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from fairpca._linalg import FloatArray, IntArray, fetched, placed
-from fairpca.covariances.dense import PROVEN, DenseOracle
-from fairpca.covariances.eigenpairs import EigenPairs
-from fairpca.covariances.spectral_bounds import SumBound, bound_from_residual, random_signs
+from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, placed
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.eigenpairs import FULL_SHARE, EigenPairs, are_pairs, full_pairs
+from fairpca.covariances.spectral_bounds import (
+    SumBound,
+    bound_from_some,
+    fits_margin,
+    lifted_span,
+)
 
 # Below this many columns a decomposition on the processor takes no longer than the calls and
 # copies of one on the device (H200 beside 16 cores: 2 to 5 ms either way at 200 to 500 columns).
@@ -69,71 +75,70 @@ class ArrayOracle(DenseOracle):
     ) -> None:
         super().__init__(matrices, method, ranks, scale, apart)
         self.place = place
+        with sklearn.config_context(array_api_dispatch=True):
+            self._xp = array_namespace(place)
         self._there = placed(matrices, place)
-        # What the pairs at some weights prove: all values, the residual and how far the vectors
-        # are from orthonormal.
-        self._known: dict[bytes, tuple[FloatArray, float, float]] = {}
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
-        return fetched(self._there @ placed(np.ascontiguousarray(columns), self.place))
+        return fetched(self._there @ self._placed(columns))
 
     def leading(
         self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
     ) -> EigenPairs:
-        """Return the `r` leading eigenpairs of the weighted sum."""
+        """Return the `r` leading eigenpairs of the weighted sum.
+
+        They are checked as the processor's are; where that fails, the processor answers.
+        """
         self.n_eigen += 1
-        return self._pairs(weights, r)
+        n, xp, matrix = self.n_features, self._xp, self._combined(weights)
+        values, vectors = xp.linalg.eigh(matrix)
+        found = EigenPairs(
+            fetched(values)[n - r :][::-1].copy(), fetched(vectors[:, n - r :])[:, ::-1].copy()
+        )
+        if are_pairs(lambda columns: fetched(matrix @ self._placed(columns)), found, n, r):
+            return found
+        return full_pairs(self.combine(weights)).head(r)
 
     def full(self, weights: FloatArray) -> EigenPairs:
         """Return all eigenpairs of the weighted sum."""
         return self.leading(weights, self.n_features)
 
-    def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
-        """Return at least `r` leading eigenpairs of every matrix by itself, their sum proven."""
-        return tuple(self.leading(row, r) for row in np.eye(self.n_groups))
+    def in_full(self, r: int) -> bool:
+        """Whether a problem of rank `r` is best solved with all pairs of every matrix."""
+        return r > FULL_SHARE * self.n_features
 
-    def sum_bound(self, weights: FloatArray, r: int, near: EigenPairs) -> tuple[float, float]:
-        """Return a proven upper bound on the sum of the r largest eigenvalues.
+    def _prove(self, weights: FloatArray, near: EigenPairs, r: int) -> SumBound | None:
+        """Return what pairs prove about the weighted sum, None if nothing."""
+        q, matrix = near.vectors.shape[1], self._combined(weights)
+        if not r < q < self.n_features or not np.all(np.isfinite(near.vectors)):
+            return super()._prove(weights, near, r)
 
-        By the residual of all pairs at these weights, which are computed if they are not known.
-        """
-        if weights.tobytes() not in self._known:
-            self.n_eigen += 1
-            self._pairs(weights, 1)
-        found = self._proven(weights, r) if weights.tobytes() in self._known else None
-        if found is None:
-            return super().sum_bound(weights, r, near)
-        return found.bound, found.slack
+        def rest_is_below(
+            held: FloatArray, values: FloatArray, beta: float, margin: float
+        ) -> bool:
+            xp, n = self._xp, self.n_features
+            lifted = self._placed(lifted_span(held, values, beta))
+            ones = xp.eye(n, dtype=xp.float64, device=self.place.device)
+            shifted = lifted @ lifted.T - matrix + (beta - margin) * ones
+            trace = float(xp.linalg.trace(shifted))
+            if not fits_margin(n, trace, values, beta, margin):
+                return False
+            try:
+                factor = xp.linalg.cholesky(shifted)
+            except (np.linalg.LinAlgError, RuntimeError):
+                return False
+            # Some libraries return what is no number rather than raise.
+            return bool(xp.all(xp.isfinite(factor)))
 
-    def _proven(self, weights: FloatArray, r: int) -> SumBound | None:
-        values, residual, apart = self._known[weights.tobytes()]
-        return bound_from_residual(values, residual, apart, r)
+        product = lambda columns: fetched(matrix @ self._placed(columns))  # noqa: E731
+        return bound_from_some(product, rest_is_below, near.vectors, r)
 
-    def _pairs(self, weights: FloatArray, r: int) -> EigenPairs:
-        """Decompose on the device; return `r` leading pairs, from the processor if they are wrong.
+    def _combined(self, weights: FloatArray) -> Any:
+        """Return ``sum_i weights[i] S_i`` on the device."""
+        flat = self._xp.reshape(self._there, (self.n_groups, -1))
+        shape = (self.n_features, self.n_features)
+        return self._xp.reshape(self._placed(weights) @ flat, shape)
 
-        What all pairs prove is kept for `sum_bound`.
-        """
-        n = self.n_features
-        with sklearn.config_context(array_api_dispatch=True):
-            from sklearn.utils._array_api import get_namespace
-
-            xp = get_namespace(self._there)[0]
-            parts = placed(np.asarray(weights, dtype=float), self.place)
-            matrix = xp.reshape(parts @ xp.reshape(self._there, (self.n_groups, -1)), (n, n))
-            values, vectors = xp.linalg.eigh(matrix)
-            signs = placed(random_signs(n), self.place)
-            combined = vectors @ signs
-            residual = xp.sqrt(xp.sum((matrix @ combined - vectors @ (values * signs)) ** 2))
-            apart = xp.sqrt(xp.sum((vectors.T @ combined - signs) ** 2))
-            found = fetched(values)[::-1].copy()
-            leading = fetched(vectors[:, n - r :])[:, ::-1].copy()
-        self._known[weights.tobytes()] = (found, float(residual), float(apart))
-        proven = self._proven(weights, r)
-        off = np.inf if proven is None else proven.bound - found[:r].sum()
-        if not off <= PROVEN * self.resolution or not np.all(np.isfinite(leading)):
-            # Wrong, or not right to rounding; the processor's own pairs are checked as well.
-            del self._known[weights.tobytes()]
-            return DenseOracle.full(self, weights).head(r)
-        return EigenPairs(found[:r], leading)
+    def _placed(self, array: FloatArray) -> Any:
+        return placed(np.ascontiguousarray(array, dtype=float), self.place)

@@ -16,6 +16,8 @@ It is an idea of its own: nothing here computes an eigenvector, and every road a
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -64,7 +66,10 @@ def sum_bound(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     n, q = pairs.vectors.shape
     if len(matrix) != n or not r <= q <= n or not _finite(pairs):
         return None
-    return _from_all(matrix, pairs, r) if q == n else _from_some(matrix, pairs.vectors, r)
+    if q == n:
+        return _from_all(matrix, pairs, r)
+    below = functools.partial(_rest_is_below, matrix)
+    return bound_from_some(matrix.__matmul__, below, pairs.vectors, r)
 
 
 def _finite(pairs: EigenPairs) -> bool:
@@ -81,37 +86,11 @@ def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     if n <= _WHOLE_TO:
         residual = float(np.linalg.norm(matrix @ vectors - vectors * values))
         apart = float(np.linalg.norm(vectors.T @ vectors - np.eye(n)))
-        return _raised(values, residual, apart, r)
-    signs = random_signs(n)
-    combined = vectors @ signs
-    residual = float(np.linalg.norm(matrix @ combined - vectors @ (values * signs)))
-    apart = float(np.linalg.norm(vectors.T @ combined - signs))
-    return bound_from_residual(values, residual, apart, r)
-
-
-def bound_from_residual(
-    values: FloatArray, residual: float, apart: float, r: int
-) -> SumBound | None:
-    """Return the bound from all n values and what their vectors do to one vector of signs.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-    residual, apart : float
-        Norms of ``A V s - V D s`` and of ``V.T V s - s`` for the signs s of `random_signs`.
-    r : int
-    """
-    return _raised(values, _CAUTION * residual, _CAUTION * apart, r)
-
-
-def random_signs(n: int) -> FloatArray:
-    """Return n signs without a pattern that an eigenvector could have."""
-    return np.resize(_SIGNS, n)
-
-
-def _raised(values: FloatArray, residual: float, apart: float, r: int) -> SumBound | None:
-    """Return the sum of the r largest values, raised by the error of their pairs."""
-    n = len(values)
+    else:
+        signs = np.resize(_SIGNS, n)
+        combined = vectors @ signs
+        residual = _CAUTION * float(np.linalg.norm(matrix @ combined - vectors @ (values * signs)))
+        apart = _CAUTION * float(np.linalg.norm(vectors.T @ combined - signs))
     size = float(np.abs(values).max(initial=0.0))
     error = residual + size * apart
     if not error <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
@@ -120,13 +99,30 @@ def _raised(values: FloatArray, residual: float, apart: float, r: int) -> SumBou
     return SumBound(float(np.sort(values)[n - r :].sum()) + slack, slack)
 
 
+# Signs without a pattern that an eigenvector could have.
 _SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], size=4096)
 
 
-def _from_some(matrix: FloatArray, vectors: FloatArray, r: int) -> SumBound | None:
-    """Return the bound from fewer than n vectors, by a Cholesky factorisation of the rest."""
+def bound_from_some(
+    product: Callable[[FloatArray], FloatArray],
+    rest_is_below: Callable[[FloatArray, FloatArray, float, float], bool],
+    vectors: FloatArray,
+    r: int,
+) -> SumBound | None:
+    """Return the bound from fewer than n vectors, by a Cholesky factorisation of the rest.
+
+    Parameters
+    ----------
+    product : callable
+        Returns the matrix times columns.
+    rest_is_below : callable
+        As `_rest_is_below` without its matrix; where the matrix lives is their own affair.
+    vectors : ndarray of shape (n, q)
+        Finite, more than r of them.
+    r : int
+    """
     basis = orthonormal(vectors)
-    image = matrix @ basis
+    image = product(basis)
     inner = symmetric(basis.T @ image)
     if not np.all(np.isfinite(inner)):
         return None
@@ -144,14 +140,14 @@ def _from_some(matrix: FloatArray, vectors: FloatArray, r: int) -> SumBound | No
     j = r + int(np.argmax(steps))
     held, inner, step = basis[:, :j], inner[:j, :j], float(steps[j - r])
     beta = float(values[j]) + 0.5 * step
-    if not _rest_is_below(matrix, held, values[:j], beta, margin=0.25 * step):
+    if not rest_is_below(held, values[:j], beta, 0.25 * step):
         return None
     residual = image[:, :j] - held @ inner
     # The rest counts as beta + 0.4 step, which is below every value that is held.
     lifted = inner + residual.T @ residual / (0.4 * step)
     leading = np.linalg.eigvalsh(symmetric(lifted))[::-1][:r]
     # The basis is orthonormal and the products are right to a few units of the largest value.
-    rounding = 4 * _EPS * float(np.sqrt(len(matrix) * r) * np.abs(values).max())
+    rounding = 4 * _EPS * float(np.sqrt(len(basis) * r) * np.abs(values).max())
     return SumBound(float(leading.sum()) + rounding, rounding)
 
 
@@ -174,15 +170,25 @@ def _rest_is_below(
     positive definite but for the rounding of forming and factorising it (Higham 2002, theorem
     10.7), which has to fit into the margin.
     """
-    n, size = len(matrix), float(np.abs(values).max(initial=0.0))
-    # What is held lies above beta, so that the roots exist; rounding may say otherwise.
-    lifted = held * np.sqrt(np.maximum(values - beta, 0.0) + size)
+    lifted = lifted_span(held, values, beta)
     shifted = dsyrk(1.0, lifted, beta=-1.0, c=matrix.T.copy(order="F"), lower=1, overwrite_c=1)
     diagonal = np.einsum("ii->i", shifted)
     diagonal += beta - margin
-    rounding = _EPS * ((n + 2) * max(float(diagonal.sum()), 0.0) + n * (2 * size + abs(beta)))
-    if not rounding <= margin:
+    if not fits_margin(len(matrix), float(diagonal.sum()), values, beta, margin):
         return False
     # In place: fresh memory for the factor takes longer than the factorisation (NumPy's cholesky
     # takes 2.5 times as long with 1,764 columns, on two cores and on eight).
     return bool(dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1] == 0)
+
+
+def lifted_span(held: FloatArray, values: FloatArray, beta: float) -> FloatArray:
+    """Return L with ``L L.T`` large enough to make ``beta I - A`` positive on the span."""
+    size = float(np.abs(values).max(initial=0.0))
+    # What is held lies above beta, so that the roots exist; rounding may say otherwise.
+    return held * np.sqrt(np.maximum(values - beta, 0.0) + size)
+
+
+def fits_margin(n: int, trace: float, values: FloatArray, beta: float, margin: float) -> bool:
+    """Whether the rounding of forming and factorising the shifted matrix fits into the margin."""
+    size = float(np.abs(values).max(initial=0.0))
+    return _EPS * ((n + 2) * max(trace, 0.0) + n * (2 * size + abs(beta))) <= margin

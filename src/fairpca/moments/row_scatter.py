@@ -87,6 +87,11 @@ class Scatter:
 
     def add(self, cell: int, weight: float, mean: FloatArray, scatter: FloatArray) -> None:
         """Merge the weight, mean (2, n) and centred scatter of further rows into a cell."""
+        if self.weight[cell] == 0:
+            # The first ones; with many columns every pass over their squares shows.
+            self.weight[cell], self.mean[cell] = weight, mean
+            self.scatter[cell] = scatter
+            return
         self.weight[cell], self.mean[cell], between = merge_means(
             self.weight[cell], self.mean[cell], weight, mean
         )
