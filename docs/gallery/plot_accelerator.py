@@ -2,11 +2,13 @@
 My rows are on an accelerator: what can stay there?
 ===================================================
 
-All work that grows with the number of rows. A fit needs three things of every group: how many rows
+All work that grows with the number of rows, and the large decompositions. Within
+``sklearn.config_context(array_api_dispatch=True)``, ``FairPCA().fit(X, sensitive_features=...)``
+takes a tensor and does it by itself, as :doc:`the guide </guide/accelerators>` shows. This page
+does the same by hand, to show what happens: a fit needs three things of every group, how many rows
 it has, their mean and their scatter matrix. These are counted where the rows are, in double
 precision; a few matrices travel to the processor, which solves the problem; the components travel
-back, and ``transform`` is one product on the device. ``FairPCA`` itself runs on the processor, and
-all rows would have to be copied to it. Counting the moments yourself takes twelve lines.
+back, and ``transform`` is one product on the device.
 """
 
 # %%
@@ -129,5 +131,6 @@ axis.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# With thousands of columns the solve is the larger part, and it gains nothing from the device:
-# the guide says :doc:`what an accelerator is good for today </guide/accelerators>`.
+# With thousands of columns the solve is the larger part. Solved by hand, as here, it gains nothing
+# from the device; ``fit`` decomposes large matrices there. The guide says
+# :doc:`what an accelerator is good for today </guide/accelerators>`.
