@@ -101,6 +101,7 @@ def test_a_sparse_file_is_multiplied_with_or_counted(cells, tmp_path, monkeypatc
     """Both ways of knowing covariances give the same; for products no piece is made dense."""
     backed = stored(cells, tmp_path / "cells.h5ad", sp.csr_matrix)
     monkeypatch.setattr(fairpca.scverse, "_PIECE", 5000)
+    monkeypatch.setattr(fairpca.covariances.implicit, "_SPARSE_FROM", 0)
     dense = []
     as_array = sp.csr_array.toarray
     monkeypatch.setattr(
@@ -108,7 +109,7 @@ def test_a_sparse_file_is_multiplied_with_or_counted(cells, tmp_path, monkeypatc
     )
     solved = []
     for factor in (0, 1000):
-        monkeypatch.setattr(fairpca.scverse, "_ENTRIES", factor)
+        monkeypatch.setattr(fairpca.covariances.implicit, "_ENTRIES", factor)
         fairpca.scverse.pca(backed, "batch", 8)
         solved.append(backed.uns[KEY]["certificate"])
         # Where rows are multiplied with, columns far from zero alone are dense: here are none.

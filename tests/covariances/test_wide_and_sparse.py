@@ -104,6 +104,10 @@ def test_the_choice_follows_the_rows():
     assert chosen(X[:, :300]) is MomentCovariances
     assert chosen(X.toarray()) is RowSpaceCovariances
     assert chosen(X.toarray()[:, :100]) is MomentCovariances
+    # More entries than half of a covariance has: a product with the covariance reads less.
+    many = scipy.sparse.random(8000, 520, 0.05, format="csr", random_state=0)
+    labels = np.arange(8000) % 2
+    assert chosen(many) is MomentCovariances
 
 
 @pytest.mark.parametrize("group_by", ["intersection", "marginal"])

@@ -23,9 +23,12 @@ from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import default_limit, moments_bytes
 
 _TINY = float(np.finfo(float).tiny)
-# Sparse rows of more columns than this, and with fewer entries than this share, are multiplied
-# with; explicit covariances of the others are faster (measured at 200,000 rows, r = 20).
-_SPARSE_FROM, _SPARSE_SHARE = 512, 0.1
+# Covariances of sparse rows are formed up to this many columns, and beyond while the square of
+# that number is at most this many times the stored entries: a product with them is then no slower
+# than one with the rows. Measured on 2,000 columns, a twentieth of the entries stored and 50
+# components: products are faster at 10,000 rows, where this ratio is 4, covariances at 20,000, and
+# twice as fast at 50,000. If wrong, fits take longer and find the same.
+_SPARSE_FROM, _ENTRIES = 512, 2
 # Mean over standard deviation past which a column of sparse rows is stored dense and centred.
 # Products with the rows as they are lose about the square of this number of units in the last
 # place: nine hundred here. Such a column has fewer than one zero in a thousand entries, so storing
@@ -178,17 +181,31 @@ class GroupOperators:
 
 
 def wants_operators(X: Any, n_groups: int) -> bool:
-    """Whether products beat explicit covariances for these rows.
-
-    Explicit ones cost m n^2 operations and k n^2 numbers; products cost the stored entries times
-    some hundreds of iterations.
-    """
+    """Whether products beat explicit covariances for these rows."""
     m, n = X.shape
     if isinstance(X, LinearOperator):
         return True
     if is_sparse(X):
-        return bool(n > _SPARSE_FROM and X.nnz < _SPARSE_SHARE * m * n)
-    return bool(m >= n and moments_bytes(n, n_groups) > default_limit())
+        return products_pay(n, n_groups, int(X.nnz))
+    return m >= n and products_pay(n, n_groups, None)
+
+
+def products_pay(n: int, n_groups: int, stored: int | None) -> bool:
+    """Whether rows are better multiplied with than made into explicit covariances.
+
+    Explicit ones take k n^2 numbers, and every iteration reads n^2 of them; products read the
+    stored entries instead.
+
+    Parameters
+    ----------
+    n, n_groups : int
+        Columns and groups.
+    stored : int or None
+        Stored entries of sparse rows; None of dense ones.
+    """
+    if moments_bytes(n, n_groups) > default_limit():
+        return True
+    return stored is not None and n > _SPARSE_FROM and n * n > _ENTRIES * stored
 
 
 def _split_far_columns(X: Any) -> tuple[Any, FloatArray, IntArray, FloatArray]:

@@ -25,6 +25,7 @@ import fairpca.auditing
 from fairpca._checks import require
 from fairpca._linalg import AnyArray, FloatArray, is_dask, is_sparse
 from fairpca.auditing.findings import Audit
+from fairpca.covariances.implicit import products_pay
 from fairpca.distributed.pieces import (
     CellSums,
     GroupingOptions,
@@ -42,11 +43,6 @@ __all__ = ["audit", "pca"]
 # Stored numbers that are read from a file at a time: 64 MB of them in double precision. Fewer pay
 # for calls, more only for memory.
 _PIECE = 8_000_000
-# Covariances of sparse rows are formed while the square of the number of genes is at most this
-# many times the stored entries; a product with them is then no slower than one with the rows.
-# Measured on 2,000 genes, a twentieth of the entries stored and 50 components: products are faster
-# at 10,000 cells, where this ratio is 4, covariances at 20,000, and twice as fast at 50,000.
-_ENTRIES = 2
 
 
 def pca(
@@ -329,9 +325,7 @@ class _Cells:
 
     def _counts(self) -> bool:
         """Whether covariances are formed: they fit, and are no slower than products with rows."""
-        n, stored = int(self.genes.sum()), _stored(self.X)
-        fits = moments_bytes(n, self.groups.n_groups) <= default_limit()
-        return fits and (stored is None or n * n <= _ENTRIES * stored)
+        return not products_pay(int(self.genes.sum()), self.groups.n_groups, _stored(self.X))
 
     def _pieces(self) -> Iterator[tuple[slice, Any]]:
         """Yield all rows in order, the genes in use only: all at once where they are in memory."""
