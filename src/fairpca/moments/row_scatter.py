@@ -242,7 +242,8 @@ def _count_elsewhere(
     Every block is centred on its own mean before it is squared; what comes back of it is its mean
     and its scatter. A device without float64 is refused by its library.
     """
-    cell_of = placed(codes, rows)
+    # The fewest bytes that hold them: copying codes may take longer than counting.
+    cell_of = placed(codes.astype(np.int16 if len(found.count) < 2**15 else np.int64), rows)
     weight_of = None if weights is None else placed(weights, rows)
     step = max(1, _DEVICE_ENTRIES // max(rows.shape[1], 1))
     for cell in range(len(found.count)):
