@@ -77,7 +77,10 @@ DTYPE = (
     "`components_` and all other attributes are float64, also from float32 rows, because the "
     "certificate needs the digits; `transform` and `inverse_transform` keep float32."
 )
-ARRAYS = "Arrays of other libraries are read, but all results are NumPy arrays."
+ARRAYS = (
+    "Arrays of other libraries: their tests choose `svd_solver`, which there is none of; "
+    "scikit-learn's general checks pass ([accelerators](accelerators.md))."
+)
 NO_PCA = "No PCA takes part in it: it tests a private function of scikit-learn."
 
 # Why a test of scikit-learn is not collected. All but the last reason are on PAGE.

@@ -101,7 +101,9 @@ def truth_of_rows(case: Any, members: list[Any], center: str) -> tuple[Truth, An
         # the last digit, and the distance would be lost.
         others = np.where(member, 0, w)
         apart = p @ near[member] - others @ near / (others.sum() or LONG(1))
-        shifts.append(apart * (others.sum() / w.sum()) * (center == "global"))
+        apart = apart * (others.sum() / w.sum()) * (center == "global")
+        # Squares that double precision does not know are no variance, as above.
+        shifts.append(np.where(apart**2 < np.finfo(float).tiny, 0, apart))
         # What a group is made of must stand out from the rounding of its mean as a whole, too.
         size = np.sum(parts[-1] ** 2) + np.sum(shifts[-1] ** 2)
         dusty |= bool(0 < size < 1e4 * np.sum(dust))

@@ -116,17 +116,20 @@ def merge_means(
         with itself.
     """
     total = np.add(weight, other_weight)
-    share = np.divide(other_weight, total, out=np.zeros_like(total), where=total > 0)
     shift = (other_mean - mean).sum(axis=-2)
-    # The share of the smaller weight may vanish where that weight times a square does not.
     smaller, larger = np.minimum(weight, other_weight), np.maximum(weight, other_weight)
-    most = np.divide(larger, total, out=np.zeros_like(total), where=total > 0)
+    most, least = (
+        np.divide(part, total, out=np.zeros_like(total), where=total > 0)
+        for part in (larger, smaller)
+    )
+    # The share of the smaller weight may vanish where that weight times a square does not.
     between = shift * (np.sqrt(smaller) * np.sqrt(most))[..., None]
     # From the mean of the larger side: the way from an empty set would be the whole of the other
-    # mean, in which the rest of its rounding is lost.
-    far = np.asarray(share > 0.5)[..., None]
+    # mean, in which the rest of its rounding is lost. It is short, and one minus the share of the
+    # larger side would have few digits of it.
+    far = np.asarray(other_weight > weight)[..., None]
     start = np.where(far[..., None], other_mean, mean)
-    way = shift * np.where(far, share[..., None] - 1.0, share[..., None])
+    way = shift * np.where(far, -least[..., None], least[..., None])
     return total, moved(start, way), between
 
 
