@@ -202,8 +202,7 @@ def warn_of_noise(
 ) -> None:
     """Warn where the optimum rests on groups whose losses are no larger than chance makes them.
 
-    As many groups are named as it takes to say so. Nothing is said where matrices are known by
-    products only.
+    Nothing is said where matrices are known by products only.
 
     Parameters
     ----------
@@ -220,31 +219,18 @@ def warn_of_noise(
     if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT:
         return
     # What so few rows say about their own spectrum is noise, too.
-    shares = PRIOR_ROWS / (groups.weight + PRIOR_ROWS)
-    pooled = groups.weight / groups.weight.sum()
-    # A spectrum is a decomposition. So those with most weight are asked first, until the answer
-    # is known: the noisy ones tell, or the others could no longer make them tell.
-    order: list[int] = []
-    told, left = 0.0, float(weights[few].sum())
-    for g in few[np.argsort(-weights[few], kind="stable")]:
-        if told > _TELLING_WEIGHT or told + left <= _TELLING_WEIGHT:
-            break
-        mixture = shares[g] * pooled
-        mixture[g] += 1 - shares[g]
-        spectrum = source.spectrum(mixture)
-        if spectrum is None:
-            return
-        left -= weights[g]
-        if losses[g] <= loss_of_chance(spectrum[None], groups.weight[g : g + 1], r)[0]:
-            order.append(int(g))
-            told += float(weights[g])
-    if told <= _TELLING_WEIGHT:
+    spectra = source.shrunk(PRIOR_ROWS / (groups.weight + PRIOR_ROWS)).spectra(few)
+    if spectra is None:
         return
+    noisy = few[losses[few] <= loss_of_chance(spectra, groups.weight[few], r)]
+    if weights[noisy].sum() <= _TELLING_WEIGHT:
+        return
+    order = noisy[np.argsort(-weights[noisy], kind="stable")]
     named = ", ".join(f"{groups.labels[g]!r} ({groups.count[g]} rows)" for g in order[:5])
     more = f" and {len(order) - 5} more" if len(order) > 5 else ""
     warnings.warn(
         f"The projection rests on groups whose loss is no larger than chance makes it in so few "
-        f"rows: {named}{more}. They have {100 * told:.0f} % of the dual weight, "
+        f"rows: {named}{more}. They have {100 * weights[noisy].sum():.0f} % of the dual weight, "
         "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
         "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
         NoisyGroupWarning,

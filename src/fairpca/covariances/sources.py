@@ -141,8 +141,8 @@ class CovarianceSource(ABC):
     def _mix(self, matrix: FloatArray) -> None:
         """Replace the groups' matrices, in a copy of the source, by weighted sums of them."""
 
-    def spectrum(self, weights: FloatArray) -> FloatArray | None:
-        """Return all eigenvalues of a weighted sum of the groups' matrices, largest first.
+    def spectra(self, groups: IntArray) -> FloatArray | None:
+        """Return all eigenvalues of some groups' matrices, largest first.
 
         None where the matrices are known by products only, which do not show all of them.
         """
@@ -253,12 +253,12 @@ class MomentCovariances(CovarianceSource):
         scaled = self.covariances * scales[:, None, None]
         return explicit_oracle(scaled, method, self._ranks, apart=apart, place=self.place)
 
-    def spectrum(self, weights: FloatArray) -> FloatArray | None:
-        """Return all eigenvalues of a weighted sum of the groups' matrices, largest first."""
-        combined, xp = np.tensordot(weights, self.covariances, axes=1), array_namespace(self.place)
+    def spectra(self, groups: IntArray) -> FloatArray | None:
+        """Return all eigenvalues of some groups' matrices, largest first."""
+        chosen, xp = self.covariances[groups], array_namespace(self.place)
         if xp is not None:
-            return fetched(xp.linalg.eigvalsh(placed(combined, self.place)))[::-1]
-        return np.asarray(np.linalg.eigvalsh(combined)[::-1])
+            return fetched(xp.linalg.eigvalsh(placed(chosen, self.place)))[:, ::-1]
+        return np.asarray(np.linalg.eigvalsh(chosen)[:, ::-1])
 
     def _mix(self, matrix: FloatArray) -> None:
         k, n = self.covariances.shape[:2]
