@@ -10,6 +10,7 @@ from sklearn.utils import _array_api, estimator_checks
 from fairpca import FairPCA, GroupMoments, metrics
 from fairpca._linalg import fetched
 from fairpca.covariances import elsewhere
+from fairpca.persistence import load_model, save_model
 
 # The standard's own strict library always; torch where it is installed.
 LIBRARIES = [("array_api_strict", "CPU_DEVICE"), ("array_api_strict", "device1")]
@@ -140,6 +141,16 @@ def test_what_else_a_model_tells(library):
         for model, rows in ((got, library(X)), (want, X))
     )
     np.testing.assert_allclose(losses, before, atol=1e-9)
+
+
+def test_a_model_is_stored_without_the_rows_and_without_their_library(library, tmp_path):
+    got = FairPCA(2).fit(library(X), sensitive_features=G)
+    assert got._lives_on.shape == (0,)
+    save_model(tmp_path / "model.skops", got)
+    again = load_model(tmp_path / "model.skops").model
+    np.testing.assert_array_equal(again.components_, fetched(got.components_))
+    projected = fetched(got.transform(library(X)))
+    np.testing.assert_allclose(again.transform(X), projected, atol=1e-12)
 
 
 def test_wrong_rows_are_refused(library):

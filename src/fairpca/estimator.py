@@ -270,7 +270,9 @@ class FairPCA(LinearReducer):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or a Dask array or dataframe, whose rows stay on the cluster.
+            Or a Dask array or dataframe, whose rows stay on the cluster. Within
+            ``sklearn.config_context(array_api_dispatch=True)`` a tensor or any array of the array
+            API standard is counted on its device, and the fitted arrays live there.
         y : Ignored
         sensitive_features : array-like, Series, frame or dict, optional
             One label per row, or several columns of labels; names of columns where X is a Dask
@@ -471,7 +473,8 @@ class FairPCA(LinearReducer):
         rows = self._read(X, labels, sample_weight, reset=reset, check_finite=False)
         self.__dict__.pop("_lives_on", None)
         if array_namespace(rows.X) is not None:
-            self._lives_on = rows.X[:0, :]
+            # Not a slice of the rows, which would keep all of them.
+            self._lives_on = placed(np.empty(0), rows.X)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, rows.X.shape[1])
         return rows

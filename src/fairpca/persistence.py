@@ -26,6 +26,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca._checks import require
+from fairpca._linalg import fetched, is_foreign
 from fairpca.io.preparation import Preparation
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.storage import atomic_write
@@ -355,15 +356,17 @@ def _stored_form(model: Any, *, moments: bool) -> Any:
     -------
     estimator
         With labels of the standard library instead of pandas' own times, which skops cannot read
-        back; they are equal and hash alike, so counting on finds the same groups.
+        back; they are equal and hash alike, so counting on finds the same groups. Arrays of other
+        libraries become NumPy arrays.
     """
     stored = copy.copy(model)
     if "_moments" in vars(model) and not moments:
         # After `partial_fit`, looking at a result solves; without moments nobody could later.
         check_is_fitted(model, "components_")
         stored.__dict__.update(vars(model), _moments=None, _last_weights=None)
+    stored.__dict__.pop("_lives_on", None)
     for name, value in vars(stored).items():
-        stored.__dict__[name] = _standard_labels(value)
+        stored.__dict__[name] = fetched(value) if is_foreign(value) else _standard_labels(value)
     return stored
 
 

@@ -506,7 +506,7 @@ def choose_source(
     if array_namespace(X) is not None:
         if n <= _WIDE_FROM or (n <= _WIDE_SHARE * m and moments_bytes(n, k) <= default_limit()):
             found = MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
-            found.place = X[:0, :]
+            found.place = placed(np.empty(0), X)
             return found
         # Too many columns for their covariances; what else there is needs the rows here.
         X = fetched(X)
