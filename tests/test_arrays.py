@@ -162,8 +162,7 @@ def test_wrong_rows_are_refused(library):
         GroupMoments.from_array(library(X.astype(complex)), G)
 
 
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("criterion", ["loss", "error", "relative"])
+@pytest.mark.parametrize("k, criterion", [(2, "loss"), (2, "relative"), (3, "error")])
 def test_large_matrices_are_decomposed_where_the_rows_live(library, monkeypatch, k, criterion):
     """Forced for few columns: the answer and its proof are those of NumPy."""
     rows = np.random.default_rng(2).normal(size=(300, 90)) * np.linspace(3, 1, 90)

@@ -26,7 +26,7 @@ COUNTS: dict[str, int] = sys.modules.setdefault(
 
 def examples(full: int) -> int:
     """Return how many cases to try: half of them (a minute), unless asked for others."""
-    return max(int(full * float(os.environ.get("FAIRPCA_TRUST_SHARE", "0.5"))), 10)
+    return max(int(full * float(os.environ.get("FAIRPCA_TRUST_SHARE", "0.25"))), 10)
 
 
 def tally(kind: str) -> None:
