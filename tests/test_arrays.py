@@ -9,7 +9,7 @@ from sklearn.utils import _array_api, estimator_checks
 
 from fairpca import FairPCA, GroupMoments, metrics
 from fairpca._linalg import fetched
-from fairpca.covariances import elsewhere
+from fairpca.covariances import device
 from fairpca.persistence import load_model, save_model
 
 # The standard's own strict library always; torch where it is installed.
@@ -169,11 +169,11 @@ def test_large_matrices_are_decomposed_where_the_rows_live(library, monkeypatch,
     labels = np.arange(300) % k
     rows[labels == 1] = rows[labels == 1, ::-1]
     want = FairPCA(4, criterion=criterion).fit(rows, sensitive_features=labels)
-    monkeypatch.setattr(elsewhere, "_ELSEWHERE_FROM", 2)
+    monkeypatch.setattr(device, "_DEVICE_FROM", 2)
     used = []
-    combined = elsewhere.ArrayOracle._combined
+    combined = device.ArrayOracle._combined
     monkeypatch.setattr(
-        elsewhere.ArrayOracle, "_combined", lambda *args: used.append(1) or combined(*args)
+        device.ArrayOracle, "_combined", lambda *args: used.append(1) or combined(*args)
     )
     got = FairPCA(4, criterion=criterion).fit(library(rows), sensitive_features=labels)
     assert used
@@ -188,7 +188,7 @@ def test_a_device_that_lies_proves_nothing(library, monkeypatch, lie):
     rows = np.random.default_rng(2).normal(size=(300, 30)) * np.linspace(3, 1, 30)
     labels = np.arange(300) % 2
     want = FairPCA(4).fit(rows, sensitive_features=labels)
-    monkeypatch.setattr(elsewhere, "_ELSEWHERE_FROM", 2)
+    monkeypatch.setattr(device, "_DEVICE_FROM", 2)
     xp = _array_api.get_namespace(library(rows))[0]
     eigh = xp.linalg.eigh
 

@@ -1,4 +1,4 @@
-"""Small operations on bases and symmetric matrices that every room shares."""
+"""Small operations on arrays, bases and symmetric matrices that every room shares."""
 
 from __future__ import annotations
 

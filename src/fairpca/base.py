@@ -208,7 +208,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             X = validate_data(
                 self,
                 as_numpy(X) if xp is None else X,
-                dtype=[np.float64, np.float32] if xp is None else [xp.float64, xp.float32],
+                dtype=[(xp or np).float64, (xp or np).float32],
                 reset=False,
                 accept_sparse=self._accept_sparse,
             )
@@ -333,7 +333,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 X = validate_data(
                     self,
                     as_numpy(X) if xp is None else X,
-                    dtype=[np.float64, np.float32] if xp is None else [xp.float64, xp.float32],
+                    dtype=[(xp or np).float64, (xp or np).float32],
                     reset=reset,
                     ensure_min_samples=1,
                     ensure_all_finite=check_finite,

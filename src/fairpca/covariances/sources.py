@@ -22,13 +22,14 @@ from fairpca._checks import check_square, check_vanished
 from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, placed, symmetric
 from fairpca._threads import blas_for
 from fairpca.covariances.block_krylov import SharedSpace
+from fairpca.covariances.device import explicit_oracle
 from fairpca.covariances.eigenpairs import full_pairs
-from fairpca.covariances.elsewhere import explicit_oracle
 from fairpca.covariances.implicit import (
     GroupOperators,
     Mixing,
     MixtureOracle,
     OperatorOracle,
+    products_pay,
     wants_operators,
 )
 from fairpca.covariances.oracle import Oracle
@@ -36,7 +37,7 @@ from fairpca.covariances.streamed import StreamedCells, StreamedOracle
 from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
-from fairpca.moments.memory import default_limit, moments_bytes
+from fairpca.moments.memory import default_limit
 
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
@@ -503,8 +504,9 @@ def choose_source(
     """
     m, n = X.shape
     k = len(groups.labels) if groups else 1
+    broad = n > _WIDE_SHARE * m and n > _WIDE_FROM
     if array_namespace(X) is not None:
-        if n <= _WIDE_FROM or (n <= _WIDE_SHARE * m and moments_bytes(n, k) <= default_limit()):
+        if not broad and not products_pay(n, k, None):
             found = MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
             found.place = placed(np.empty(0), X)
             return found
@@ -512,7 +514,7 @@ def choose_source(
         X = fetched(X)
     # A share of variance never needs more directions than the rows span.
     r = 1 if isinstance(n_components, float) else n_components or n
-    wide = n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m and isinstance(X, np.ndarray)
+    wide = broad and r < m and isinstance(X, np.ndarray)
     # The row space knows cells by their distance from the mean of all rows. About the own mean of
     # a group of several cells their distances from each other count, and may be far smaller.
     between_cells = center == "group" and group_by == "marginal"

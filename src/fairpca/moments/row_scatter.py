@@ -215,7 +215,7 @@ def group_scatter(
     cells = np.flatnonzero(count).tolist()
     xp = array_namespace(rows)
     if xp is not None:
-        _count_elsewhere(found, xp, rows, codes, sample_weight)
+        _count_on_device(found, xp, rows, codes, sample_weight)
         cells = []
     positions = _positions(codes, count)
     if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
@@ -237,7 +237,7 @@ def group_scatter(
     return found
 
 
-def _count_elsewhere(
+def _count_on_device(
     found: Scatter, xp: Any, rows: Any, codes: IntArray, weights: FloatArray | None
 ) -> None:
     """Count rows of another array library where they live, in float64, into `found`.

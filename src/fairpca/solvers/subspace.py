@@ -17,8 +17,8 @@ import copy
 
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.block_krylov import ProjectedBasis
+from fairpca.covariances.device import explicit_oracle
 from fairpca.covariances.eigenpairs import EigenPairs
-from fairpca.covariances.elsewhere import explicit_oracle
 from fairpca.solvers.problem import Problem
 
 

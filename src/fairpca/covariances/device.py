@@ -9,6 +9,7 @@ factorisation on the device.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from fairpca.covariances.spectral_bounds import (
 
 # Below this many columns a decomposition on the processor takes no longer than the calls and
 # copies of one on the device (H200 beside 16 cores: 2 to 5 ms either way at 200 to 500 columns).
-_ELSEWHERE_FROM = 300
+_DEVICE_FROM = 300
 
 
 def explicit_oracle(
@@ -46,10 +47,8 @@ def explicit_oracle(
     place : array of another library, optional
         Where the rows live; an empty one will do. None for NumPy.
     """
-    if place is None or method != "auto" or matrices.shape[1] < _ELSEWHERE_FROM:
-        found = DenseOracle(matrices, method, ranks, scale, apart)
-        found.place = place
-        return found
+    if place is None or method != "auto" or matrices.shape[1] < _DEVICE_FROM:
+        return DenseOracle(matrices, method, ranks, scale, apart)
     return ArrayOracle(matrices, method, ranks, scale, apart, place)
 
 
@@ -81,7 +80,7 @@ class ArrayOracle(DenseOracle):
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
-        return fetched(self._there @ self._placed(columns))
+        return self._product(self._there, columns)
 
     def leading(
         self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
@@ -96,7 +95,7 @@ class ArrayOracle(DenseOracle):
         found = EigenPairs(
             fetched(values)[n - r :][::-1].copy(), fetched(vectors[:, n - r :])[:, ::-1].copy()
         )
-        if are_pairs(lambda columns: fetched(matrix @ self._placed(columns)), found, n, r):
+        if are_pairs(functools.partial(self._product, matrix), found, n, r):
             return found
         return full_pairs(self.combine(weights)).head(r)
 
@@ -131,8 +130,12 @@ class ArrayOracle(DenseOracle):
             # Some libraries return what is no number rather than raise.
             return bool(xp.all(xp.isfinite(factor)))
 
-        product = lambda columns: fetched(matrix @ self._placed(columns))  # noqa: E731
+        product = functools.partial(self._product, matrix)
         return bound_from_some(product, rest_is_below, near.vectors, r)
+
+    def _product(self, matrix: Any, columns: FloatArray) -> FloatArray:
+        """Return a matrix on the device times columns that are here."""
+        return fetched(matrix @ self._placed(columns))
 
     def _combined(self, weights: FloatArray) -> Any:
         """Return ``sum_i weights[i] S_i`` on the device."""
