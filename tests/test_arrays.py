@@ -204,3 +204,123 @@ def test_a_device_that_lies_proves_nothing(library, monkeypatch, lie):
     got = FairPCA(4).fit(library(rows), sensitive_features=labels)
     assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-10)
     assert got.certificate_.optimal
+
+
+@pytest.fixture
+def everything_there(monkeypatch):
+    """Matrices of few columns stay on the device, and are decomposed by filtered blocks."""
+    monkeypatch.setattr(device, "_DEVICE_FROM", 2)
+    monkeypatch.setattr(device, "_FILTER_FROM", 2)
+    monkeypatch.setattr(device, "_SPARE", 4)
+    for name in ("_FILTER_SHARE", "_COLD_SHARE"):
+        monkeypatch.setattr(device, name, 0.5)
+    monkeypatch.setattr(device, "_MOST_PRODUCTS", 20.0)
+
+
+@pytest.mark.parametrize("spectrum", ["steep", "flat", "tied"])
+@pytest.mark.parametrize("far", [0.0, 1e6])
+def test_filtered_blocks_find_the_answer_of_numpy(library, everything_there, spectrum, far):
+    scales = {
+        "steep": np.arange(1, 61) ** -1.5,
+        "flat": np.linspace(3, 2.5, 60),
+        "tied": np.r_[np.full(9, 4.0), np.ones(51)],
+    }[spectrum]
+    draw = np.random.default_rng(3)
+    rows = draw.normal(size=(400, 60)) * scales + far
+    labels = np.arange(400) % 2
+    rows[labels == 1, :12] = rows[labels == 1, 11::-1]
+    want = FairPCA(5).fit(rows, sensitive_features=labels)
+    got = FairPCA(5).fit(library(rows), sensitive_features=library(labels))
+    assert got.certificate_.optimal
+    assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-9)
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+    np.testing.assert_allclose(fetched(got.group_errors_), want.group_errors_, rtol=1e-9)
+    np.testing.assert_allclose(fetched(got.mean_), want.mean_, rtol=1e-12)
+
+
+def test_a_filter_that_finds_nothing_is_answered_in_full(library, everything_there, monkeypatch):
+    """No more than one product is allowed, which is never enough."""
+    monkeypatch.setattr(device, "_MOST_PRODUCTS", 0.0)
+    rows = X @ np.random.default_rng(5).normal(size=(6, 30))
+    rows += np.random.default_rng(6).normal(size=rows.shape)
+    want = FairPCA(3).fit(rows, sensitive_features=G)
+    got = FairPCA(3).fit(library(rows), sensitive_features=G)
+    assert got.certificate_.optimal
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"center": "group"},
+        {"criterion": "relative"},
+        {"criterion": "share"},
+        {"shrinkage": "auto"},
+        {"nested": True},
+        {"solver": "paper"},
+        {"solver": "krylov"},
+        {"n_components": 0.7},
+        {"n_components": None},
+    ],
+    ids=str,
+)
+def test_every_option_where_matrices_stay_there(library, everything_there, options):
+    options = {"n_components": 3, **options}
+    want = FairPCA(**options).fit(X, sensitive_features=G)
+    got = FairPCA(**options).fit(library(X), sensitive_features=G)
+    assert got.n_components_ == want.n_components_
+    tolerance = 1e-4 if options.get("solver") == "paper" else 1e-8
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < tolerance
+    np.testing.assert_allclose(fetched(got.group_losses_), want.group_losses_, atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [3, 5])
+def test_three_and_more_groups_whose_matrices_stay_there(library, everything_there, k):
+    rows = np.random.default_rng(2).normal(size=(500, 24)) * np.linspace(3, 1, 24)
+    labels = np.arange(500) % k
+    rows[labels == 1] = rows[labels == 1, ::-1]
+    want = FairPCA(4).fit(rows, sensitive_features=labels)
+    got = FairPCA(4).fit(library(rows), sensitive_features=library(labels))
+    assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-9)
+    assert got.certificate_.lower_bound <= want.certificate_.value + got.certificate_.resolution
+
+
+def test_counting_goes_on_after_a_fit(library, everything_there, tmp_path):
+    model = FairPCA(2).fit(library(X[:40]), sensitive_features=G[:40])
+    save_model(tmp_path / "model.skops", model, moments=True)
+    again = load_model(tmp_path / "model.skops").model
+    again.partial_fit(X[40:], sensitive_features=G[40:])
+    model.partial_fit(library(X[40:]), sensitive_features=G[40:])
+    want = FairPCA(2).fit(X, sensitive_features=G)
+    for got in (model, again):
+        assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+
+
+@pytest.mark.parametrize("kind", ["int8", "int32", "uint8", "bool"])
+def test_labels_on_the_device_are_the_numbers_they_were(library, kind):
+    numbers = np.array([-128, 127, 5])[np.arange(90) % 3]
+    labels = numbers.astype(kind) if kind != "bool" else numbers > 0
+    want = FairPCA(2).fit(X, sensitive_features=labels)
+    got = FairPCA(2).fit(library(X), sensitive_features=library(labels))
+    assert got.groups_ == want.groups_
+    assert fetched(got.group_counts_).tolist() == want.group_counts_.tolist()
+    with pytest.raises(ValueError, match="89"):
+        FairPCA(2).fit(library(X), sensitive_features=library(labels[:89]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_numbers_that_cannot_be_squared_are_named(library, everything_there, bad):
+    rows = X.copy()
+    rows[7, 3] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        FairPCA(2).fit(library(rows), sensitive_features=G)
+
+
+def test_constant_columns_and_groups_without_variance(library, everything_there):
+    rows = X.copy()
+    rows[:, 2] = 1e8 + 0.1
+    rows[G == "a"] = rows[G == "a"][0]
+    want = FairPCA(2).fit(rows, sensitive_features=G)
+    got = FairPCA(2).fit(library(rows), sensitive_features=G)
+    np.testing.assert_allclose(fetched(got.group_losses_), want.group_losses_, atol=1e-8)
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8

@@ -52,9 +52,25 @@ def array_namespace(array: Any) -> Any:
     """
     if not is_foreign(array) or not sklearn.get_config()["array_api_dispatch"]:
         return None
-    from sklearn.utils._array_api import get_namespace
+    return library_of(array)
 
-    return get_namespace(array)[0]
+
+# The library of every type of array met so far: scikit-learn compares versions of all libraries
+# whenever it is asked, which takes longer than a small product.
+_LIBRARIES: dict[type, Any] = {}
+
+
+def library_of(array: Any) -> Any:
+    """Return the library whose functions take this array: NumPy, or one of the array API."""
+    if not is_foreign(array):
+        return np
+    kind = type(array)
+    if kind not in _LIBRARIES:
+        from sklearn.utils._array_api import get_namespace
+
+        with sklearn.config_context(array_api_dispatch=True):
+            _LIBRARIES[kind] = get_namespace(array)[0]
+    return _LIBRARIES[kind]
 
 
 def fetched(array: Any) -> AnyArray:
@@ -68,13 +84,17 @@ def fetched(array: Any) -> AnyArray:
     return np.asarray(_convert_to_numpy(array, array.__array_namespace__()))
 
 
-def placed(array: AnyArray, like: Any) -> Any:
-    """Return a NumPy array in the library and on the device of a foreign one."""
-    from sklearn.utils._array_api import get_namespace_and_device
+def placed(array: Any, like: Any) -> Any:
+    """Return an array in the library and on the device of another one; itself if it is there.
 
-    with sklearn.config_context(array_api_dispatch=True):
-        xp, _, device = get_namespace_and_device(like)
-        return xp.asarray(array, device=device)
+    None is no place: the array stays where it is.
+    """
+    if like is None or is_foreign(array) or not is_foreign(like):
+        return array
+    if isinstance(array, np.ndarray) and min(array.strides, default=0) < 0:
+        # Some libraries do not know strides that run backwards.
+        array = np.ascontiguousarray(array)
+    return library_of(like).asarray(array, device=like.device)
 
 
 def rounding_level(scale: float, n_features: int) -> float:
@@ -93,24 +113,24 @@ def symmetric(matrix: FloatArray) -> FloatArray:
     return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
 
 
-def orthonormal(columns: FloatArray) -> FloatArray:
+def orthonormal(columns: Any) -> Any:
     """Return an orthonormal basis with the same span as nearly orthonormal `columns`.
 
     Columns that are orthonormal to rounding are returned as they are. Where only rounding has to
     be removed, one step of Newton and Schulz does it with two products, several times faster than
-    a QR decomposition.
+    a QR decomposition. The basis lives where the columns do.
     """
+    xp, width = library_of(columns), columns.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
         off = columns.T @ columns
-    off.flat[:: len(off) + 1] -= 1.0
-    apart = np.abs(off).max(initial=0.0)
+    off = off - placed(np.eye(width), columns)
+    apart = float(xp.max(xp.abs(off))) if width else 0.0
     if apart <= _ORTHONORMAL:
         return columns
-    if apart * len(off) <= _NEARLY_ORTHONORMAL:
-        return np.asarray(columns - columns @ (0.5 * off))
-    q, r = np.linalg.qr(columns)
-    signs = np.where(np.diag(r) < 0, -1.0, 1.0)
-    return np.asarray(q * signs)
+    if apart * width <= _NEARLY_ORTHONORMAL:
+        return columns - columns @ (0.5 * off)
+    q, r = xp.linalg.qr(columns)
+    return q * placed(np.where(np.diag(fetched(r)) < 0, -1.0, 1.0), columns)
 
 
 def span(columns: FloatArray, *, rtol: float = 1e-10) -> FloatArray:
@@ -121,20 +141,20 @@ def span(columns: FloatArray, *, rtol: float = 1e-10) -> FloatArray:
     return np.asarray(u[:, s > rtol * s[0]])
 
 
-def expand(basis: FloatArray, columns: FloatArray, *, rtol: float = 1e-9) -> FloatArray:
+def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
     """Return `basis` followed by an orthonormal basis of what `columns` adds to it.
 
     Columns are of unit length; what is left of one below `rtol` adds nothing. Directions come from
     inner products (Stathopoulos and Wu's SVQB), which is several times faster than a pivoted QR;
     a second round restores the digits that squaring loses.
     """
+    if is_foreign(basis):
+        return _expand_there(basis, columns, rtol)
     room = basis.shape[0] - basis.shape[1]
     fresh = columns
     # The second round sees unit lengths again, so it drops nothing.
     for smallest in (rtol, 0.0):
-        for _ in range(2 if basis.shape[1] else 0):
-            # Twice is enough (Kahan): the second pass removes what rounding left behind.
-            fresh = fresh - basis @ (basis.T @ fresh)
+        fresh = outside(basis, fresh)
         lengths = np.sqrt(np.einsum("ij,ij->j", fresh, fresh))
         kept = lengths > smallest
         if not kept.any() or not room:
@@ -146,6 +166,32 @@ def expand(basis: FloatArray, columns: FloatArray, *, rtol: float = 1e-9) -> Flo
         strong[: max(len(values) - room, 0)] = False
         fresh = fresh @ (rotation[:, strong] / np.sqrt(values[strong]))
     return np.hstack([basis, orthonormal(fresh)])
+
+
+def outside(basis: Any, columns: Any) -> Any:
+    """Return what the span of an orthonormal `basis` leaves of columns."""
+    for _ in range(2 if basis.shape[1] else 0):
+        # Twice is enough (Kahan): the second pass removes what rounding left behind.
+        columns = columns - basis @ (basis.T @ columns)
+    return columns
+
+
+def _expand_there(basis: Any, columns: Any, rtol: float) -> Any:
+    """Return what `expand` returns for arrays on another device, by QR, which is fast there.
+
+    Columns that depend on each other bring directions of rounding with them, which do no harm.
+    Where what comes back is no basis, the processor answers.
+    """
+    xp, fresh = library_of(basis), outside(basis, columns)
+    lengths = np.sqrt(fetched(xp.sum(fresh * fresh, axis=0)))
+    kept = np.flatnonzero(lengths > rtol)
+    if not kept.size and np.all(np.isfinite(lengths)):
+        return basis
+    fresh = xp.take(fresh, placed(kept, basis), axis=1) / placed(lengths[kept], basis)
+    found = outside(basis, xp.linalg.qr(fresh)[0])
+    if np.allclose(fetched(found.T @ found), np.eye(found.shape[1]), 0, 0.1):
+        return xp.concat([basis, orthonormal(found)], axis=1)
+    return placed(expand(fetched(basis), fetched(columns), rtol=rtol), basis)
 
 
 def complement(basis: FloatArray) -> FloatArray:

@@ -99,9 +99,12 @@ def one_blas_thread() -> AbstractContextManager[None]:
     return _Visit()
 
 
-def blas_for(n: int, r: int) -> AbstractContextManager[None]:
-    """Return the context in which to solve a problem of n columns and r components."""
-    small = n <= _SMALL or (n <= ONE_THREAD_TO and r <= FEW_COLUMNS)
+def blas_for(n: int, r: int, place: object = None) -> AbstractContextManager[None]:
+    """Return the context in which to solve a problem of n columns and r components.
+
+    `place` is where large matrices live, if that is another device: what is left here is small.
+    """
+    small = n <= _SMALL or (n <= ONE_THREAD_TO and r <= FEW_COLUMNS) or place is not None
     return _Visit() if small and n > _TINY else contextlib.nullcontext()
 
 

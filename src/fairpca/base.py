@@ -97,7 +97,7 @@ def projection_attributes(
     )
     # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
     freedom = total.weight - 1 if total.weight > 1 else total.weight
-    with blas_for(*basis.shape):
+    with blas_for(*basis.shape, source.place):
         components, variances = _oriented(source, basis, keep_order)
     variances = variances * (total.weight / freedom)
     r, n = components.shape
@@ -343,12 +343,14 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if labels is None:
             warn_one_group(stacklevel=5)
             return Rows(X, None, weights)
-        groups = Groups.from_labels(
-            labels,
-            n_rows=X.shape[0],
-            group_by=getattr(self, "group_by", "intersection"),
-            unlabelled=getattr(self, "unlabelled", "error"),
-        )
+        groups = None if array_namespace(X) is None else Groups.on_device(labels, X)
+        if groups is None:
+            groups = Groups.from_labels(
+                labels,
+                n_rows=X.shape[0],
+                group_by=getattr(self, "group_by", "intersection"),
+                unlabelled=getattr(self, "unlabelled", "error"),
+            )
         return Rows(X, groups, weights)
 
     def _repr_html_inner(self) -> str:

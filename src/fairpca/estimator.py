@@ -327,7 +327,7 @@ class FairPCA(LinearReducer):
                 self._last_weights = (self.groups_, fetched(self.group_weights_))
             # In this order: another thread that solves meanwhile keeps its result only while the
             # moments are those it solved for.
-            self._moments = moments if seen is None else seen.merge(moments)
+            self._moments = moments if seen is None else seen.on_host().merge(moments)
             self._clear_fitted()
         return self
 

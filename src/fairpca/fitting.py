@@ -144,7 +144,7 @@ class Ranks:
 
         Without `exact_search` a gap is reported as the dual leaves it.
         """
-        with blas_for(self.n_features, r):
+        with blas_for(self.n_features, r, self.source.place):
             if isinstance(self.settings.shrinkage, str):
                 shares = shares_by_rows(self.rows, r)
                 fixed = Ranks(self.rows, replace(self.settings, shrinkage=shares))

@@ -375,7 +375,7 @@ def _standard_labels(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(_standard_labels(part) for part in value)
     if isinstance(value, GroupMoments):
-        return replace(value, labels=_standard_labels(value.labels))
+        return replace(value.on_host(), labels=_standard_labels(value.labels))
     # The classes of pandas are told by their methods: pandas need not be installed.
     if isinstance(value, datetime.datetime) and hasattr(value, "to_pydatetime"):
         return value.to_pydatetime(warn=False)

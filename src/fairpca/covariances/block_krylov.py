@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, expand, orthonormal, symmetric
+from fairpca._linalg import FloatArray, expand, fetched, orthonormal, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 
 
@@ -31,6 +32,8 @@ class ProjectedBasis:
         Maps columns (n, q) to ``S_i @ columns`` for every matrix, shape (k, n, q).
     n_matrices, n_features : int
     keep_images : bool
+    place : array of another library, optional
+        Where the basis lives; the compressed matrices are always NumPy's.
     """
 
     def __init__(
@@ -40,11 +43,12 @@ class ProjectedBasis:
         n_features: int,
         *,
         keep_images: bool,
+        place: Any = None,
     ) -> None:
         self._products = products
         self._keep_images = keep_images
         self.n_features = n_features
-        self.basis: FloatArray = np.empty((n_features, 0))
+        self.basis: Any = placed(np.empty((n_features, 0)), place)
         self._images: FloatArray = np.empty((n_matrices, n_features, 0))
         self.compressed: FloatArray = np.empty((n_matrices, 0, 0))
 
@@ -55,18 +59,26 @@ class ProjectedBasis:
 
     def widen(self, columns: FloatArray) -> bool:
         """Add the span of unit columns; return whether it added a direction."""
-        wider = expand(self.basis, columns)
+        wider = expand(self.basis, placed(columns, self.basis))
         fresh = wider[:, self.width :]
         if not fresh.shape[1]:
             return False
         images = self._products(fresh)
-        corner = symmetric(fresh.T @ images)
-        side = self.basis.T @ images
+        corner = symmetric(fetched(fresh.T @ images))
+        side = fetched(self.basis.T @ images)
         self.compressed = np.block([[self.compressed, side], [np.swapaxes(side, 1, 2), corner]])
         if self._keep_images:
             self._images = np.concatenate([self._images, images], axis=2)
         self.basis = wider
         return True
+
+    def lifted(self, coordinates: FloatArray) -> Any:
+        """Return ``basis @ coordinates``, where the basis lives."""
+        return self.basis @ placed(coordinates, self.basis)
+
+    def coordinates(self, columns: Any) -> FloatArray:
+        """Return ``basis.T @ columns``, here."""
+        return fetched(self.basis.T @ placed(columns, self.basis))
 
 
 @dataclass(frozen=True)

@@ -169,11 +169,10 @@ class DenseOracle(Oracle):
 
     def _own(self, i: int, r: int, width: int) -> EigenPairs:
         """Return leading eigenpairs of one matrix, from a thin factor if it has one."""
-        matrix = self._matrices[i]
         rank = self.n_features if self._ranks is None else int(self._ranks[i])
         if rank <= LOW_RANK_SHARE * self.n_features and self.method == "auto":
             # A factor leaves nothing of the trace, so its sums need no other proof.
-            thin = thin_factor(matrix, rank)
+            thin = thin_factor(self._matrices[i], rank)
             if thin is not None:
                 self.n_eigen += 1
                 return pairs_of_factor(thin, width)
@@ -182,7 +181,7 @@ class DenseOracle(Oracle):
         proven = self._prove(alone, pairs, r)
         if proven is None or proven.bound - pairs.values[:r].sum() > _PROVEN * self.resolution:
             self.n_eigen += 1
-            pairs = full_pairs(matrix).head(width)
+            pairs = full_pairs(self.combine(alone)).head(width)
         return pairs
 
 

@@ -19,10 +19,18 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import assert_all_finite
 
 from fairpca._checks import check_square, check_vanished
-from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, placed, symmetric
+from fairpca._linalg import (
+    FloatArray,
+    IntArray,
+    array_namespace,
+    fetched,
+    library_of,
+    placed,
+    symmetric,
+)
 from fairpca._threads import blas_for
 from fairpca.covariances.block_krylov import SharedSpace
-from fairpca.covariances.device import explicit_oracle
+from fairpca.covariances.device import explicit_oracle, pays_there
 from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.covariances.implicit import (
     GroupOperators,
@@ -38,6 +46,7 @@ from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import default_limit
+from fairpca.moments.row_scatter import Scatter, device_scatter, dust_columns, overall_mean
 
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
@@ -50,6 +59,11 @@ _DUST = 16 * _EPS
 # Rows are solved in the coordinates of their span with more columns than this, and more than this
 # many columns a row: below, explicit covariances cost no more than finding the coordinates.
 _WIDE_FROM, _WIDE_SHARE = 256, 1.5
+# Numbers of the moments that a model keeps on a device, a quarter of a gigabyte; partial_fit after
+# a fit brings them here. Without them it has to begin anew, and says so.
+_MOST_KEPT = 1 << 25
+# Sums of squares between this and its reciprocal take no care of vanishing or infinite ones.
+_ORDINARY = 1e-100
 # Most columns of the shared space of a streamed table; beyond, a pass costs more in products with
 # the space than it saves in passes.
 _MOST_SHARED = 512
@@ -251,31 +265,90 @@ class MomentCovariances(CovarianceSource):
             # of the standard deviation of all rows, and a scale can make it large.
             sizes = np.sqrt(scales * self.groups.traces) * np.sqrt(scales * self.total.trace)
             apart = max(apart, _MEAN_ROUNDING * float(sizes.max(initial=0.0)))
-        scaled = self.covariances * scales[:, None, None]
+        scaled = self.covariances * placed(scales[:, None, None], self.covariances)
         return explicit_oracle(scaled, method, self._ranks, apart=apart, place=self.place)
 
     def spectra(self, groups: IntArray) -> FloatArray | None:
         """Return all eigenvalues of some groups' matrices, largest first."""
-        chosen, xp = self.covariances[groups], array_namespace(self.place)
-        if xp is not None:
-            return fetched(xp.linalg.eigvalsh(placed(chosen, self.place)))[:, ::-1]
-        return np.asarray(np.linalg.eigvalsh(chosen)[:, ::-1])
+        matrices = placed(self.covariances, self.place)
+        xp = library_of(matrices)
+        chosen = xp.take(matrices, placed(groups, matrices), axis=0)
+        return fetched(xp.linalg.eigvalsh(chosen))[:, ::-1]
 
     def _mix(self, matrix: FloatArray) -> None:
-        k, n = self.covariances.shape[:2]
-        self.covariances = (matrix @ self.covariances.reshape(k, -1)).reshape(k, n, n)
-        traces = np.trace(self.covariances, axis1=1, axis2=2)
-        self.groups = replace(self.groups, traces=traces)
+        shape, xp = self.covariances.shape, library_of(self.covariances)
+        flat = xp.reshape(self.covariances, (shape[0], -1))
+        self.covariances = xp.reshape(placed(matrix, flat) @ flat, shape)
+        self.groups = replace(self.groups, traces=_diagonals(self.covariances).sum(axis=1))
         self._ranks = None
 
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return the covariance of all rows in `basis`."""
-        return symmetric(basis.T @ self._total @ basis)
+        return symmetric(basis.T @ fetched(self._total @ placed(basis, self._total)))
 
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
         # In units of the trace: squares of very large variances are no numbers.
-        return full_pairs(self._total / (self.total.trace or 1.0)).vectors[:, :r]
+        return full_pairs(fetched(self._total) / (self.total.trace or 1.0)).vectors[:, :r]
+
+
+def _diagonals(matrices: Any) -> FloatArray:
+    """Return the diagonals of matrices of shape (k, n, n), here or elsewhere, as (k, n)."""
+    if isinstance(matrices, np.ndarray):
+        return np.einsum("kii->ki", matrices)
+    return fetched(library_of(matrices).linalg.diagonal(matrices))
+
+
+class DeviceCovariances(MomentCovariances):
+    """Groups that were counted on another device, whose matrices stay there.
+
+    Only what is short comes here. The arithmetic is that of `MomentCovariances`.
+
+    Parameters
+    ----------
+    found : Scatter
+        Of `device_scatter`, a cell for every group; sums of ordinary magnitude (`is_ordinary`).
+    groups : Groups
+    center : {"global", "group"}
+    place : array of another library
+        An empty one on the device.
+    """
+
+    def __init__(self, found: Scatter, groups: Groups, center: str, place: Any) -> None:
+        self.center, self.place, self._summed, self._ranks = center, place, 0, None
+        weight, scatter = found.weight, found.scatter
+        constant = dust_columns(weight, found.mean[:, 0], _diagonals(scatter))
+        if constant.any():
+            kept = placed(1.0 - constant, place)
+            scatter = scatter * kept[:, :, None] * kept[:, None, :]
+        mean = overall_mean(weight, found.mean)
+        shift = (found.mean - mean).sum(axis=1)
+        xp, everything = library_of(place), float(weight.sum())
+        between = placed(shift * np.sqrt(weight / everything)[:, None], place)
+        self._total = xp.sum(scatter, axis=0) / everything + between.T @ between
+        self.covariances = (
+            scatter / placed(np.where(weight > 0, weight, 1.0), place)[:, None, None]
+        )
+        if center == "global":
+            apart = placed(shift, place)
+            self.covariances = self.covariances + apart[:, :, None] * apart[:, None, :]
+        traces = _diagonals(self.covariances).sum(axis=1)
+        rows, rest = found.mean[:, 0], found.mean[:, 1]
+        self.groups = GroupFacts(
+            groups.labels, groups.names, found.count, weight, rows, traces, shift
+        )
+        trace = float(_diagonals(self._total[None, :, :]).sum())
+        self.total = TotalFacts(int(found.count.sum()), everything, mean[0], trace)
+        if scatter.shape[0] * scatter.shape[1] ** 2 <= _MOST_KEPT:
+            self.moments = GroupMoments(
+                found.count, weight, rows, scatter, groups.labels, groups.names, rest
+            )
+
+    @staticmethod
+    def is_ordinary(found: Scatter) -> bool:
+        """Whether sums are finite, and so far from the ends of the range that none can vanish."""
+        squares = _diagonals(found.scatter)
+        return bool(np.all(np.isfinite(squares)) and _ORDINARY < squares.max() < 1 / _ORDINARY)
 
 
 class RowSpaceCovariances(MomentCovariances):
@@ -507,11 +580,11 @@ def choose_source(
     broad = n > _WIDE_SHARE * m and n > _WIDE_FROM
     if array_namespace(X) is not None:
         if not broad and not products_pay(n, k, None):
-            found = MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
-            found.place = placed(np.empty(0), X)
-            return found
+            return _device_source(X, groups, weight, group_by, center, estimator)
         # Too many columns for their covariances; what else there is needs the rows here.
         X = fetched(X)
+        if groups is not None:
+            groups = replace(groups, codes=fetched(groups.codes).astype(np.int64))
     # A share of variance never needs more directions than the rows span.
     r = 1 if isinstance(n_components, float) else n_components or n
     wide = broad and r < m and isinstance(X, np.ndarray)
@@ -527,6 +600,29 @@ def choose_source(
         if reduced.n_features >= r:
             return reduced
     return MomentCovariances(count_rows(X, groups, weight, estimator), group_by, center)
+
+
+def _device_source(
+    X: Any,
+    groups: Groups | None,
+    weight: FloatArray | None,
+    group_by: str,
+    center: str,
+    estimator: str,
+) -> MomentCovariances:
+    """Return the covariances of rows on a device: there if they are large, else as moments."""
+    place = placed(np.empty(0), X)
+    known = Groups.one(X.shape[0]) if groups is None else groups
+    codes, labels, counts = known.cells()
+    crossed = group_by == "intersection" or len(known.names) == 1
+    if pays_there(X.shape[1]) and crossed and labels == known.labels and weight is None:
+        found = device_scatter(X, codes, counts)
+        if DeviceCovariances.is_ordinary(found):
+            return DeviceCovariances(found, known, center, place)
+    moments = count_rows(X, groups, weight, estimator)
+    source = MomentCovariances(moments, group_by, center)
+    source.place = place
+    return source
 
 
 def count_rows(

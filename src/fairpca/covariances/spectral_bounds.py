@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 
-from fairpca._linalg import FloatArray, orthonormal, symmetric
+from fairpca._linalg import FloatArray, fetched, orthonormal, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs
 
 _EPS = float(np.finfo(float).eps)
@@ -104,33 +104,36 @@ _SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], size=4096)
 
 
 def bound_from_some(
-    product: Callable[[FloatArray], FloatArray],
-    rest_is_below: Callable[[FloatArray, FloatArray, float, float], bool],
-    vectors: FloatArray,
+    product: Callable[[Any], Any],
+    rest_is_below: Callable[[Any, FloatArray, float, float], bool],
+    vectors: Any,
     r: int,
 ) -> SumBound | None:
     """Return the bound from fewer than n vectors, by a Cholesky factorisation of the rest.
 
+    What is as long as the matrix stays where the vectors are: here, or on another device.
+
     Parameters
     ----------
     product : callable
-        Returns the matrix times columns.
+        Returns the matrix times columns, where the columns are.
     rest_is_below : callable
-        As `_rest_is_below` without its matrix; where the matrix lives is their own affair.
-    vectors : ndarray of shape (n, q)
+        As `_rest_is_below` without its matrix.
+    vectors : array of shape (n, q)
         Finite, more than r of them.
     r : int
     """
     basis = orthonormal(vectors)
     image = product(basis)
-    inner = symmetric(basis.T @ image)
+    inner = symmetric(fetched(basis.T @ image))
     if not np.all(np.isfinite(inner)):
         return None
     values = np.diag(inner)
     if np.any(np.diff(values) > 0) or _apart(inner) > 0.1 * _steps(values, r).max(initial=0.0):
         # The columns span something, but are no eigenvectors of it.
         values, rotation = np.linalg.eigh(inner)
-        basis, image = basis @ rotation[:, ::-1], image @ rotation[:, ::-1]
+        turn = placed(np.ascontiguousarray(rotation[:, ::-1]), basis)
+        basis, image = basis @ turn, image @ turn
         values = values[::-1]
         inner = np.diag(values)
     # Where the spectrum steps down most; a tie at r is held in the span as a whole.
@@ -138,16 +141,16 @@ def bound_from_some(
     if not steps.max(initial=0.0) > 0:
         return None
     j = r + int(np.argmax(steps))
-    held, inner, step = basis[:, :j], inner[:j, :j], float(steps[j - r])
+    held, inner, step = basis[:, :j], np.ascontiguousarray(inner[:j, :j]), float(steps[j - r])
     beta = float(values[j]) + 0.5 * step
     if not rest_is_below(held, values[:j], beta, 0.25 * step):
         return None
-    residual = image[:, :j] - held @ inner
+    residual = image[:, :j] - held @ placed(inner, basis)
     # The rest counts as beta + 0.4 step, which is below every value that is held.
-    lifted = inner + residual.T @ residual / (0.4 * step)
+    lifted = inner + fetched(residual.T @ residual) / (0.4 * step)
     leading = np.linalg.eigvalsh(symmetric(lifted))[::-1][:r]
     # The basis is orthonormal and the products are right to a few units of the largest value.
-    rounding = 4 * _EPS * float(np.sqrt(len(basis) * r) * np.abs(values).max())
+    rounding = 4 * _EPS * float(np.sqrt(basis.shape[0] * r) * np.abs(values).max())
     return SumBound(float(leading.sum()) + rounding, rounding)
 
 
@@ -181,11 +184,11 @@ def _rest_is_below(
     return bool(dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1] == 0)
 
 
-def lifted_span(held: FloatArray, values: FloatArray, beta: float) -> FloatArray:
+def lifted_span(held: Any, values: FloatArray, beta: float) -> Any:
     """Return L with ``L L.T`` large enough to make ``beta I - A`` positive on the span."""
     size = float(np.abs(values).max(initial=0.0))
     # What is held lies above beta, so that the roots exist; rounding may say otherwise.
-    return held * np.sqrt(np.maximum(values - beta, 0.0) + size)
+    return held * placed(np.sqrt(np.maximum(values - beta, 0.0) + size), held)
 
 
 def fits_margin(n: int, trace: float, values: FloatArray, beta: float, margin: float) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 
 from fairpca._checks import check_square, check_table, check_weights
-from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca._linalg import AnyArray, FloatArray, IntArray, fetched, is_foreign, is_sparse
 from fairpca.moments.column_scatter import column_scatter
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label, sort_labels
@@ -32,6 +32,7 @@ from fairpca.moments.row_scatter import (
     group_scatter,
     merge_means,
     moved,
+    overall_mean,
 )
 from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 
@@ -219,6 +220,10 @@ class GroupMoments:
             scatter=scatter,
         )
 
+    def on_host(self) -> GroupMoments:
+        """Return the same moments with all arrays here, where `scatter` lives elsewhere."""
+        return replace(self, scatter=fetched(self.scatter)) if is_foreign(self.scatter) else self
+
     @property
     def _exact_mean(self) -> FloatArray:
         """The means with what rounding left of them, shape (k, 2, n)."""
@@ -271,11 +276,7 @@ class GroupMoments:
         chosen = self if keep is None else self.select(keep)
         weight = chosen.weight
         total = float(weight.sum())
-        # Distances from one group's mean, not from zero: a large mean would eat their digits.
-        first = int(np.argmax(weight))
-        origin = chosen._exact_mean[first]
-        shifts = (chosen._exact_mean - origin).sum(axis=1)
-        mean = moved(origin, weight @ shifts / total) if total > 0 else np.zeros_like(origin)
+        mean = overall_mean(weight, chosen._exact_mean)
         between = (chosen._exact_mean - mean).sum(axis=1) * np.sqrt(weight)[:, None]
         scatter = chosen.scatter.sum(axis=0)
         scatter += between.T @ between

@@ -20,7 +20,15 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpca._checks import check_choice
-from fairpca._linalg import AnyArray, FloatArray, IntArray, fetched, is_foreign
+from fairpca._linalg import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    fetched,
+    is_foreign,
+    library_of,
+    placed,
+)
 from fairpca.moments.label_codes import (
     Coded,
     Label,
@@ -35,6 +43,9 @@ from fairpca.moments.label_codes import (
 #: What a column of labels is called that came without a name.
 UNNAMED = "sensitive_feature"
 
+# Whole numbers that span fewer values than this are coded on the device that they live on, in the
+# two bytes that device_scatter would send; others are coded here.
+_DEVICE_SPAN = 2**15
 # Up to this many different texts in a column, its library replaces them by codes.
 _FEW_KINDS = 1000
 # Largest number that stands for a combination of labels. Past 64 bits such numbers would wrap
@@ -120,6 +131,32 @@ class Groups:
         return cls._crossed(columns, n_rows, group_by, unlabelled)
 
     @classmethod
+    def on_device(cls, labels: Any, rows: Any) -> Groups | None:
+        """Code whole numbers where the rows live too; None where that cannot be.
+
+        Copying ten million labels from a device takes longer than counting their rows there.
+
+        Returns
+        -------
+        Groups or None
+            Its `codes` are an array of that library; only `device_scatter` takes them.
+        """
+        if not is_foreign(labels) or labels.device != rows.device or labels.ndim != 1:
+            return None
+        xp, m = library_of(rows), int(rows.shape[0])
+        if labels.shape[0] != m or not m or not xp.isdtype(labels.dtype, "integral"):
+            return None
+        low, high = int(xp.min(labels)), int(xp.max(labels))
+        if high - low >= _DEVICE_SPAN or high >= 2**62:
+            return None
+        values, counts = (fetched(part) for part in xp.unique_counts(labels))
+        places = np.zeros(high - low + 1, dtype=np.int16)
+        places[values.astype(np.int64) - low] = np.arange(len(values))
+        # Widened first: 127 - (-128) does not fit into an int8.
+        codes = xp.take(placed(places, rows), xp.astype(labels, xp.int64) - low, axis=0)
+        return cls(codes, tuple(values.tolist()), (UNNAMED,), counts.astype(np.int64))
+
+    @classmethod
     def from_dictionaries(
         cls,
         columns: Mapping[str, tuple[IntArray, Sequence[Label]]],
@@ -173,7 +210,7 @@ class Groups:
 
         Their label is None.
         """
-        unlabelled = len(self.codes) - int(self.counts.sum())
+        unlabelled = self.codes.shape[0] - int(self.counts.sum())
         if not unlabelled:
             return self.codes, self.labels, self.counts
         return self.codes + 1, (None, *self.labels), np.r_[unlabelled, self.counts]
@@ -235,11 +272,12 @@ def warn_of_measurements(groups: Groups | None, *, stacklevel: int) -> None:
     columns = zip(*labels, strict=True) if len(groups.names) > 1 else [labels]
     for name, column in zip(groups.names, columns, strict=True):
         distinct = set(column) - {None}
-        if are_measurements(distinct, len(groups.codes)):
+        n_rows = int(groups.codes.shape[0])
+        if are_measurements(distinct, n_rows):
             called = "" if name == UNNAMED else f" column {name!r}"
             warnings.warn(
                 f"sensitive_features{called} has {len(distinct):,} distinct labels in "
-                f"{len(groups.codes):,} rows; they look like measurements or names, not like "
+                f"{n_rows:,} rows; they look like measurements or names, not like "
                 "groups. Cut numbers into a few ranges first, for example with "
                 "pandas.qcut(values, 4), or join rare labels.",
                 UserWarning,

@@ -18,14 +18,24 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from fairpca._checks import check_vanished
-from fairpca._linalg import FloatArray, IntArray, array_namespace, fetched, is_sparse, placed
+from fairpca._linalg import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    array_namespace,
+    fetched,
+    is_foreign,
+    is_sparse,
+    library_of,
+    placed,
+)
 from fairpca._threads import available_threads, in_threads
 
 # Entries of a block: enough to keep BLAS busy, little beside the memory of a machine.
@@ -71,13 +81,14 @@ class Scatter:
     mean : ndarray of shape (c, 2, n)
         The mean and what is left of it after rounding: with columns far from zero the distance
         between two means is smaller than the last digit of either.
-    scatter : ndarray of shape (c, n, n)
+    scatter : array of shape (c, n, n)
+        NumPy's, or where the rows live (`device_scatter`).
     """
 
     count: IntArray
     weight: FloatArray
     mean: FloatArray
-    scatter: FloatArray
+    scatter: Any
 
     @classmethod
     def zeros(cls, count: IntArray, n_features: int) -> Scatter:
@@ -145,6 +156,15 @@ def moved(mean: FloatArray, by: FloatArray) -> FloatArray:
     return np.stack([total, rest], axis=-2)
 
 
+def overall_mean(weight: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return the mean of all cells together, shape (2, n), from their means, shape (c, 2, n)."""
+    total = float(weight.sum())
+    # Distances from one cell's mean, not from zero: a large mean would eat their digits.
+    origin = mean[int(np.argmax(weight))]
+    shifts = (mean - origin).sum(axis=1)
+    return moved(origin, weight @ shifts / total) if total > 0 else np.zeros_like(origin)
+
+
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
 def check_between(
     between: FloatArray, weight: FloatArray, mean: FloatArray, scatter: FloatArray
@@ -190,8 +210,8 @@ def group_scatter(
     ----------
     rows : array or sparse matrix of shape (m, n)
         Any numeric dtype; read block by block, never copied whole.
-    codes : ndarray of shape (m,)
-        The cell of every row, 0..c-1.
+    codes : array of shape (m,)
+        The cell of every row, 0..c-1; where the rows live, or NumPy's.
     count : ndarray of shape (c,)
         Rows of every cell.
     sample_weight : ndarray of shape (m,), optional
@@ -206,23 +226,16 @@ def group_scatter(
     ValueError
         If the weights times the squares of the rows leave the range of float64.
     """
-    found = Scatter.zeros(count, rows.shape[1])
     largest = np.ones(len(count))
     if sample_weight is not None:
         given = sample_weight
-        largest, sample_weight = _relative_weights(given, codes, len(count))
+        largest, sample_weight = _relative_weights(given, fetched(codes), len(count))
         check_vanished(rows, given, sample_weight)
-    cells = np.flatnonzero(count).tolist()
-    xp = array_namespace(rows)
-    if xp is not None:
-        _count_on_device(found, xp, rows, codes, sample_weight)
-        cells = []
-    positions = _positions(codes, count)
-    if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
-        origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
-        _count_strands(found, _Worker(rows, None), cells, positions, origins)
-        cells = _centre_afterwards(found, origins)
-    _count_strands(found, _Worker(rows, sample_weight), cells, positions)
+    if array_namespace(rows) is not None:
+        there = device_scatter(rows, codes, count, sample_weight)
+        found = replace(there, scatter=np.require(fetched(there.scatter), requirements="W"))
+    else:
+        found = _processor_scatter(rows, codes, count, sample_weight)
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
@@ -237,37 +250,74 @@ def group_scatter(
     return found
 
 
-def _count_on_device(
-    found: Scatter, xp: Any, rows: Any, codes: IntArray, weights: FloatArray | None
-) -> None:
-    """Count rows of another array library where they live, in float64, into `found`.
+def _processor_scatter(
+    rows: Any, codes: IntArray, count: IntArray, sample_weight: FloatArray | None
+) -> Scatter:
+    """Count rows on the processor; see `group_scatter`."""
+    found = Scatter.zeros(count, rows.shape[1])
+    cells = np.flatnonzero(count).tolist()
+    positions = _positions(codes, count)
+    if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+        origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
+        _count_strands(found, _Worker(rows, None), cells, positions, origins)
+        cells = _centre_afterwards(found, origins)
+    _count_strands(found, _Worker(rows, sample_weight), cells, positions)
+    return found
 
-    Every block is centred on its own mean before it is squared; what comes back of it is its mean
-    and its scatter. A device without float64 is refused by its library.
+
+@np.errstate(invalid="ignore", over="ignore")
+def device_scatter(
+    rows: Any, codes: Any, count: IntArray, weights: FloatArray | None = None
+) -> Scatter:
+    """Count rows of another array library where they live, in float64.
+
+    Every block is centred on its own mean before it is squared. A device without float64 is
+    refused by its library.
+
+    Parameters
+    ----------
+    rows : array of another library, of shape (m, n)
+    codes : array of shape (m,)
+        The cell of every row, 0..c-1, here or there.
+    count : ndarray of shape (c,)
+        Rows of every cell.
+    weights : ndarray of shape (m,), optional
+
+    Returns
+    -------
+    Scatter
+        Its `scatter` stays where the rows live; the rest is NumPy's.
     """
-    # The fewest bytes that hold them: copying codes may take longer than counting.
-    cell_of = placed(codes.astype(np.int16 if len(found.count) < 2**15 else np.int64), rows)
+    xp, n = library_of(rows), rows.shape[1]
+    if not is_foreign(codes):
+        # The fewest bytes that hold them: copying codes may take longer than counting.
+        codes = placed(codes.astype(np.int16 if len(count) < 2**15 else np.int64), rows)
     weight_of = None if weights is None else placed(weights, rows)
-    step = max(1, _DEVICE_ENTRIES // max(rows.shape[1], 1))
-    for cell in range(len(found.count)):
-        members = xp.nonzero(cell_of == cell)[0]
-        size = members.shape[0]
-        for start in range(0, size, step):
-            picks = members[start : min(start + step, size)]
-            block = xp.astype(xp.take(rows, picks, axis=0), xp.float64)
+    weight, means = np.zeros(len(count)), np.zeros((len(count), 2, n))
+    scatters = [xp.zeros((n, n), dtype=xp.float64, device=rows.device)] * len(count)
+    step = max(1, _DEVICE_ENTRIES // max(n, 1))
+    for cell in range(len(count)):
+        members = xp.nonzero(codes == cell)[0]
+        for start in range(0, int(members.shape[0]), step):
+            picks = members[start : min(start + step, int(members.shape[0]))]
+            block = xp.astype(xp.take(rows, picks, axis=0), xp.float64, copy=False)
             w = None if weight_of is None else xp.take(weight_of, picks, axis=0)
             total = float(picks.shape[0]) if w is None else float(xp.sum(w))
             if total == 0:
                 continue
-            shares = xp.ones_like(block[:, 0]) / total if w is None else w / total
-            mean = shares @ block
+            mean = xp.mean(block, axis=0) if w is None else (w / total) @ block
             block = block - mean
-            # What rounding left of the mean, too.
-            rest = shares @ block
-            block = block - rest
-            weighted = block if w is None else block * w[:, None]
-            scatter = fetched(weighted.T @ block)
-            found.add(cell, total, np.stack([fetched(mean), fetched(rest)]), scatter)
+            # What rounding left of the mean is taken away from the squares afterwards.
+            rest = xp.mean(block, axis=0) if w is None else (w / total) @ block
+            scatter = (block if w is None else block * w[:, None]).T @ block
+            scatter = scatter - total * (rest[:, None] * rest[None, :])
+            found = np.stack([fetched(mean), fetched(rest)])
+            if weight[cell] > 0:
+                total, found, between = merge_means(weight[cell], means[cell], total, found)
+                apart = placed(between, rows)
+                scatter = scatters[cell] + scatter + apart[:, None] * apart[None, :]
+            weight[cell], means[cell], scatters[cell] = total, found, scatter
+    return Scatter(count, weight, means, xp.stack(scatters))
 
 
 def _relative_weights(
@@ -522,11 +572,18 @@ def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> Non
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
     group's variance would take that dust for data. So would it take squares that underflowed.
     """
-    squares = np.einsum("kii->ki", scatter)
-    dust = weight[:, None] * (_DUST * mean) ** 2
-    dust = np.maximum(dust, np.finfo(float).tiny * np.maximum(weight, 1.0)[:, None])
-    # An infinite square is no dust: the caller refuses it.
-    constant = (squares <= dust) & np.isfinite(squares)
+    constant = dust_columns(weight, mean, np.einsum("kii->ki", scatter))
     if constant.any():
         scatter[constant] = 0.0
         np.swapaxes(scatter, 1, 2)[constant] = 0.0
+
+
+def dust_columns(weight: FloatArray, mean: FloatArray, squares: FloatArray) -> AnyArray:
+    """Return which columns of every cell are constant but for rounding, shape (c, n).
+
+    `squares` are the diagonals of the cells' scatter, of shape (c, n).
+    """
+    dust = weight[:, None] * (_DUST * mean) ** 2
+    dust = np.maximum(dust, np.finfo(float).tiny * np.maximum(weight, 1.0)[:, None])
+    # An infinite square is no dust: the caller refuses it.
+    return np.asarray((squares <= dust) & np.isfinite(squares))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, orthonormal
+from fairpca._linalg import FloatArray, fetched, orthonormal
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.oracle import Oracle
 from fairpca.solvers.solution import Certificate, Solution
@@ -117,8 +117,9 @@ class Problem:
 
         Parameters
         ----------
-        basis : ndarray of shape (n, q)
-            Of rank r, or of a slightly larger one where that was allowed.
+        basis : array of shape (n, q)
+            Of rank r, or of a slightly larger one where that was allowed; here, or where the
+            matrices are.
         weights : ndarray of shape (k,)
             A point of the simplex.
         near : EigenPairs
@@ -141,6 +142,7 @@ class Problem:
         """
         basis = orthonormal(basis)
         losses = self.losses(basis)
+        basis = fetched(basis)
         at = weights if proof is None else proof
         total, slack = self.oracle.sum_bound(at, self.n_components, near)
         bound = max(float(at @ self.offsets) - total, searched)

@@ -14,6 +14,7 @@ subspace here. Read `restricted` first.
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.block_krylov import ProjectedBasis
@@ -29,6 +30,8 @@ class Subspace(ProjectedBasis):
     ----------
     problem : Problem
         The large problem.
+    place : array of another library, optional
+        Where the basis lives.
 
     Attributes
     ----------
@@ -39,9 +42,11 @@ class Subspace(ProjectedBasis):
         ``basis.T @ S_i @ basis`` for every group.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, place: Any = None) -> None:
         oracle = problem.oracle
-        super().__init__(oracle.apply, oracle.n_groups, oracle.n_features, keep_images=False)
+        super().__init__(
+            oracle.apply, oracle.n_groups, oracle.n_features, keep_images=False, place=place
+        )
         self.large = problem
 
     def within(self, coordinates: FloatArray) -> Subspace:
@@ -51,7 +56,7 @@ class Subspace(ProjectedBasis):
         as it is.
         """
         part = copy.copy(self)
-        part.basis = self.basis @ coordinates
+        part.basis = self.lifted(coordinates)
         part.compressed = symmetric(coordinates.T @ self.compressed @ coordinates)
         return part
 
@@ -83,7 +88,7 @@ def restricted(large: Problem, space: ProjectedBasis, *, holds_own: bool = False
     own = None
     if holds_own and large.own is not None:
         own = tuple(
-            EigenPairs(pairs.values, space.basis.T @ pairs.vectors[:, : large.n_components])
+            EigenPairs(pairs.values, space.coordinates(pairs.vectors[:, : large.n_components]))
             for pairs in large.own
         )
     return Problem(oracle, large.offsets, large.n_components, own)

@@ -396,7 +396,8 @@ class _LargeSearch:
             ((problem.phi(end, pairs), float(end[0]), pairs) for end, pairs in ends),
             key=lambda known: known[0],
         )
-        self.space = Subspace(problem)
+        # What is as long as the matrices stays where they are.
+        self.space = Subspace(problem, self.oracle.place)
         for pairs in own:
             self.space.widen(pairs.vectors[:, : self.r])
         self.spare = _SPARE if self.oracle.cheap_products else 0
@@ -425,7 +426,7 @@ class _LargeSearch:
             # Where several bases tie, the best one was met at another weight than the bound; the
             # next decomposition belongs to the bound.
             t = found.proof
-            best = replace(found, basis=self.space.basis @ found.basis, t=t)
+            best = replace(found, basis=self.space.lifted(found.basis), t=t)
             closed = self._gap(best) <= self.tol
             settled = abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED
             if closed and (settled or not self.settles):
@@ -476,7 +477,7 @@ class _LargeSearch:
         """Keep the slope of phi at a weight, from eigenvectors that lie in `space`."""
         if self.slopes and self.slopes[-1][0] == t:
             return
-        losses = space.problem().losses(space.basis.T @ pairs.vectors[:, : self.r])
+        losses = space.problem().losses(space.coordinates(pairs.vectors[:, : self.r]))
         self.slopes.append((t, float(losses[0] - losses[1])))
 
     def _with_better_weight(self, best: Best, inner: float) -> Best:
@@ -526,5 +527,5 @@ def _between(problem: Problem, best: Best, space: Subspace) -> Best:
     if found.value > best.value + problem.resolution:
         return best
     return replace(
-        best, basis=space.basis @ found.basis, value=found.value, spread=found.spread, t=found.t
+        best, basis=space.lifted(found.basis), value=found.value, spread=found.spread, t=found.t
     )
