@@ -324,3 +324,29 @@ def test_constant_columns_and_groups_without_variance(library, everything_there)
     got = FairPCA(2).fit(library(rows), sensitive_features=G)
     np.testing.assert_allclose(fetched(got.group_losses_), want.group_losses_, atol=1e-8)
     assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
+
+
+@pytest.mark.parametrize("weight", [None, rng.uniform(0.5, 2, 90)], ids=["plain", "weights"])
+def test_batches_pass_through_the_device(library, weight):
+    want = GroupMoments.from_array(X, G, sample_weight=weight)
+    parts = [slice(0, 1), slice(1, 50), slice(50, 90)]
+    batches = [(X[p], G[p], *(() if weight is None else (weight[p],))) for p in parts]
+    for like in (None, library(X[:0])):
+        got = GroupMoments.from_batches(iter(batches), like=like)
+        assert got.labels == want.labels
+        np.testing.assert_allclose(got.scatter, want.scatter, rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(got.mean, want.mean, rtol=1e-14)
+
+
+def test_what_is_wrong_with_a_batch_is_said():
+    with pytest.raises(ValueError, match="batches is empty"):
+        GroupMoments.from_batches([])
+    with pytest.raises(ValueError, match=r"NaN or infinity"):
+        GroupMoments.from_batches([(X, G), (X * np.nan, G)])
+
+    def ends():
+        yield X, G
+        raise OSError("the file ends here")
+
+    with pytest.raises(OSError, match="the file ends here"):
+        GroupMoments.from_batches(ends())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from typing import Any, TypeAlias
+import sys
+from collections.abc import Iterator
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -14,6 +17,8 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 AnyArray: TypeAlias = NDArray[Any]
+# Columns of NumPy or of another library; what is computed of them lives where they do.
+_Columns = TypeVar("_Columns")
 
 
 _EPS = float(np.finfo(float).eps)
@@ -97,6 +102,21 @@ def placed(array: Any, like: Any) -> Any:
     return library_of(like).asarray(array, device=like.device)
 
 
+@contextlib.contextmanager
+def copying_stream(like: Any) -> Iterator[None]:
+    """Give copies of this thread to a CUDA device a stream of their own, beside its products.
+
+    On the stream of the products a copy would wait for them. Nothing happens for arrays of other
+    libraries than PyTorch, and for None.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(like, torch.Tensor) or not like.is_cuda:
+        yield
+        return
+    with torch.cuda.stream(torch.cuda.Stream(like.device)):
+        yield
+
+
 def rounding_level(scale: float, n_features: int) -> float:
     """Accuracy to which a sum of eigenvalues of magnitude `scale` is known.
 
@@ -113,24 +133,26 @@ def symmetric(matrix: FloatArray) -> FloatArray:
     return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
 
 
-def orthonormal(columns: Any) -> Any:
+def orthonormal(columns: _Columns) -> _Columns:
     """Return an orthonormal basis with the same span as nearly orthonormal `columns`.
 
     Columns that are orthonormal to rounding are returned as they are. Where only rounding has to
     be removed, one step of Newton and Schulz does it with two products, several times faster than
     a QR decomposition. The basis lives where the columns do.
     """
-    xp, width = library_of(columns), columns.shape[1]
+    given: Any = columns
+    xp, width = library_of(given), given.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
-        off = columns.T @ columns
-    off = off - placed(np.eye(width), columns)
+        off = given.T @ given
+    off = off - placed(np.eye(width), given)
     apart = float(xp.max(xp.abs(off))) if width else 0.0
-    if apart <= _ORTHONORMAL:
-        return columns
-    if apart * width <= _NEARLY_ORTHONORMAL:
-        return columns - columns @ (0.5 * off)
-    q, r = xp.linalg.qr(columns)
-    return q * placed(np.where(np.diag(fetched(r)) < 0, -1.0, 1.0), columns)
+    found: Any = given
+    if apart > _ORTHONORMAL and apart * width <= _NEARLY_ORTHONORMAL:
+        found = given - given @ (0.5 * off)
+    elif not apart <= _ORTHONORMAL:
+        q, r = xp.linalg.qr(given)
+        found = q * placed(np.where(np.diag(fetched(r)) < 0, -1.0, 1.0), given)
+    return found  # type: ignore[no-any-return]
 
 
 def span(columns: FloatArray, *, rtol: float = 1e-10) -> FloatArray:

@@ -12,10 +12,10 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -164,6 +164,20 @@ def in_threads(tasks: Sequence[Callable[[], _Result]], n_threads: int) -> list[_
             for future in begun:
                 future.result()
     return [results[position] for position in range(len(tasks))]
+
+
+def one_ahead(items: Iterable[_Result]) -> Iterator[_Result]:
+    """Yield items, each while a thread of its own makes the next one."""
+    waiting = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="fairpca-ahead") as pool:
+        coming = pool.submit(next, waiting, _END)
+        while (item := coming.result()) is not _END:
+            coming = pool.submit(next, waiting, _END)
+            yield item
+
+
+# Stands for the end of an iteration; an exception would not pass a thread.
+_END: Any = object()
 
 
 def _submitted(work: Callable[[], None], helpers: int) -> Iterator[Future[None]]:

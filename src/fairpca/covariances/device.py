@@ -141,7 +141,8 @@ class ArrayOracle(DenseOracle):
         """
         self.n_eigen += 1
         n, xp, matrix = self.n_features, self._xp, self._combined(weights)
-        values, vectors = None, None
+        values: FloatArray | None = None
+        vectors: Any = None
         width = r + max(_SPARE, int(_SPARE_SHARE * r))
         known = self._block
         if start is not None:

@@ -295,7 +295,7 @@ class MomentCovariances(CovarianceSource):
 def _diagonals(matrices: Any) -> FloatArray:
     """Return the diagonals of matrices of shape (k, n, n), here or elsewhere, as (k, n)."""
     if isinstance(matrices, np.ndarray):
-        return np.einsum("kii->ki", matrices)
+        return np.asarray(np.einsum("kii->ki", matrices))
     return fetched(library_of(matrices).linalg.diagonal(matrices))
 
 

@@ -149,7 +149,7 @@ class _Stream:
     def removed(self) -> FloatArray:
         """The directions to remove, the difference of the means included."""
         first, second = (group.mean for group in self.groups.values())
-        return expand(self.directions, span((first - second)[:, None]))
+        return np.asarray(expand(self.directions, span((first - second)[:, None])))
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -12,16 +12,27 @@ first; `subtract` runs it backwards.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+import sklearn
 
-from fairpca._checks import check_square, check_table, check_weights
-from fairpca._linalg import AnyArray, FloatArray, IntArray, fetched, is_foreign, is_sparse
+from fairpca._checks import as_numpy, check_square, check_table, check_weights
+from fairpca._linalg import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    copying_stream,
+    fetched,
+    is_foreign,
+    is_sparse,
+    placed,
+)
+from fairpca._threads import one_ahead
 from fairpca.moments.column_scatter import column_scatter
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label, sort_labels
@@ -140,6 +151,50 @@ class GroupMoments:
         weights = check_weights(sample_weight, m)
         codes, labels, counts = groups.cells()
         return cls._counted(group_scatter(X, codes, counts, weights), labels, groups.names)
+
+    @classmethod
+    def from_batches(
+        cls, batches: Iterable[tuple[Any, ...]], *, like: Any = None, **options: Any
+    ) -> GroupMoments:
+        """Count a table that comes in batches, each while the next one is on its way.
+
+        Parameters
+        ----------
+        batches : iterable of (X, sensitive_features) or (X, sensitive_features, sample_weight)
+            Of any sizes: slices of an array, row groups of a file. They are read one ahead, in a
+            thread of its own.
+        like : array of another library, optional
+            Batches are copied to the device of this array and counted there, so that a table
+            larger than the device passes through it. Copies and products overlap.
+        **options
+            `group_by` and `unlabelled` of `from_array`.
+
+        Returns
+        -------
+        GroupMoments
+            Of all rows, for `FairPCA.fit_moments`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairpca import FairPCA, GroupMoments
+        >>> X = np.random.default_rng(0).normal(size=(1000, 4))
+        >>> labels = np.arange(1000) % 2
+        >>> batches = ((X[i : i + 100], labels[i : i + 100]) for i in range(0, 1000, 100))
+        >>> moments = GroupMoments.from_batches(batches)
+        >>> moments.count.tolist(), FairPCA(2).fit_moments(moments).certificate_.optimal
+        ([500, 500], True)
+        """
+        found: GroupMoments | None = None
+        with sklearn.config_context(array_api_dispatch=like is not None):
+            for X, labels, *weight in one_ahead(_sent(batches, like)):
+                batch = cls.from_array(
+                    X, labels, sample_weight=weight[0] if weight else None, **options
+                )
+                found = batch if found is None else found.merge(batch)
+        if found is None:
+            raise ValueError("batches is empty; pass at least one pair (X, sensitive_features).")
+        return found
 
     @classmethod
     def from_columns(
@@ -426,6 +481,13 @@ class Standardized:
     moments: GroupMoments
     mean: FloatArray
     scale: FloatArray
+
+
+def _sent(batches: Iterable[tuple[Any, ...]], like: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield batches with their rows on the device of an array, unless that is None."""
+    with copying_stream(like):
+        for X, *others in batches:
+            yield placed(X if like is None else as_numpy(X), like), *others
 
 
 def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, AnyArray]:

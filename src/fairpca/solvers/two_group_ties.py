@@ -150,7 +150,7 @@ def geodesic_candidate(
         if value >= 0 >= after or value <= 0 <= after:
             x = leg.solve(value, theta)
             basis[:, j] = np.cos(x) * source[:, j] + np.sin(x) * normal[:, j]
-            return orthonormal(basis)
+            return np.asarray(orthonormal(basis))
         basis[:, j] = target[:, j]
         value = after
     return None
