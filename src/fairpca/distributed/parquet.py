@@ -14,8 +14,7 @@ import numpy as np
 from fairpca._linalg import FloatArray
 from fairpca.distributed import pieces
 from fairpca.distributed.pieces import CellSums, GroupingOptions, PassOperators
-from fairpca.io.files import find_files
-from fairpca.io.sources import Batch, Source, open_source
+from fairpca.io.sources import Batch, Source, find_files, open_source
 
 __all__ = ["operators"]
 
