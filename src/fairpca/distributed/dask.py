@@ -40,16 +40,9 @@ _require = partial(require, extra="dask", purpose="computing on a Dask cluster")
 class Table:
     """The pieces of a distributed table, delayed.
 
-    Attributes
-    ----------
-    rows, labels, weights : tuple
-        One entry a piece; None where there are no labels or weights.
-    n_features : int
-        Number of columns.
-    features : tuple of str or None
-        Names of the columns; None for arrays.
-    n_groups : int or None
-        None until the labels are read.
+    Rows, labels and weights have one entry a piece, None where there are no labels or weights.
+    `features` are the names of columns, None for arrays; `n_groups` is None until the labels are
+    read.
     """
 
     rows: tuple[Any, ...]
@@ -67,16 +60,10 @@ class Table:
 def open_table(
     X: Any, sensitive_features: Any, sample_weight: Any, options: GroupingOptions
 ) -> Table:
-    """Cut rows, labels and weights into matching delayed pieces.
+    """Cut rows, labels and weights, as in `moments`, into matching delayed pieces.
 
-    Nothing is computed, unless labels in memory have to be cut along chunks of unknown sizes.
-
-    Parameters
-    ----------
-    X, sensitive_features, sample_weight
-        As in `moments`.
-    options : GroupingOptions
-        How labels in memory become groups.
+    The options say how labels in memory become groups. Nothing is computed, unless such labels
+    have to be cut along chunks of unknown sizes.
     """
     features: tuple[str, ...] | None = None
     if hasattr(X, "columns"):
@@ -355,8 +342,8 @@ def read_moments(
         Names of columns; features None takes all others.
     unlabelled : {"error", "ignore"}
     scheduler : str, optional
-        Address of a running scheduler, such as ``tcp://host:8786``; None computes with the
-        current client, or in threads of this process.
+        Address of a running scheduler, such as ``tcp://host:8786``; None computes with the current
+        client, or in threads of this process.
     memory_limit : int, optional
         As in `moments`.
     n_folds : int, optional
