@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -38,23 +38,16 @@ _require = partial(require, extra="dask", purpose="computing on a Dask cluster")
 
 @dataclass(frozen=True)
 class Table:
-    """The pieces of a distributed table, delayed.
+    """The pieces of a distributed table: delayed rows, labels and weights, None for none.
 
-    Rows, labels and weights have one entry a piece, None where there are no labels or weights.
     `features` are the names of columns, None for arrays; `n_groups` is None until the labels are
     read.
     """
 
-    rows: tuple[Any, ...]
-    labels: tuple[Any, ...]
-    weights: tuple[Any, ...]
+    pieces: tuple[tuple[Any, Any, Any], ...]
     n_features: int
     features: tuple[str, ...] | None
     n_groups: int | None
-
-    def pieces(self) -> Iterator[tuple[int, tuple[Any, Any, Any]]]:
-        """Yield the number of every piece, and its rows, labels and weights."""
-        return enumerate(zip(self.rows, self.labels, self.weights, strict=True))
 
 
 def open_table(
@@ -93,7 +86,7 @@ def open_table(
     if weights is None:
         weights = cut.array("sample_weight", np.asarray(sample_weight, dtype=float))
     n = int(rows.shape[1]) if features is None else len(features)
-    return Table(cut.pieces, labels, weights, n, features, n_groups)
+    return Table(tuple(zip(cut.pieces, labels, weights, strict=True)), n, features, n_groups)
 
 
 def _whole_rows(X: Any) -> Any:
@@ -249,8 +242,8 @@ def _count(table: Table, options: GroupingOptions) -> Any:
     dask = _require("dask")
     # Not pure: Dask would hash all rows in memory to find a task that it has done before.
     labels_of, count = dask.delayed(_piece_labels), dask.delayed(pieces.moments_of, pure=False)
-    labels = (labels_of(piece[1], options, part) for part, piece in table.pieces())
-    parts = (count(*piece, options, part) for part, piece in table.pieces())
+    labels = (labels_of(piece[1], options, part) for part, piece in enumerate(table.pieces))
+    parts = (count(*piece, options, part) for part, piece in enumerate(table.pieces))
     return _merged(parts, labels, table.n_features, table.n_groups, options)
 
 
@@ -300,12 +293,12 @@ def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
     add = dask.delayed(partial(reduce, np.add), pure=False)
 
     def sums() -> list[CellSums]:
-        parts = [sum_piece(*p, options, f"partition {i}") for i, p in table.pieces()]
+        parts = [sum_piece(*p, options, f"partition {i}") for i, p in enumerate(table.pieces)]
         return list(dask.compute(*parts))
 
     def products(facts: CellSums, columns: FloatArray) -> FloatArray:
         shared, block = _sent(facts), _sent(columns)
-        parts = [multiply(*piece, shared, block, options) for _, piece in table.pieces()]
+        parts = [multiply(*piece, shared, block, options) for piece in table.pieces]
         return np.asarray(_tree(parts, add, _FAN_IN_PRODUCTS).compute())
 
     return PassOperators(sums, products)

@@ -395,6 +395,28 @@ class PassOperators:
         # A cell whose rows all weigh nothing has no variance, and must not divide by zero.
         self.traces = facts.spread / np.where(self.weight > 0, self.weight, 1.0)
 
+    @classmethod
+    def over(cls, pieces: Callable[[], Iterable[tuple[Any, Groups, Any, str]]]) -> PassOperators:
+        """Return the products of rows that this machine reads, a piece after the other.
+
+        `pieces` starts a pass: rows, groups and weights of every piece, and what errors call it.
+        """
+        as_read = GroupingOptions()
+
+        def sums() -> list[CellSums]:
+            found = [piece_sums(X, groups, w, as_read, where) for X, groups, w, where in pieces()]
+            if not found:
+                raise ValueError("X has no rows; check the files it is read from.")
+            return found
+
+        def products(facts: CellSums, columns: FloatArray) -> FloatArray:
+            total = np.zeros((len(facts.labels), *columns.shape))
+            for X, groups, w, _ in pieces():
+                total += piece_products(X, groups, w, facts, columns, as_read)
+            return total
+
+        return cls(sums, products)
+
     @property
     def n_features(self) -> int:
         """Number of columns."""
