@@ -245,14 +245,9 @@ def project(rows: Any, mean: FloatArray, components: FloatArray) -> AnyArray:
 class CellSums:
     """Rows, weight, mean and total scatter (its trace only) of every cell.
 
-    Attributes
-    ----------
-    count, weight : ndarray of shape (c,)
-        Rows of every cell, and the sum of their weights.
-    spread, mean : ndarray of shape (c,), (c, n)
-        Weighted sum of squared distances to the weighted mean of the cell, and that mean.
-    labels, names : tuple
-        Label of every cell, None for unlabelled rows, and names of the label columns.
+    Of c cells, `mean` has the shape (c, n). `spread` is the weighted sum of squared distances to
+    the mean of the cell. The label None is that of unlabelled rows; `names` are those of the label
+    columns.
     """
 
     count: IntArray

@@ -33,18 +33,9 @@ _NANOSECONDS_A_DAY = 86_400 * 10**9
 class Feature:
     """One column of the table and how it becomes numbers.
 
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    levels : tuple of str
-        Levels of a category, one indicator each; empty for a number.
-    mean, scale : tuple of float
-        Subtracted from each resulting column, and what the difference is divided by.
-    fill : float or None
-        Replaces a missing number.
-    date : bool
-        Whether the cells are dates, counted in days since 1970-01-01.
+    A category has one indicator for each of its `levels`; a number or a date, counted in days
+    since 1970-01-01, has none. From each resulting column its mean is subtracted, and the
+    difference is divided by its scale. `fill` replaces a missing number.
     """
 
     name: str

@@ -23,18 +23,11 @@ from fairpca.io.sources import DataFile, check_distinct, file_kind
 
 @dataclass(frozen=True)
 class TableFile:
-    """Rows read from one or more files.
+    """Rows read from one or more files; the names of columns are distinct strings.
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        The rows; column names are distinct strings.
-    notes : tuple of str
-        What was guessed or renamed.
-    row_number_columns, repeated : tuple of str
-        Columns that only count the rows of their file, and names that several columns had.
-    headed : bool
-        Whether the files name their columns.
+    `notes` say what was guessed or renamed, `row_number_columns` are those that only count the
+    rows of their file, `repeated` are names that several columns had. `headed` says whether the
+    files name their columns.
     """
 
     frame: Any

@@ -295,17 +295,8 @@ class _Field:
 class _Cells:
     """Which columns the cells of a field are: those with data, one variable after the other.
 
-    Attributes
-    ----------
-    dims : tuple
-        The dimensions of samples.
-    fields : tuple of _Field
-    known : ndarray of bool of shape (all cells,)
-        Cells that have data.
-    weight : ndarray of shape (known cells,)
-        What they are multiplied with.
-    dataset : bool
-        Whether results are Datasets.
+    `dims` are the dimensions of samples. `known` says of every cell whether it has data, `weight`
+    what those that have are multiplied with, `dataset` whether results are Datasets.
     """
 
     dims: tuple[Hashable, ...]
