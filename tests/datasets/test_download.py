@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpca.datasets import DataUnavailableError, cache, clients, fetch_bank_marketing
+from fairpca.datasets import DataUnavailableError, cache, fetch_bank_marketing, people
 from fairpca.datasets.cache import ENVIRONMENT, Remote, download, obtain
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
@@ -349,8 +349,8 @@ def test_a_loader_downloads_and_reads(server, tmp_path, monkeypatch):
     from data_dir import data_path
 
     server.content = data_path("bank.csv").read_bytes()
-    here = replace(clients._BANK.remotes[0], url=server.url)
-    monkeypatch.setattr(clients, "_BANK", replace(clients._BANK, remotes=(here,)))
+    here = replace(people._BANK.remotes[0], url=server.url)
+    monkeypatch.setattr(people, "_BANK", replace(people._BANK, remotes=(here,)))
     server.breaks = 1
     bunch = fetch_bank_marketing(data_home=tmp_path)
     assert bunch.data.shape == (45211, 15)

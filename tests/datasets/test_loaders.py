@@ -10,16 +10,14 @@ import pytest
 
 from fairpca import FairPCA
 from fairpca.datasets import (
-    clients,
-    crop,
-    faces,
     fetch_adult,
     fetch_bank_marketing,
     fetch_compas,
     fetch_credit_default,
     fetch_crop_mapping,
     fetch_lfw_faces,
-    records,
+    people,
+    pixels,
 )
 from fairpca.datasets.cache import ENVIRONMENT
 
@@ -182,14 +180,14 @@ def test_overlapping_face_labels(home):
 
 def uci_bank(codes):
     """Write the coded table as UCI writes it."""
-    lines = [";".join(f'"{name}"' for name in clients._BANK_NAMES)]
+    lines = [";".join(f'"{name}"' for name in people._BANK_NAMES)]
     for row in codes:
         cells = []
-        for name, code in zip(clients._BANK_NAMES, row, strict=True):
-            if name in clients._YES_NO:
+        for name, code in zip(people._BANK_NAMES, row, strict=True):
+            if name in people._YES_NO:
                 cells.append(f'"{("no", "yes")[code]}"')
-            elif name in clients._BANK_LEVELS:
-                cells.append(f'"{clients._BANK_LEVELS[name][code - 1]}"')
+            elif name in people._BANK_LEVELS:
+                cells.append(f'"{people._BANK_LEVELS[name][code - 1]}"')
             else:
                 cells.append(str(code))
         lines.append(";".join(cells))
@@ -283,7 +281,7 @@ def test_a_wrong_file_is_described(tmp_path, fetch, name, content, message):
 
 
 def test_crop_reader_on_real_rows(home):
-    rows = crop.read_crop_rows(home / "crop_mapping_sample.csv")
+    rows = pixels.read_crop_rows(home / "crop_mapping_sample.csv")
     assert rows.shape == (902, 175)
     assert set(rows[:, 0]) == {7}
     assert np.isfinite(rows).all()
@@ -297,17 +295,17 @@ def test_crop_from_an_archive_with_a_header(tmp_path, monkeypatch):
     header = "label," + ",".join(f"f{j}" for j in range(1, 175))
     text = io.StringIO()
     np.savetxt(text, np.column_stack([label, values]), delimiter=",", header=header, comments="")
-    name = crop._SOURCE.remotes[0].name
+    name = pixels._CROP.remotes[0].name
     inner = zipped(WinnipegDataset__txt=text.getvalue())
     (tmp_path / name).write_bytes(zipped(inner__zip=inner))
     with pytest.raises(ValueError, match="63 rows instead of 325834"):
         fetch_crop_mapping(data_home=tmp_path)
-    monkeypatch.setattr(crop, "_COUNTS", counts)
+    monkeypatch.setattr(pixels, "_COUNTS", counts)
     plain = fetch_crop_mapping(data_home=tmp_path)
     np.testing.assert_allclose(plain.data, values)
     assert (plain.sensitive_features == "corn").sum() == 30
     seven = fetch_crop_mapping(data_home=tmp_path, sensitive="crop")
-    assert set(seven.sensitive_features) == set(crop.CROPS)
+    assert set(seven.sensitive_features) == set(pixels.CROPS)
     paper = fetch_crop_mapping(data_home=tmp_path, variant="paper")
     assert paper.data.shape == (63, 173)
     assert (paper.sensitive_features == "A").sum() == 30
@@ -323,8 +321,8 @@ def test_faces_from_the_archive_of_text_files(tmp_path, monkeypatch):
     }
     members["data/images/sex.txt"] = "0\n1\n1\n0\n1\n"
     (tmp_path / "fair-pca-data.zip").write_bytes(zipped(**members))
-    monkeypatch.setattr(faces, "_ROWS", 5)
-    monkeypatch.setattr(faces, "_DIGEST", _digest(x3))
+    monkeypatch.setattr(pixels, "_PICTURES", 5)
+    monkeypatch.setattr(pixels, "_DIGEST", _digest(x3))
     bunch = fetch_lfw_faces(data_home=tmp_path)
     np.testing.assert_allclose(bunch.data, x3 / 765)
     assert bunch.sensitive_features.tolist() == ["female", "male", "male", "female", "male"]
@@ -356,7 +354,7 @@ def fake_adult(rows, rng, *, test):
     }
     columns = [
         rng.choice(levels[name], rows) if name in levels else rng.integers(1, 90, rows).astype(str)
-        for name in records._ADULT_NAMES
+        for name in people._ADULT_NAMES
     ]
     lines = [", ".join(row) for row in zip(*columns, strict=True)]
     start = "|1x3 Cross validator\n" if test else ""
@@ -364,7 +362,7 @@ def fake_adult(rows, rng, *, test):
 
 
 def test_adult_reader(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "_ADULT_ROWS", {"adult.data": 40, "adult.test": 20})
+    monkeypatch.setattr(people, "_ADULT_ROWS", {"adult.data": 40, "adult.test": 20})
     rng = np.random.default_rng(0)
     files = {
         "adult.data": fake_adult(40, rng, test=False),
@@ -387,7 +385,7 @@ def test_adult_reader(tmp_path, monkeypatch):
     beside = fetch_adult(data_home=tmp_path / "plain")
     assert np.array_equal(beside.data, bunch.data)
     with pytest.raises(ValueError, match="SHA-256"):
-        records._check_adult(tmp_path / "adult.zip")
+        people._check_adult(tmp_path / "adult.zip")
 
 
 def test_compas_reader(tmp_path):
@@ -407,7 +405,7 @@ def test_compas_reader(tmp_path):
         "score_text": rng.choice(["Low", "N/A"], m),
         "two_year_recid": rng.integers(0, 2, m),
     }
-    path = tmp_path / records._COMPAS.remotes[0].name
+    path = tmp_path / people._COMPAS.remotes[0].name
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n")

@@ -21,9 +21,8 @@ from fairpca.cli.loading import group_notes, layout_of, note_identifiers, rename
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import note, progress
 from fairpca.io.columns import FEW_ROWS, counts_rows, listed
-from fairpca.io.files import FORMATS
 from fairpca.io.preparation import Feature, Preparation
-from fairpca.io.sources import Source, open_source
+from fairpca.io.sources import FORMATS, Source, open_source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Threshold
 from fairpca.moments.memory import check_moments_size
@@ -134,7 +133,7 @@ def _column(entry: str, paths: Sequence[str], layout: Any) -> str:
     ``1>=65`` is returned with the name in place of the number.
     """
     from fairpca.io.delimited import open_texts
-    from fairpca.io.files import find_files
+    from fairpca.io.sources import find_files
 
     cut = Threshold.parse(entry)
     if cut is not None and cut.column.isdigit():

@@ -23,10 +23,13 @@ that is not this table ValueError.
 """
 
 from fairpca.datasets.cache import DataUnavailableError
-from fairpca.datasets.clients import fetch_bank_marketing, fetch_credit_default
-from fairpca.datasets.crop import fetch_crop_mapping
-from fairpca.datasets.faces import fetch_lfw_faces
-from fairpca.datasets.records import fetch_adult, fetch_compas
+from fairpca.datasets.people import (
+    fetch_adult,
+    fetch_bank_marketing,
+    fetch_compas,
+    fetch_credit_default,
+)
+from fairpca.datasets.pixels import fetch_crop_mapping, fetch_lfw_faces
 from fairpca.datasets.synthetic import make_illustration, make_shared_subspace, make_three_lines
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -38,45 +38,25 @@ _require = partial(require, extra="dask", purpose="computing on a Dask cluster")
 
 @dataclass(frozen=True)
 class Table:
-    """The pieces of a distributed table, delayed.
+    """The pieces of a distributed table: delayed rows, labels and weights, None for none.
 
-    Attributes
-    ----------
-    rows, labels, weights : tuple
-        One entry a piece; None where there are no labels or weights.
-    n_features : int
-        Number of columns.
-    features : tuple of str or None
-        Names of the columns; None for arrays.
-    n_groups : int or None
-        None until the labels are read.
+    `features` are the names of columns, None for arrays; `n_groups` is None until the labels are
+    read.
     """
 
-    rows: tuple[Any, ...]
-    labels: tuple[Any, ...]
-    weights: tuple[Any, ...]
+    pieces: tuple[tuple[Any, Any, Any], ...]
     n_features: int
     features: tuple[str, ...] | None
     n_groups: int | None
-
-    def pieces(self) -> Iterator[tuple[int, tuple[Any, Any, Any]]]:
-        """Yield the number of every piece, and its rows, labels and weights."""
-        return enumerate(zip(self.rows, self.labels, self.weights, strict=True))
 
 
 def open_table(
     X: Any, sensitive_features: Any, sample_weight: Any, options: GroupingOptions
 ) -> Table:
-    """Cut rows, labels and weights into matching delayed pieces.
+    """Cut rows, labels and weights, as in `moments`, into matching delayed pieces.
 
-    Nothing is computed, unless labels in memory have to be cut along chunks of unknown sizes.
-
-    Parameters
-    ----------
-    X, sensitive_features, sample_weight
-        As in `moments`.
-    options : GroupingOptions
-        How labels in memory become groups.
+    The options say how labels in memory become groups. Nothing is computed, unless such labels
+    have to be cut along chunks of unknown sizes.
     """
     features: tuple[str, ...] | None = None
     if hasattr(X, "columns"):
@@ -106,7 +86,7 @@ def open_table(
     if weights is None:
         weights = cut.array("sample_weight", np.asarray(sample_weight, dtype=float))
     n = int(rows.shape[1]) if features is None else len(features)
-    return Table(cut.pieces, labels, weights, n, features, n_groups)
+    return Table(tuple(zip(cut.pieces, labels, weights, strict=True)), n, features, n_groups)
 
 
 def _whole_rows(X: Any) -> Any:
@@ -262,8 +242,8 @@ def _count(table: Table, options: GroupingOptions) -> Any:
     dask = _require("dask")
     # Not pure: Dask would hash all rows in memory to find a task that it has done before.
     labels_of, count = dask.delayed(_piece_labels), dask.delayed(pieces.moments_of, pure=False)
-    labels = (labels_of(piece[1], options, part) for part, piece in table.pieces())
-    parts = (count(*piece, options, part) for part, piece in table.pieces())
+    labels = (labels_of(piece[1], options, part) for part, piece in enumerate(table.pieces))
+    parts = (count(*piece, options, part) for part, piece in enumerate(table.pieces))
     return _merged(parts, labels, table.n_features, table.n_groups, options)
 
 
@@ -313,12 +293,12 @@ def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
     add = dask.delayed(partial(reduce, np.add), pure=False)
 
     def sums() -> list[CellSums]:
-        parts = [sum_piece(*p, options, f"partition {i}") for i, p in table.pieces()]
+        parts = [sum_piece(*p, options, f"partition {i}") for i, p in enumerate(table.pieces)]
         return list(dask.compute(*parts))
 
     def products(facts: CellSums, columns: FloatArray) -> FloatArray:
         shared, block = _sent(facts), _sent(columns)
-        parts = [multiply(*piece, shared, block, options) for _, piece in table.pieces()]
+        parts = [multiply(*piece, shared, block, options) for piece in table.pieces]
         return np.asarray(_tree(parts, add, _FAN_IN_PRODUCTS).compute())
 
     return PassOperators(sums, products)
@@ -355,8 +335,8 @@ def read_moments(
         Names of columns; features None takes all others.
     unlabelled : {"error", "ignore"}
     scheduler : str, optional
-        Address of a running scheduler, such as ``tcp://host:8786``; None computes with the
-        current client, or in threads of this process.
+        Address of a running scheduler, such as ``tcp://host:8786``; None computes with the current
+        client, or in threads of this process.
     memory_limit : int, optional
         As in `moments`.
     n_folds : int, optional

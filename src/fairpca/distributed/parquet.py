@@ -9,18 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from fairpca._linalg import FloatArray
-from fairpca.distributed import pieces
-from fairpca.distributed.pieces import CellSums, GroupingOptions, PassOperators
-from fairpca.io.files import find_files
-from fairpca.io.sources import Batch, Source, open_source
+from fairpca.distributed.pieces import PassOperators
+from fairpca.io.sources import Batch, Source, find_files, open_source
 
 __all__ = ["operators"]
-
-# Batches carry groups already, so no option about labels applies to them any more.
-_AS_READ = GroupingOptions()
 
 
 def open_parquet(paths: Sequence[str | Path], **options: Any) -> Source:
@@ -98,25 +90,12 @@ def operators(
             source.files[piece.file].check_unchanged()
             yield from source.batches(piece)
 
-    def sums() -> list[CellSums]:
-        found = []
+    try:
+        return PassOperators.over(
+            lambda: ((b.matrix(), b.groups, b.weight, b.where) for b in batches())
+        )
+    except ValueError:
+        # A NaN shows in the sums of the first pass; a batch knows its row and column.
         for batch in batches():
-            rows = batch.matrix(), batch.groups, batch.weight
-            try:
-                found.append(pieces.piece_sums(*rows, _AS_READ, batch.where))
-            except ValueError:
-                # A NaN shows in the sums; the batch knows its row and column.
-                batch.check_finite()
-                raise
-        if not found:
-            raise ValueError("X has no rows; check the files it is read from.")
-        return found
-
-    def products(facts: CellSums, matrix: FloatArray) -> FloatArray:
-        total = np.zeros((len(facts.labels), *matrix.shape))
-        for batch in batches():
-            rows = batch.matrix(), batch.groups, batch.weight
-            total += pieces.piece_products(*rows, facts, matrix, _AS_READ)
-        return total
-
-    return PassOperators(sums, products)
+            batch.check_finite()
+        raise

@@ -38,16 +38,9 @@ _MANY_GROUPS = 64
 class GroupingOptions:
     """How labels become groups, and the bytes that moments may take.
 
-    Attributes
-    ----------
-    group_by : {"intersection", "marginal"}
-        As in `FairPCA`.
-    unlabelled : {"error", "ignore"}
-        As in `FairPCA`.
-    limit : int
-        Bytes that the moments of all groups may take in one process.
-    n_folds : int or None
-        Folds into which the rows of a piece fall by their position in it; None for no folds.
+    `group_by` and `unlabelled` are those of `FairPCA`. `limit` are the bytes that the moments of
+    all groups may take in one process. The rows of a piece fall into `n_folds` folds by their
+    position in it, into none with None.
     """
 
     group_by: str = "intersection"
@@ -97,14 +90,10 @@ def unpack(
     ----------
     rows : array of shape (m, n) or frame
         Nulls become NaN, which is refused later by name.
-    labels : Groups, None, or anything `Groups.from_labels` takes
-        None puts all rows in one group.
+    labels, options, part
+        As in `groups_of`.
     sample_weight : array-like of shape (m,) or None
         All may be zero, as long as those of some other piece are not.
-    options : GroupingOptions
-        How labels become groups.
-    part : int, default=0
-        Number of the piece, which decides about folds.
 
     Raises
     ------
@@ -129,7 +118,8 @@ def unpack(
 def groups_of(labels: Any, n_rows: int, options: GroupingOptions, part: int) -> Groups:
     """Return the groups of one piece, those of every fold apart where there are folds.
 
-    None is one group, `Groups` are taken as they are.
+    Labels are what `Groups.from_labels` takes; None is one group, `Groups` are taken as they are.
+    The number of the piece, `part`, decides about folds.
     """
     if labels is None:
         groups = Groups.one(n_rows)
@@ -224,12 +214,9 @@ def choose_from_frame(
 ) -> Wanted:
     """Choose the columns of a distributed dataframe, and check that features are numbers.
 
-    Parameters
-    ----------
-    types : mapping of str to (bool, str)
-        Of every column whether it holds numbers, and what its type is called.
-    labels, **options
-        As in `fairpca.io.columns.choose`, but labels must be columns, not thresholds of them.
+    `types` says of every column whether it holds numbers, and what its type is called. The other
+    arguments are those of `fairpca.io.columns.choose`, but labels must be columns, not thresholds
+    of them.
     """
     labels = [labels] if isinstance(labels, str) else labels
     absent = [name for name in labels if name not in types]
@@ -258,18 +245,9 @@ def project(rows: Any, mean: FloatArray, components: FloatArray) -> AnyArray:
 class CellSums:
     """Rows, weight, mean and total scatter (its trace only) of every cell.
 
-    Attributes
-    ----------
-    count, weight : ndarray of shape (c,)
-        Rows of every cell, and the sum of their weights.
-    spread : ndarray of shape (c,)
-        Weighted sum of squared distances to the mean of the cell.
-    mean : ndarray of shape (c, n)
-        Weighted mean of every cell.
-    labels : tuple
-        Label of every cell; None is the cell of unlabelled rows.
-    names : tuple of str
-        Names of the label columns.
+    Of c cells, `mean` has the shape (c, n). `spread` is the weighted sum of squared distances to
+    the mean of the cell. The label None is that of unlabelled rows; `names` are those of the label
+    columns.
     """
 
     count: IntArray
@@ -357,14 +335,7 @@ def piece_products(
 ) -> FloatArray:
     """Return what one piece adds to ``S_c @ columns`` of every cell c, shape (c, n, q).
 
-    Parameters
-    ----------
-    rows, labels, sample_weight, options
-        As in `unpack`.
-    facts : CellSums
-        Of all rows.
-    columns : ndarray of shape (n, q)
-        What the covariances are multiplied with.
+    The rows, labels and weights are as in `unpack`, `facts` are those of all rows.
     """
     total = np.zeros((len(facts.labels), *columns.shape))
     X, groups, weights = unpack(rows, labels, sample_weight, options)
@@ -390,12 +361,9 @@ def piece_products(
 class PassOperators:
     """The cells of a table known by passes over it; what `FairPCA.fit_operators` takes.
 
-    Parameters
-    ----------
-    sums : callable
-        One pass: returns the `CellSums` of every piece, in order.
-    products : callable
-        One pass: maps facts and columns (n, q) to ``S_c @ columns``, shape (c, n, q).
+    `sums` returns the `CellSums` of every piece, in order; `products` maps those of all rows and
+    columns (n, q) to ``S_c @ columns``, shape (c, n, q). Each is one pass. ValueError if no row
+    has weight.
 
     Attributes
     ----------
@@ -407,11 +375,6 @@ class PassOperators:
         Labels of the cells, and names of the label columns.
     n_passes : int
         Passes over the rows so far, the first one (counts and means) included.
-
-    Raises
-    ------
-    ValueError
-        If no row has weight.
     """
 
     def __init__(
@@ -426,6 +389,28 @@ class PassOperators:
             raise ValueError("X has no row with positive weight; check the filter or the files.")
         # A cell whose rows all weigh nothing has no variance, and must not divide by zero.
         self.traces = facts.spread / np.where(self.weight > 0, self.weight, 1.0)
+
+    @classmethod
+    def over(cls, pieces: Callable[[], Iterable[tuple[Any, Groups, Any, str]]]) -> PassOperators:
+        """Return the products of rows that this machine reads, a piece after the other.
+
+        `pieces` starts a pass: rows, groups and weights of every piece, and what errors call it.
+        """
+        as_read = GroupingOptions()
+
+        def sums() -> list[CellSums]:
+            found = [piece_sums(X, groups, w, as_read, where) for X, groups, w, where in pieces()]
+            if not found:
+                raise ValueError("X has no rows; check the files it is read from.")
+            return found
+
+        def products(facts: CellSums, columns: FloatArray) -> FloatArray:
+            total = np.zeros((len(facts.labels), *columns.shape))
+            for X, groups, w, _ in pieces():
+                total += piece_products(X, groups, w, facts, columns, as_read)
+            return total
+
+        return cls(sums, products)
 
     @property
     def n_features(self) -> int:

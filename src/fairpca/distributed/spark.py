@@ -192,11 +192,9 @@ def read_moments(
 
     Parameters
     ----------
-    paths : sequence of path
-        Files, or directories of them, that every executor can read.
-    sensitive_features, features, sample_weight
-        Names of columns; features None takes all others.
-    unlabelled : {"error", "ignore"}
+    paths, sensitive_features, features, sample_weight, unlabelled
+        As in `fairpca.distributed.dask.read_moments`; every executor must be able to read the
+        files.
     scheduler : str, optional
         A master URL such as ``spark://host:7077`` or ``local[2]``, or ``sc://host:port`` for Spark
         Connect; None takes the active session, or all cores of this machine.

@@ -19,8 +19,7 @@ import numpy as np
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
 from fairpca.io.columns import Choose, Wanted, not_numbers
-from fairpca.io.files import DataFile, file_kind
-from fairpca.io.sources import Coded, Piece, Rows, Source
+from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source, file_kind
 
 # What damaged files make pyarrow and zlib raise, beside pyarrow's own exceptions.
 _DAMAGE = (OSError, EOFError, ValueError, KeyError)
@@ -78,10 +77,7 @@ class ArrowRows(Rows):
 class ColumnarSource(Source):
     """Parquet, Arrow IPC or Feather files.
 
-    Attributes
-    ----------
-    parts : tuple of tuple of int
-        Rows of every row group (Parquet) or record batch (Arrow) of every file.
+    `parts` are the rows of every row group or record batch of every file.
     """
 
     parts: tuple[tuple[int, ...], ...]

@@ -49,16 +49,9 @@ _ID_SPAN, _ID_ROWS = 2, 50
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A column of labels, or a column of numbers that a threshold cuts into two groups.
+    """A column of labels, or a column of numbers that the threshold `cut` divides into two groups.
 
-    Attributes
-    ----------
-    name : str
-        Name of the labels, as it appears in ``GroupMoments.names``.
-    column : str
-        Column of the table that they come from.
-    cut : Threshold or None
-        The threshold; None where the values of the column are the labels.
+    `name` is what the labels are called in ``GroupMoments.names``, `column` where they come from.
     """
 
     name: str
@@ -70,18 +63,9 @@ class LabelColumn:
 class Wanted:
     """The columns that are read from a table, and how labels become groups.
 
-    Attributes
-    ----------
-    features : tuple of str
-        Feature columns, in the order of the moments.
-    labels : tuple of LabelColumn
-        Label columns; empty puts every row in one group.
-    weight : str or None
-        Column of sample weights.
-    group_by, unlabelled : str
-        As in `Groups.from_labels`.
-    n_folds : int or None
-        Folds into which rows fall by their position; None for no folds.
+    Features are in the order of the moments; without label columns all rows are one group. Rows
+    fall into `n_folds` folds by their position, into none with None. `group_by` and `unlabelled`
+    are those of `Groups.from_labels`.
     """
 
     features: tuple[str, ...]
@@ -132,14 +116,7 @@ def _names(given: Any, argument: str) -> list[str]:
 
 
 def listed(names: Sequence[Any], most: int = 6, show: Callable[[Any], str] = repr) -> str:
-    """Return names for a message, in quotes by default: the first `most`, and how many more.
-
-    Examples
-    --------
-    >>> from fairpca.io.columns import listed
-    >>> listed(["age", "hours", "income"], most=2)
-    "'age', 'hours' and 1 more"
-    """
+    """Return names for a message, in quotes by default: the first `most`, and how many more."""
     shown = ", ".join(show(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
@@ -148,12 +125,6 @@ def matching(entry: str, names: Sequence[str], where: str = "the table") -> list
     """Return the column of that name, else those that match it as a pattern.
 
     ValueError, which calls the table `where`, if there is no such column.
-
-    Examples
-    --------
-    >>> from fairpca.io.columns import matching
-    >>> matching("BILL_*", ["age", "BILL_1", "BILL_2"])
-    ['BILL_1', 'BILL_2']
     """
     # A column may be called x[0]: an exact name wins over a pattern.
     if entry in names:
@@ -173,23 +144,9 @@ def choose_columns(
 ) -> list[str]:
     """Return the feature columns: those wanted (default all), less those dropped or outside.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Columns of the table.
-    wanted, dropped : sequence of str
-        Names or patterns; no name at all wants every column.
-    outside : iterable of str
-        Columns with another role, such as labels. They are features only if `wanted` names them
-        exactly.
-    where : str, default="the table"
-        What errors call the table.
-
-    Examples
-    --------
-    >>> from fairpca.io.columns import choose_columns
-    >>> choose_columns(["id", "sex", "age", "hours"], [], ["id"], ["sex"])
-    ['age', 'hours']
+    `wanted` and `dropped` are names or patterns among `names`. Columns `outside` have another
+    role, such as labels; they are features only if `wanted` names them exactly. Errors call the
+    table `where`.
     """
     chosen = [name for entry in wanted for name in matching(entry, names, where)]
     gone = {name for entry in dropped for name in matching(entry, names, where)}
@@ -212,9 +169,7 @@ def choose(
     Parameters
     ----------
     names : sequence of str
-        Columns of the table.
-    where : str
-        What errors call the table: the path of a file, or "X".
+        Columns of the table, which errors call `where`: the path of a file, or "X".
     labels : str or sequence of str, default=()
         Label columns, or thresholds such as ``age>=65``. A column of exactly that name wins.
     features, drop : str or sequence of str, optional
@@ -228,13 +183,6 @@ def choose(
     ------
     ValueError
         If a column is missing or occurs twice, or if no feature is left.
-
-    Examples
-    --------
-    >>> from fairpca.io.columns import choose
-    >>> chosen = choose(["sex", "age", "hours"], where="X", labels=["sex", "age>=65"])
-    >>> chosen.features, [label.column for label in chosen.labels]
-    (('hours',), ['sex', 'age'])
     """
     repeated = sorted(str(name) for name, count in Counter(names).items() if count > 1)
     if repeated:
@@ -283,12 +231,6 @@ def data_row(position: int) -> str:
 
     People count rows from 1, and a row of data is no line of a file: blank lines, header rows and
     cells of several lines come between.
-
-    Examples
-    --------
-    >>> from fairpca.io.columns import data_row
-    >>> data_row(0)
-    'data row 1 (the first is 1)'
     """
     return f"data row {position + 1:,} (the first is 1)"
 
@@ -305,19 +247,8 @@ def not_numbers(where: str, name: str, found: Any) -> ValueError:
 def column_numbers(column: Any, decimal: str = ".") -> tuple[FloatArray, AnyArray]:
     """Return the cells of a pandas column as float64, and which of them are no numbers.
 
-    Parameters
-    ----------
-    column : pandas.Series
-        Of any dtype. Text is read as pandas reads it, so ``1e3`` is a number and ``0x10`` is not.
-    decimal : {".", ","}, default="."
-        Decimal sign of numbers that are text.
-
-    Returns
-    -------
-    values : ndarray of shape (m,)
-        NaN where a cell is missing or no number.
-    odd : ndarray of bool of shape (m,)
-        Cells that hold something else than a number.
+    Text is read as pandas reads it, with this decimal sign: ``1e3`` is a number and ``0x10`` is
+    not. The values are NaN where a cell is missing or no number; a missing cell is not odd.
     """
     if getattr(column.dtype, "kind", "O") in "biuf":
         values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -335,20 +266,9 @@ def odd_cells(column: Any, decimal: str = ".") -> tuple[int, int, str] | None:
     """Return which cells keep a column of text from being numbers, if they are only a few.
 
     A single cell such as ``0x10`` makes a whole column text. Reading it as text would leave a
-    column of measurements out of the features, so the cell has to be named instead.
-
-    Parameters
-    ----------
-    column : pandas.Series
-        Cells of a column that is not of a numeric dtype.
-    decimal : {".", ","}, default="."
-        Decimal sign of the numbers.
-
-    Returns
-    -------
-    None or tuple
-        How many cells are odd, the position of the first of them, and what it holds. None if
-        there is none, or so many that the column is text.
+    column of measurements out of the features, so the cell has to be named instead. Returns how
+    many cells are odd, the position of the first of them and what it holds; None if there is none,
+    or so many that the column is text.
     """
     n_cells = int(column.notna().sum())
     if n_cells < _ODD_FROM_CELLS:
@@ -365,13 +285,6 @@ def counts_rows(values: AnyArray, before: int | None = None) -> bool:
     """Return whether a column only numbers the rows: whole numbers, each one more than the last.
 
     With `before`, the value above the first one, these are the rows of a later part.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca.io.columns import counts_rows
-    >>> counts_rows(np.array([7, 8, 9])), counts_rows(np.array([4, 5, 6]), before=7)
-    (True, False)
     """
     if values.dtype.kind not in "iu" or not len(values):
         return False
@@ -386,22 +299,8 @@ def looks_like_id(name: str, values: AnyArray) -> bool:
 
     Such a column is called one and has many values, or its values nearly all differ: texts without
     a space, or whole numbers that lie close together. Whole numbers that lie far apart, such as
-    incomes, are measurements even where all of them differ.
-
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    values : ndarray of shape (m,)
-        Numbers, where NaN is a gap, or texts without the missing ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca.io.columns import looks_like_id
-    >>> shuffled = np.random.default_rng(0).permutation(100)
-    >>> looks_like_id("customer", 7000 + shuffled), looks_like_id("income", 7000 * shuffled)
-    (True, False)
+    incomes, are measurements even where all of them differ. `values` are numbers, where NaN is a
+    gap, or texts without the missing ones.
     """
     if values.dtype.kind == "f":
         with np.errstate(invalid="ignore"):

@@ -27,8 +27,7 @@ from fairpca._checks import require
 from fairpca._linalg import AnyArray
 from fairpca.io.columnar import arrow, check_schemas
 from fairpca.io.columns import Choose, Wanted, column_numbers, data_row, odd_cells
-from fairpca.io.files import DataFile
-from fairpca.io.sources import Coded, Piece, Rows, Source
+from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
 
 # How much of a file is looked at to guess its layout. A quarter of a megabyte holds 60 rows of
 # several hundred columns; a file with longer rows is guessed from fewer of them.
@@ -87,12 +86,8 @@ class Layout:
 def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     """Complete a layout by looking at the file's first rows.
 
-    Returns
-    -------
-    layout : Layout
-        Without None.
-    head : dict of int to list of str
-        The first rows that are not blank, header included, by their number in the file.
+    Returns the layout without None, and the first rows that are not blank, header included, by
+    their number in the file.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -200,17 +195,7 @@ def _header_rows(head: list[list[str]], decimal: str) -> int:
 
 @dataclass(frozen=True)
 class TextFile:
-    """How one delimited file is read.
-
-    Attributes
-    ----------
-    layout : Layout
-        Nothing in it is None.
-    names : tuple of str
-        Names of the columns.
-    skip : int
-        Records above the data.
-    """
+    """How one delimited file is read: its full layout, its columns, the records above the data."""
 
     layout: Layout
     names: tuple[str, ...]
@@ -218,24 +203,11 @@ class TextFile:
 
 
 def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
-    """Look at the first rows of every file.
+    """Look at the first rows of every file and return how each is read.
 
-    Parameters
-    ----------
-    files : sequence of DataFile
-        Delimited files.
-    layout : Layout
-        What is None is guessed, file by file.
-
-    Returns
-    -------
-    list of TextFile
-        A file that is only a header has the layout of the first file with rows.
-
-    Raises
-    ------
-    ValueError
-        If a file is no delimited text, or no file has rows.
+    What is None in the layout is guessed, file by file. A file that is only a header has the
+    layout of the first file with rows. ValueError if a file is no delimited text, or no file has
+    rows.
     """
     texts: list[TextFile | None] = []
     for file in files:
@@ -307,30 +279,11 @@ def _text_file(path: Path, layout: Layout, head: dict[int, list[str]]) -> TextFi
 def read_text(
     path: str, text: TextFile, *, as_text: Iterable[str] = (), batch_rows: int | None = None
 ) -> Iterator[tuple[Any, int]]:
-    """Read a delimited file with pandas, whole or some rows at a time.
+    """Read a delimited file with pandas, whole or `batch_rows` rows at a time.
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    text : TextFile
-        How it is read.
-    as_text : iterable of str, default=()
-        Columns whose cells stay the texts they are.
-    batch_rows : int, optional
-        Rows at a time, by default all.
-
-    Yields
-    ------
-    frame : pandas.DataFrame
-        All columns, under their names. A column whose name occurred before is left as it is.
-    position : int
-        Bytes of the file read so far, a little ahead of the rows.
-
-    Raises
-    ------
-    ValueError
-        Naming the file, where it is damaged or not such a table.
+    Columns of `as_text` keep the texts that their cells are. Yields frames of all columns under
+    their names, which may repeat, and the bytes of the file read so far, a little ahead of the
+    rows. ValueError naming the file where it is damaged or not such a table.
     """
     pandas = require("pandas", extra="data", purpose="reading tables")
     layout, texts = text.layout, set(as_text)
@@ -370,16 +323,9 @@ def read_text(
 
 @dataclass(frozen=True)
 class TextRows(Rows):
-    """Rows of a delimited file.
+    """Rows of a delimited file: label columns as text, other columns as pandas reads them.
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        Label columns as text, other columns as pandas reads them.
-    source : TextSource
-        Knows what the texts of labels stand for, and the decimal sign.
-    piece : Piece
-        Where the rows stand.
+    The source knows what the texts of labels stand for, the piece where the rows stand.
     """
 
     frame: Any
@@ -464,12 +410,8 @@ def _kept_as_text(text: TextFile, wanted: Wanted) -> set[str]:
 class TextSource(Source):
     """Delimited files; a piece carries its rows, because only a reader from the top finds them.
 
-    Attributes
-    ----------
-    texts : tuple of TextFile
-        How each file is read.
-    kinds : dict of str to str
-        What the texts of each label column stand for, a key of `_READ_LABEL`.
+    `texts` are how each file is read, `kinds` what the texts of each label column stand for, a key
+    of `_READ_LABEL`.
     """
 
     texts: tuple[TextFile, ...]

@@ -18,8 +18,7 @@ import numpy as np
 
 from fairpca._linalg import AnyArray
 from fairpca.io.columns import Choose, LabelColumn
-from fairpca.io.files import DataFile
-from fairpca.io.sources import Coded, Piece, Rows, Source
+from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
 from fairpca.moments.label_codes import factorize
 
 # Names of the columns that stand beside the file; a column of the file is called column1, so that
@@ -62,14 +61,9 @@ class ArrayRows(Rows):
 
 @dataclass(frozen=True)
 class MappedSource(Source):
-    """Arrays of shape (m, n) in .npy files.
+    """Arrays of shape (m, n) in .npy files, with the rows of each file.
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Rows of every file.
-    beside : dict of str to ndarray
-        Labels and weights that are not columns of the file.
+    `beside` are labels and weights that are not columns of the file.
     """
 
     rows: tuple[int, ...]

@@ -33,18 +33,9 @@ _NANOSECONDS_A_DAY = 86_400 * 10**9
 class Feature:
     """One column of the table and how it becomes numbers.
 
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    levels : tuple of str
-        Levels of a category, one indicator each; empty for a number.
-    mean, scale : tuple of float
-        Subtracted from each resulting column, and what the difference is divided by.
-    fill : float or None
-        Replaces a missing number.
-    date : bool
-        Whether the cells are dates, counted in days since 1970-01-01.
+    A category has one indicator for each of its `levels`; a number or a date, counted in days
+    since 1970-01-01, has none. From each resulting column its mean is subtracted, and the
+    difference is divided by its scale. `fill` replaces a missing number.
     """
 
     name: str
@@ -62,17 +53,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Numbers ready for a reducer.
-
-    Attributes
-    ----------
-    X : ndarray of shape (m, n)
-        The numbers.
-    kept : ndarray of bool
-        Which rows of the table they come from.
-    notes : tuple of str
-        What was done to the data.
-    """
+    """Numbers for a reducer, shape (m, n), which rows of the table they are, and what was done."""
 
     X: FloatArray
     kept: AnyArray
@@ -83,14 +64,8 @@ class Prepared:
 class Preparation:
     """Columns to numbers, as fitted on one table.
 
-    Attributes
-    ----------
-    features : tuple of Feature
-        In the order of the resulting columns.
-    standardized : bool
-        Whether means were subtracted and scales divided by.
-    missing : {"error", "drop", "mean", "median"}
-        What was asked for about missing values.
+    The features are in the order of the resulting columns. `standardized` says whether means were
+    subtracted and scales divided by, `missing` what was asked for about missing values.
     """
 
     features: tuple[Feature, ...]
@@ -103,22 +78,10 @@ class Preparation:
         return [name for feature in self.features for name in feature.outputs]
 
     def apply(self, frame: Any) -> Prepared:
-        """Turn rows of a table into numbers.
+        """Turn rows of a table into numbers; columns that were not fitted on are ignored.
 
-        Parameters
-        ----------
-        frame : pandas.DataFrame
-            With the columns the preparation was fitted on; others are ignored.
-
-        Returns
-        -------
-        Prepared
-
-        Raises
-        ------
-        ValueError
-            If a column is missing, holds text where numbers were, or has missing values that were
-            to be an error.
+        ValueError if a column is missing, holds text where numbers were, or has missing values
+        that were to be an error.
         """
         lacking = [f.name for f in self.features if f.name not in frame.columns]
         if lacking:
@@ -191,17 +154,15 @@ def prepare(
         Columns of numbers that are codes: one indicator per level.
     standardize : bool, default=True
         Subtract the mean and divide by the standard deviation of each resulting column, with the
-        number of rows as divisor, as scikit-learn's StandardScaler does. A constant column is
-        only centred.
+        number of rows as divisor, as scikit-learn's StandardScaler does. A constant column is only
+        centred.
     missing : {"error", "drop", "mean", "median"}, default="error"
         Raise, drop the rows, or fill numbers in. A missing category is no category.
 
     Returns
     -------
-    preparation : Preparation
-        To apply to new rows.
-    prepared : Prepared
-        The rows of `frame`.
+    preparation, prepared : Preparation, Prepared
+        What to apply to new rows, and the rows of `frame`.
 
     Raises
     ------

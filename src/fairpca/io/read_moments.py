@@ -215,18 +215,10 @@ def read_moments(
 
 @dataclass(frozen=True)
 class Counted:
-    """What has been counted of a source.
+    """What has been counted of a source: the first `pieces` pieces, a `share` of all data.
 
-    Attributes
-    ----------
-    pieces : int
-        The first so many pieces.
-    file : int
-        Position of the last file begun; -1 before the first.
-    moments : GroupMoments or None
-        None before the first row.
-    share : float
-        Part of the data.
+    `file` is the position of the last file begun, -1 before the first; `moments` is None before
+    the first row.
     """
 
     pieces: int = 0

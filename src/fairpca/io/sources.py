@@ -1,4 +1,7 @@
-"""Sources: files cut into pieces, each read as batches of numbers, groups and weights.
+"""Sources: which files are read, how they are cut into pieces, and pieces as batches of numbers.
+
+Tables in memory, files read in pieces and clusters find their files here (`find_files`), so that a
+folder means the same files to all of them.
 
 A source is planned first (`open_source`: which files, which columns, do they agree) and read
 afterwards, so that a wrong column is found before an hour of work and not after it. The subclasses
@@ -8,11 +11,15 @@ once, for all of them and for the partitions of a cluster.
 
 from __future__ import annotations
 
+import glob
 import importlib
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +27,23 @@ import numpy as np
 from fairpca._checks import check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.io.columns import Wanted, choose, data_row
-from fairpca.io.files import FORMATS, DataFile, find_files
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, row_folds
 from fairpca.moments.label_codes import Label
 
+# An ending in none of these is refused, because guessing the format of a file from its bytes goes
+# wrong silently. A file without any ending is taken for text, as the UCI archive names its tables.
+# Of every kind of file how its names end, and the module whose `open_files` reads it: a name, not
+# an import, because such a module imports this one.
+FORMATS = {
+    "delimited": ((".csv", ".tsv", ".txt", ".dat", ".data", ""), "fairpca.io.delimited"),
+    "parquet": ((".parquet", ".pq"), "fairpca.io.columnar"),
+    "arrow": ((".feather", ".arrow", ".ipc"), "fairpca.io.columnar"),
+    "numpy": ((".npy", ".npz"), "fairpca.io.npy"),
+}
+# Spark, Hadoop and Dask give these first letters to files and folders that are not data, such as
+# _SUCCESS, _temporary/ and .part.crc. Reading them would count rows twice.
+_NOT_DATA = (".", "_")
 # Numbers in a batch: 64 MB as float64. BLAS reaches its full speed from about a tenth of that,
 # and every worker holds one or two batches, so more would only cost memory.
 _BATCH_ENTRIES = 8_000_000
@@ -37,6 +56,103 @@ Coded = tuple[IntArray, Sequence[Label]]
 
 
 @dataclass(frozen=True)
+class DataFile:
+    """A file as it was when the reading was planned: absolute path, bytes, last change."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def at(cls, path: Path) -> DataFile:
+        """Return what is known about a file; an error if it is missing, no file, or empty."""
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist; check the name and the folder.")
+        if not path.is_file():
+            raise ValueError(f"{path} is not an ordinary file; pass files or one directory.")
+        found = path.stat()
+        if found.st_size == 0:
+            raise ValueError(f"{path} is empty (0 bytes); leave it out or write it again.")
+        return cls(os.path.abspath(path), found.st_size, found.st_mtime_ns)
+
+    def check_unchanged(self) -> None:
+        """Raise ValueError if the file was replaced since the reading was planned."""
+        # Half of the rows of one version and half of another would be moments of no table.
+        if DataFile.at(Path(self.path)) != self:
+            raise ValueError(f"{self.path} changed while the tables were read; start again.")
+
+
+def file_kind(path: Path) -> str:
+    """Return which format a file has, a key of `FORMATS`, by the ending of its name.
+
+    A ``.gz`` at the end is looked through. ValueError if the ending is not known.
+    """
+    ending = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    for kind, (endings, _) in FORMATS.items():
+        if ending in endings:
+            return kind
+    known = " ".join(filter(None, chain.from_iterable(endings for endings, _ in FORMATS.values())))
+    raise ValueError(
+        f"{path}: the ending {ending!r} is not known; pass a file that ends in one of {known}."
+    )
+
+
+def find_files(source: Any) -> tuple[list[DataFile], str]:
+    """Return the files of a source, in order, and their kind.
+
+    The source is a path, a pattern, a directory, or a sequence of them. A directory stands for the
+    files in it and in its folders, a pattern such as ``data/**/*.parquet`` for the files that
+    match; both in the order of their names. Files and folders whose names start with "." or "_"
+    are left out, at every level. FileNotFoundError if a file does not exist, or a pattern matches
+    none; ValueError if there is no file, a file is given twice, or the files are of several kinds.
+    """
+    entries = [source] if isinstance(source, str | os.PathLike) else list(source)
+    paths = [path for entry in entries for path in _expand(entry)]
+    if not paths:
+        raise ValueError("source names no file; pass at least one.")
+    kinds = {file_kind(path): path for path in paths}
+    if len(kinds) > 1:
+        shown = ", ".join(f"{path.name} ({kind})" for kind, path in kinds.items())
+        raise ValueError(f"source mixes kinds of files: {shown}; read one kind at a time.")
+    files = [DataFile.at(path) for path in paths]
+    check_distinct(paths)
+    return files, next(iter(kinds))
+
+
+def check_distinct(paths: Iterable[Path]) -> None:
+    """Raise ValueError if two paths lead to one file, which two names may do by a link."""
+    path, count = Counter(os.path.realpath(path) for path in paths).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{path} is given twice, and its rows would count twice; name it once.")
+
+
+def _expand(entry: Any) -> list[Path]:
+    """Return the files that one entry of a source stands for."""
+    path = Path(entry)
+    if path.is_dir():
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and _is_data(p, path))
+        if not inside:
+            raise ValueError(f"{path} holds no files; pass a directory of tables.")
+        return inside
+    # A file may have a star in its name; only what is no file is a pattern.
+    if path.exists() or not glob.has_magic(str(entry)):
+        return [path]
+    # The part of a pattern before its first wildcard was written by hand and may be anything.
+    first = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
+    above = Path(*path.parts[:first])
+    found = [Path(name) for name in sorted(glob.glob(str(entry), recursive=True))]
+    kept = [p for p in found if p.is_file() and _is_data(p, above)]
+    if not kept:
+        raise FileNotFoundError(f"no file matches {str(entry)!r}; check the pattern.")
+    return kept
+
+
+def _is_data(path: Path, above: Path) -> bool:
+    """Return whether no name between a folder and a file marks what is not data."""
+    return not any(part.startswith(_NOT_DATA) for part in path.relative_to(above).parts)
+
+
+@dataclass(frozen=True)
 class Piece:
     """A part of one file that is counted as a whole.
 
@@ -45,12 +161,9 @@ class Piece:
     file : int
         Position of the file in the source.
     start, stop : int
-        Where the piece starts and stops, in the unit of the kind of file: row groups, record
-        batches, rows, or bytes of text.
-    first_row : int
-        Row of the file that it starts with.
-    rows_before : int
-        Rows of all files before that one.
+        In the unit of the kind of file: row groups, record batches, rows, or bytes of text.
+    first_row, rows_before : int
+        Row of the file that it starts with, and rows of all files before that one.
     content : object
         The rows themselves, where a file can only be read from its beginning.
     """
@@ -71,16 +184,13 @@ class Batch:
     ----------
     columns : list of ndarray of shape (m,), or ndarray of shape (m, n)
         The features as the file stores them: column by column, or row by row.
-    groups : Groups
-        The group of every row.
-    weight : ndarray of shape (m,) or None
-        Sample weights.
+    groups, weight : Groups, ndarray of shape (m,) or None
+        The group and the sample weight of every row.
     names : tuple of str
         Names of the features.
-    where : str
-        What errors call the table: a path, or a partition of a cluster.
-    first_row : int
-        Number of the first row in that table.
+    where, first_row : str, int
+        What errors call the table, a path or a partition of a cluster, and which of its rows is
+        the first one here.
     """
 
     columns: list[AnyArray] | AnyArray
@@ -151,26 +261,11 @@ class Rows:
 def make_batch(
     rows: Rows, wanted: Wanted, where: str, first_row: int, rows_before: int = 0, part: int = 0
 ) -> Batch:
-    """Return rows of a table as a batch.
+    """Return rows as a batch, of which the first is row `first_row` of the table called `where`.
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows, as a reader brought them.
-    wanted : Wanted
-        Which columns are features, labels and weights.
-    where : str
-        What errors call the table.
-    first_row : int
-        Number of the first row in that table.
-    rows_before, part : int, default=0
-        Rows before that table, and the part they are counted in: what decides about folds, as in
-        `row_folds`.
-
-    Raises
-    ------
-    ValueError
-        Naming the table, and the row where a label is missing.
+    `rows_before` are the rows before that table and `part` the part they are counted in: what
+    decides about folds, as in `row_folds`. ValueError names the table, and the row where a label
+    is missing.
     """
     coded: dict[str, Coded] = {}
     for label in wanted.labels:
@@ -221,16 +316,10 @@ def _group_rows(
 
 @dataclass(frozen=True)
 class Source:
-    """Files with the same columns; subclasses know how to read one kind of file.
+    """Files with the same columns, in the order in which they are counted.
 
-    Attributes
-    ----------
-    files : tuple of DataFile
-        In the order in which they are counted.
-    wanted : Wanted
-        Columns that are read.
-    batch_rows : int
-        Most rows in memory at a time, for each piece being read.
+    Subclasses know how to read one kind of file. `wanted` are the columns that are read,
+    `batch_rows` the most rows in memory at a time, for each piece being read.
     """
 
     files: tuple[DataFile, ...]
@@ -292,22 +381,10 @@ def open_source(
 ) -> Source:
     """Look at every file, choose the columns and check that all files have them.
 
-    Parameters
-    ----------
-    source, sensitive_features, sample_weight, batch_rows, layout
-        As in `read_moments`. Without any label, all rows are one group.
-    **options
-        `features`, `drop`, `group_by`, `unlabelled` and `n_folds`, as in `read_moments`.
-
-    Returns
-    -------
-    Source
-        Nothing of it is read yet.
-
-    Raises
-    ------
-    ValueError
-        Naming the file and the column that does not fit, or the argument.
+    The arguments are those of `read_moments`; `options` are `features`, `drop`, `group_by`,
+    `unlabelled` and `n_folds`. Without any label, all rows are one group. Nothing is read yet of
+    the source that is returned. ValueError names the file and the column that does not fit, or the
+    argument.
     """
     if batch_rows is not None and batch_rows < 1:
         raise ValueError(f"batch_rows={batch_rows!r} must be at least 1.")
@@ -320,13 +397,6 @@ def open_source(
 
 
 def default_batch_rows(n_features: int) -> int:
-    """Return how many rows a batch with this many features has.
-
-    Examples
-    --------
-    >>> from fairpca.io.sources import default_batch_rows
-    >>> default_batch_rows(10), default_batch_rows(1000)
-    (131072, 8000)
-    """
+    """Return how many rows a batch with this many features has."""
     rows = _BATCH_ENTRIES // max(n_features, 1)
     return int(np.clip(rows, _LEAST_BATCH_ROWS, _MOST_BATCH_ROWS))

@@ -18,25 +18,16 @@ from fairpca._checks import require
 from fairpca.io.columnar import another_type, read_whole
 from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, listed
 from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
-from fairpca.io.files import DataFile, file_kind
+from fairpca.io.sources import DataFile, check_distinct, file_kind
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """Rows read from one or more files.
+    """Rows read from one or more files; the names of columns are distinct strings.
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        The rows; column names are distinct strings.
-    notes : tuple of str
-        What was guessed or renamed.
-    row_number_columns : tuple of str
-        Columns that only count the rows of their file.
-    headed : bool
-        Whether the files name their columns.
-    repeated : tuple of str
-        Names that several columns had.
+    `notes` say what was guessed or renamed, `row_number_columns` are those that only count the
+    rows of their file, `repeated` are names that several columns had. `headed` says whether the
+    files name their columns.
     """
 
     frame: Any
@@ -49,19 +40,9 @@ class TableFile:
 def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> TableFile:
     r"""Read files with the same columns and stack their rows.
 
-    Parameters
-    ----------
-    paths : iterable of path
-        .csv, .tsv, .txt (also .gz), .parquet, .feather, .arrow, .npy, .npz.
-    layout : Layout, optional
-        Of delimited text; what is None is guessed, which is the default for all of it.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file does not exist.
-    ValueError
-        Naming the file that is damaged, or differs from the others.
+    They end in .csv, .tsv, .txt (also .gz), .parquet, .feather, .arrow, .npy or .npz. What is None
+    in the layout of delimited text is guessed. ValueError names the file that is damaged, or
+    differs from the others.
 
     Examples
     --------
@@ -82,10 +63,7 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
         if path.is_dir():
             raise ValueError(f"{path} is a directory; pass the files in it.")
     found = {path: DataFile.at(path) for path in files}
-    # Two names may lead to one file by a link.
-    path, count = Counter(path.resolve() for path in files).most_common(1)[0]
-    if count > 1:
-        raise ValueError(f"{path} is given twice, and its rows would count twice; name it once.")
+    check_distinct(files)
     delimited = [path for path in files if file_kind(path) == "delimited"]
     texts: dict[Path, TextFile] = {}
     if delimited:

@@ -146,7 +146,8 @@ class PublishedMethod(LinearReducer):
     notion: ClassVar[str] = "loss"
     #: Allowed values of parameters that are choices. `center` is always checked.
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {}
-    #: Smallest and largest value of numeric parameters. `tol` and `max_iter` are always checked.
+    #: Smallest and largest value of numeric parameters. Those that say when to stop are always
+    #: checked.
     _ranges: ClassVar[dict[str, tuple[float, float]]] = {}
     #: Parameters that must be above zero, or None where None is the default.
     _positive: ClassVar[tuple[str, ...]] = ()
@@ -212,7 +213,8 @@ class PublishedMethod(LinearReducer):
         choices = {"center": CENTERS} if hasattr(self, "center") else {}
         for name, allowed in {**choices, **self._choices}.items():
             check_choice(name, getattr(self, name), allowed)
-        check_limits(getattr(self, "tol", 0.5), getattr(self, "max_iter", 1))
+        limits = {"tol": 0.5, "max_iter": 1, "prove": False}
+        check_limits(**{name: getattr(self, name, valid) for name, valid in limits.items()})
         for name, (low, high) in self._ranges.items():
             value = getattr(self, name)
             if not low <= value <= high:

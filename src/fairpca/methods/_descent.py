@@ -30,11 +30,6 @@ def tangent(basis: FloatArray, gradient: FloatArray) -> FloatArray:
     return np.asarray(gradient - basis @ symmetric(basis.T @ gradient))
 
 
-def retract(basis: FloatArray, step: FloatArray) -> FloatArray:
-    """Return an orthonormal basis of the span of ``basis + step``, near `basis`."""
-    return orthonormal(basis + step)
-
-
 def generator(random_state: Any) -> Any:
     """Return the random generator of a method: None is a fixed seed, so that fits repeat."""
     return check_random_state(0 if random_state is None else random_state)

@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
+from fairpca._linalg import FloatArray, orthonormal
 from fairpca.methods._base import MinMaxFound, MinMaxMethod
 from fairpca.methods._descent import (
     ARMIJO,
     minimise_on_simplex,
     project_to_simplex,
     random_bases,
-    retract,
     tangent,
 )
 from fairpca.solvers import solve_problem
@@ -119,7 +118,7 @@ class _Run:
         level = self.smoothed + 2 * self.beta
         size = float(np.sum(gradient**2))
         for _ in range(_TRIALS):
-            self._move(retract(basis, -self.length * gradient))
+            self._move(orthonormal(basis - self.length * gradient))
             if self.smoothed <= level - ARMIJO * self.length * size:
                 break
             self.length *= _SHRINK

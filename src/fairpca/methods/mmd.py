@@ -117,7 +117,7 @@ class MMDFairPCA(PublishedMethod):
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
-        pca = leading_pairs(sample.covariance, r).vectors[:, :r]
+        pca = leading_pairs(sample.covariance, r).vectors
         bandwidth = self.bandwidth or weighted_bandwidth(sample.X @ pca, sample.weight)
         chosen = balanced_draw(sample.groups.codes, self.max_rows, self.random_state)
         rows = np.asarray(sample.X[chosen], dtype=float) - sample.source.total.mean

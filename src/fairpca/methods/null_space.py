@@ -34,7 +34,7 @@ def equal_mean_directions(sample: Sample) -> FloatArray:
 def leading_within(covariance: FloatArray, allowed: FloatArray, r: int) -> FloatArray:
     """Return the PCA of rank r inside the span of an orthonormal basis."""
     inner = symmetric(allowed.T @ covariance @ allowed)
-    return np.asarray(allowed @ leading_pairs(inner, r).vectors[:, :r])
+    return np.asarray(allowed @ leading_pairs(inner, r).vectors)
 
 
 @dataclass(eq=False, repr=False)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
+from fairpca._linalg import FloatArray, orthonormal
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
-from fairpca.methods._descent import ARMIJO, random_bases, retract, tangent
+from fairpca.methods._descent import ARMIJO, random_bases, tangent
 from fairpca.metrics import own_variance
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
@@ -181,7 +181,8 @@ class ParetoFairPCA(PublishedMethod):
                 reason = "stationary"
                 break
             if self.step == "decreasing":
-                point = objectives.at(retract(point.basis, eta / np.sqrt(steps) * direction))
+                length = eta / np.sqrt(steps)
+                point = objectives.at(orthonormal(point.basis + length * direction))
             elif (lower := _backtrack(objectives, point, direction, eta, smoothing)) is not None:
                 point = lower
             else:
@@ -211,7 +212,7 @@ def _backtrack(
     enough = ARMIJO * float(np.sum(direction**2))
     # A decrease below the rounding of the total error could not be seen.
     while length * enough > np.finfo(float).eps * before[0]:
-        there = objectives.at(retract(point.basis, length * direction))
+        there = objectives.at(orthonormal(point.basis + length * direction))
         if np.all(objectives.values(there, smoothing) <= before - length * enough):
             return there
         length *= 0.5

@@ -89,7 +89,7 @@ class UnconstrainedFPCA(PublishedMethod):
             """Return the PCA at `alpha`, counted; what favours a group is known after PCA."""
             weights = alpha * sample.shares + (1 - alpha) * favour
             matrix = np.tensordot(weights, covariances, axes=1)
-            basis = leading_pairs(matrix, r).vectors[:, :r]
+            basis = leading_pairs(matrix, r).vectors
             errors = traces - kept_variance(basis, covariances)
             trials.append(_Trial(alpha, weights, basis, errors))
             return trials[-1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from fairpca._checks import check_limits
 from fairpca.fitting import Settings
 from fairpca.methods._base import MinMaxFound, MinMaxMethod
 from fairpca.solvers import solve_problem
@@ -100,10 +99,6 @@ class WorstCasePCA(MinMaxMethod):
     def criterion(self) -> str:  # type: ignore[override]
         """The criterion that the variant is."""
         return VARIANTS[self.variant]
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_limits(self.tol, self.max_iter, prove=self.prove)
 
     def _solve(self, problem: Problem) -> MinMaxFound:
         seconds = Settings(prove=self.prove).seconds

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,10 @@ import scipy.sparse
 
 import fairpca.auditing
 from fairpca._checks import require
-from fairpca._linalg import AnyArray, FloatArray, is_dask, is_sparse
+from fairpca._linalg import AnyArray, is_dask, is_sparse
 from fairpca.auditing.findings import Audit
 from fairpca.covariances.implicit import products_pay
-from fairpca.distributed.pieces import (
-    CellSums,
-    GroupingOptions,
-    PassOperators,
-    piece_products,
-    piece_sums,
-)
+from fairpca.distributed.pieces import PassOperators
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, row_folds
@@ -43,6 +37,7 @@ __all__ = ["audit", "pca"]
 # Stored numbers that are read from a file at a time: 64 MB of them in double precision. Fewer pay
 # for calls, more only for memory.
 _PIECE = 8_000_000
+_require = partial(require, extra="scverse", purpose="fairpca.scverse")
 
 
 def pca(
@@ -119,8 +114,7 @@ def pca(
     >>> adata.uns["X_fairpca"]["groups"]["cells"].tolist()
     [50, 10]
     """
-    anndata = require("anndata", extra="scverse", purpose="fairpca.scverse")
-    cells = _Cells.of(adata, groupby, layer, mask_var, anndata)
+    cells = _Cells.of(adata, groupby, layer, mask_var)
     n_genes = int(cells.genes.sum())
     if not isinstance(n_comps, int | np.integer) or not 1 <= n_comps <= n_genes:
         raise ValueError(
@@ -149,7 +143,7 @@ def pca(
         "shrinkage": shrinkage,
         "layer": layer,
     }
-    certificate = model.certificate_
+    proof = model.certificate_
     out.uns[key_added] = {
         # What is None cannot be written to older files, and says no more than its absence.
         "params": {name: value for name, value in params.items() if value is not None},
@@ -158,11 +152,11 @@ def pca(
         "mean": mean,
         "groups": _group_frame(model),
         "certificate": {
-            "value": certificate.value,
-            "lower_bound": certificate.lower_bound,
-            "gap": certificate.gap,
-            "optimal": certificate.optimal,
-            "text": str(certificate),
+            "value": proof.value,
+            "lower_bound": proof.lower_bound,
+            "gap": proof.gap,
+            "optimal": proof.optimal,
+            "text": str(proof),
         },
     }
     return out if copy else None
@@ -216,8 +210,7 @@ def audit(
     >>> [group.label for group in found.groups], found.n_components
     (['a', 'b'], 2)
     """
-    anndata = require("anndata", extra="scverse", purpose="fairpca.scverse")
-    cells = _Cells.of(adata, groupby, layer, mask_var, anndata)
+    cells = _Cells.of(adata, groupby, layer, mask_var)
     data: Any = cells.X
     labels: Any = cells.labels
     if cells.on_disk or not isinstance(cells.X, np.ndarray):
@@ -227,7 +220,7 @@ def audit(
 
 def _group_frame(model: FairPCA) -> Any:
     """Return what is known of every group: one line each, the label columns first."""
-    pandas = require("pandas", extra="scverse", purpose="fairpca.scverse")
+    pandas = _require("pandas")
     names = model.group_names_
     rows = [(label,) if len(names) == 1 else label for label in model.groups_]
     # As objects: not every version of anndata can write the newer texts of pandas to a file.
@@ -250,18 +243,9 @@ def _group_frame(model: FairPCA) -> Any:
 class _Cells:
     """The numbers of some genes of all cells, wherever they are, and the groups of the cells.
 
-    Attributes
-    ----------
-    X : ndarray, sparse matrix, Dask array, or a matrix in a file
-        Of the genes in use, where it is in memory; of all genes, where it is in a file.
-    genes : ndarray of bool of shape (n_vars,)
-        Which genes are used.
-    labels : dict of str to ndarray of shape (n_obs,)
-        The columns that were named, without declared categories.
-    groups : Groups
-        What follows from them.
-    on_disk : bool
-        Whether rows have to be read.
+    `X` has the columns of the genes in use where it is in memory, and of all genes where it is in
+    a file and rows have to be read (`on_disk`). `genes` says of each whether it is used. `labels`
+    are the columns that were named, without declared categories, `groups` what follows from them.
     """
 
     X: Any
@@ -271,16 +255,16 @@ class _Cells:
     on_disk: bool
 
     @classmethod
-    def of(cls, adata: Any, groupby: Any, layer: str | None, mask: Any, anndata: Any) -> _Cells:
+    def of(cls, adata: Any, groupby: Any, layer: str | None, mask: Any) -> _Cells:
         """Take the rows and labels of an AnnData; ValueError names what is missing."""
+        anndata = _require("anndata")
         if not isinstance(adata, anndata.AnnData):
             raise ValueError(
                 f"adata is a {type(adata).__name__}; pass an AnnData, or rows and labels to "
                 "fairpca.FairPCA."
             )
-        if layer is not None and layer not in adata.layers:
-            known = ", ".join(map(repr, adata.layers)) or "none"
-            raise ValueError(f"layer={layer!r} is not in adata.layers; there are: {known}.")
+        if layer is not None:
+            _check_known("layer", layer, adata, "layers")
         labels, genes = _labels(adata, groupby), _genes(adata, mask)
         X = adata.X if layer is None else adata.layers[layer]
         if X is None:
@@ -343,32 +327,21 @@ class _Cells:
 
     def _moments(self, groups: Groups) -> GroupMoments:
         """Return the moments of every group, from one pass over the rows."""
-        found = (
-            GroupMoments.from_array(rows, groups.with_codes(groups.codes[part]))
-            for part, rows in self._pieces()
-        )
+        found = (GroupMoments.from_array(rows, _rows_of(groups, p)) for p, rows in self._pieces())
         return reduce(GroupMoments.merge, found)
 
     def _operators(self) -> PassOperators:
         """Return products with the covariances, one pass over the rows each."""
-        options = GroupingOptions()
-
-        def sums() -> list[CellSums]:
-            return [
-                piece_sums(rows, self._in(part), None, options, f"cells {part.start} on")
+        return PassOperators.over(
+            lambda: (
+                (rows, _rows_of(self.groups, part), None, f"cells {part.start} on")
                 for part, rows in self._pieces()
-            ]
+            )
+        )
 
-        def products(facts: CellSums, columns: FloatArray) -> FloatArray:
-            total = np.zeros((len(facts.labels), *columns.shape))
-            for part, rows in self._pieces():
-                total += piece_products(rows, self._in(part), None, facts, columns, options)
-            return total
 
-        return PassOperators(sums, products)
-
-    def _in(self, part: slice) -> Groups:
-        return self.groups.with_codes(self.groups.codes[part])
+def _rows_of(groups: Groups, part: slice) -> Groups:
+    return groups.with_codes(groups.codes[part])
 
 
 def _stored(X: Any) -> int | None:
@@ -391,15 +364,21 @@ def _stored_rows(X: Any, part: slice) -> Any:
     return scipy.sparse.csr_array(arrays, shape=(len(starts) - 1, X.shape[1]))
 
 
+def _check_known(argument: str, name: str, adata: Any, part: str) -> None:
+    """Raise ValueError unless a part of an AnnData has an entry of that name."""
+    found = getattr(adata, part)
+    if name not in found:
+        known = ", ".join(map(repr, found)) or "none"
+        raise ValueError(f"{argument}={name!r} is not in adata.{part}; there are: {known}.")
+
+
 def _labels(adata: Any, groupby: Any) -> dict[str, AnyArray]:
     """Return the label columns; ValueError names a column or a cell without a label."""
     names = [groupby] if isinstance(groupby, str) else list(groupby)
     if not names:
         raise ValueError("groupby=[] names no column; name one or more columns of adata.obs.")
     for name in names:
-        if name not in adata.obs:
-            known = ", ".join(map(repr, adata.obs.columns)) or "none"
-            raise ValueError(f"groupby={name!r} is not in adata.obs; there are: {known}.")
+        _check_known("groupby", name, adata, "obs")
         missing = adata.obs[name].isna().to_numpy()
         if missing.any():
             raise ValueError(
@@ -416,9 +395,7 @@ def _genes(adata: Any, mask: Any) -> AnyArray:
     if mask is None:
         return np.ones(adata.n_vars, dtype=bool)
     if isinstance(mask, str):
-        if mask not in adata.var:
-            known = ", ".join(map(repr, adata.var.columns)) or "none"
-            raise ValueError(f"mask_var={mask!r} is not in adata.var; there are: {known}.")
+        _check_known("mask_var", mask, adata, "var")
         mask = adata.var[mask]
     found = np.asarray(mask)
     if found.dtype != bool or found.shape != (adata.n_vars,):

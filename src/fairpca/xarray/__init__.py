@@ -12,9 +12,9 @@ always the library.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ __all__ = ["FairEOF"]
 
 # Names by which a coordinate of latitudes goes, in small letters.
 _LATITUDES = ("lat", "latitude", "lats", "nav_lat")
+_xarray = partial(require, "xarray", extra="xarray", purpose="fairpca.xarray")
 
 
 class FairEOF:
@@ -117,13 +118,14 @@ class FairEOF:
         -------
         self
         """
-        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
-        parts = X if isinstance(X, list | tuple) else [X]
+        xarray = _xarray()
+        several = isinstance(X, list | tuple)
+        parts = X if several else [X]
         if not parts or not all(isinstance(p, xarray.DataArray | xarray.Dataset) for p in parts):
             kinds = ", ".join(sorted({type(part).__name__ for part in parts})) or "an empty list"
             raise ValueError(f"X is {kinds}; pass a DataArray, a Dataset, or a list of them.")
         dims = (dim,) if isinstance(dim, str) or not isinstance(dim, Sequence) else tuple(dim)
-        labels = _labels(parts, dims, group, isinstance(X, list | tuple))
+        labels = _list_labels(parts, dims, group) if several else _labels(X, dims, group)
         cells = _Cells.of(parts, dims, weights)
         rows = np.concatenate([cells.rows(part) for part in parts])
         if not 1 <= self.n_modes <= rows.shape[1]:
@@ -142,7 +144,7 @@ class FairEOF:
         weighted = rows / scale * cells.weight
         # Set last, so that a fit that fails leaves the one before.
         self.model_ = model.fit(weighted, sensitive_features=labels)
-        self._cells, self._scale, self._list = cells, scale, isinstance(X, list | tuple)
+        self._cells, self._scale, self._list = cells, scale, several
         self._scores = self._projected(parts)
         return self
 
@@ -154,9 +156,8 @@ class FairEOF:
         DataArray or Dataset
             As the fields of the fit, with the dimension `mode`, counted from 1, for `dim`.
         """
-        return self._fitted._cells.unpacked(
-            self.model_.components_, ("mode",), self._modes, "components", self._attrs
-        )
+        cells, modes = self._fitted._cells, self.model_.components_
+        return cells.unpacked(modes, ("mode",), self._modes, "components", self._attrs)
 
     def scores(self) -> Any:
         """Return what every sample of the fit has of every mode.
@@ -223,15 +224,12 @@ class FairEOF:
 
     def group_losses(self) -> Any:
         """Return what every group loses against EOFs of its own, as a DataArray over `group`."""
-        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        xarray = _xarray()
         model = self._fitted.model_
-        names = [label if isinstance(label, str) else str(label) for label in model.groups_]
+        names = [str(label) for label in model.groups_]
+        coords = {"group": names, "samples": ("group", model.group_counts_)}
         return xarray.DataArray(
-            model.group_losses_,
-            dims="group",
-            coords={"group": names, "samples": ("group", model.group_counts_)},
-            name="group_losses",
-            attrs=self._attrs,
+            model.group_losses_, coords, "group", name="group_losses", attrs=self._attrs
         )
 
     @property
@@ -246,9 +244,9 @@ class FairEOF:
             raise NotFittedError("This FairEOF is not fitted yet; call fit with a field first.")
         return self
 
-    @cached_property
+    @property
     def _modes(self) -> dict[str, AnyArray]:
-        return {"mode": np.arange(1, self.n_modes + 1)}
+        return {"mode": np.arange(1, len(self.model_.components_) + 1)}
 
     @property
     def _attrs(self) -> dict[str, Any]:
@@ -262,24 +260,21 @@ class FairEOF:
         }
 
     def _of_modes(self, values: FloatArray, name: str) -> Any:
-        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        xarray = _xarray()
         return xarray.DataArray(values, coords=self._modes, name=name, attrs=self._attrs)
 
     def _projected(self, parts: Sequence[Any]) -> list[Any]:
         """Return the scores of every field."""
-        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
-        found = []
+        xarray = _xarray()
+        found, dims = [], self._cells.dims
         for part in parts:
             rows = self._cells.rows(part) / self._scale * self._cells.weight
-            dims = self._cells.dims
-            shape = [part.sizes[name] for name in dims]
+            shape = (part.sizes[name] for name in dims)
             values = self.model_.transform(rows).T.reshape(-1, *shape)
-            coords = {**_coords_along(part, dims), **self._modes}
-            found.append(
-                xarray.DataArray(
-                    values, dims=("mode", *dims), coords=coords, name="scores", attrs=self._attrs
-                )
-            )
+            # What has no dimension at all says nothing about the samples, and is left out.
+            along = {key: given for key, given in _coords_along(part, dims).items() if given.dims}
+            scores = xarray.DataArray(values, along | self._modes, ("mode", *dims), name="scores")
+            found.append(scores.assign_attrs(self._attrs))
         return found
 
 
@@ -300,17 +295,8 @@ class _Field:
 class _Cells:
     """Which columns the cells of a field are: those with data, one variable after the other.
 
-    Attributes
-    ----------
-    dims : tuple
-        The dimensions of samples.
-    fields : tuple of _Field
-    known : ndarray of bool of shape (all cells,)
-        Cells that have data.
-    weight : ndarray of shape (known cells,)
-        What they are multiplied with.
-    dataset : bool
-        Whether results are Datasets.
+    `dims` are the dimensions of samples. `known` says of every cell whether it has data, `weight`
+    what those that have are multiplied with, `dataset` whether results are Datasets.
     """
 
     dims: tuple[Hashable, ...]
@@ -332,18 +318,11 @@ class _Cells:
                     f"{', '.join(map(repr, variable.dims))}; name those of the samples."
                 )
             sizes = {d: size for d, size in variable.sizes.items() if d not in dims}
-            coords = {
-                key: given
-                for key, given in variable.coords.items()
-                if set(given.dims) <= set(sizes)
-            }
-            fields.append(_Field(name, sizes, coords))
+            fields.append(_Field(name, sizes, _coords_along(variable, sizes)))
         n = sum(field.n_cells for field in fields)
-        dataset = not hasattr(first, "dims") or hasattr(first, "data_vars")
-        cells = cls(dims, tuple(fields), np.ones(n, dtype=bool), np.ones(n), dataset)
-        known = np.ones(n, dtype=bool)
-        for part in parts:
-            known &= ~np.isnan(cells._matrix(part)).all(axis=0)
+        every = np.ones(n, dtype=bool)
+        cells = cls(dims, tuple(fields), every, np.ones(n), hasattr(first, "data_vars"))
+        known = np.all([~np.isnan(cells._matrix(part)).all(axis=0) for part in parts], axis=0)
         if not known.any():
             raise ValueError("X has no cell with data in every field; check the mask.")
         weight = cells._weights(weights)[known]
@@ -352,7 +331,7 @@ class _Cells:
                 "weights has negative or missing values where X has data; pass one number of at "
                 "least zero a cell."
             )
-        return cls(dims, tuple(fields), known, weight, dataset)
+        return replace(cells, known=known, weight=weight)
 
     def rows(self, part: Any) -> FloatArray:
         """Return the known cells of a field, one sample a row; ValueError where some are NaN."""
@@ -372,9 +351,8 @@ class _Cells:
         columns = []
         for field in self.fields:
             # A single array is known by its place, whatever it is called.
-            variable = (
-                variables.get(field.name) if self.dataset else next(iter(variables.values()))
-            )
+            name = field.name if self.dataset else next(iter(variables))
+            variable = variables.get(name)
             if variable is None or set(variable.dims) != {*self.dims, *field.sizes}:
                 raise ValueError(
                     f"X has no {field.name!r} with the dimensions "
@@ -391,8 +369,7 @@ class _Cells:
                         "on one grid, for example with interp_like."
                     )
             ordered = variable.transpose(*self.dims, *field.sizes)
-            values = np.asarray(ordered.to_numpy(), dtype=np.float64)
-            columns.append(values.reshape(-1, field.n_cells))
+            columns.append(ordered.to_numpy().astype(float, copy=False).reshape(-1, field.n_cells))
         return np.concatenate(columns, axis=1)
 
     def _weights(self, weights: Any) -> FloatArray:
@@ -414,29 +391,17 @@ class _Cells:
                     f"weights has the dimension {extra[0]!r}, which is none of the cells; they "
                     f"have {', '.join(map(repr, field.sizes))}."
                 )
-            for key in field.sizes:
-                if key not in given.dims:
-                    given = given.expand_dims({key: field.sizes[key]})
-            found.append(given.transpose(*field.sizes).to_numpy().astype(float).ravel())
+            found.append(_along(given, field.sizes).astype(float))
         return np.concatenate(found)
 
     def unpacked(
         self, rows: FloatArray, dims: tuple[Any, ...], coords: Any, name: str, attrs: Any
     ) -> Any:
-        """Return columns of known cells as fields, NaN where there is no data.
+        """Return rows of shape (..., known cells) as fields, NaN where there is no data.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (..., known cells)
-        dims : tuple
-            Of the axes before the last.
-        coords : mapping
-            Of these.
-        name : str
-            Of a single array.
-        attrs : dict
+        `dims` and `coords` are those of the axes before the last, `name` that of a single array.
         """
-        xarray = require("xarray", extra="xarray", purpose="fairpca.xarray")
+        xarray = _xarray()
         every = np.full((*rows.shape[:-1], len(self.known)), np.nan)
         every[..., self.known] = rows
         found, start = {}, 0
@@ -460,12 +425,14 @@ def _variables(X: Any) -> list[tuple[Hashable, Any]]:
 
 
 def _coords_along(X: Any, dims: Any) -> dict[Any, Any]:
-    """Return the coordinates that vary along some of these dimensions and no others.
+    """Return the coordinates that vary along none but these dimensions."""
+    return {key: given for key, given in X.coords.items() if set(given.dims) <= set(dims)}
 
-    What has no dimension at all says nothing about them, and is left out.
-    """
-    found = ((key, given) for key, given in X.coords.items() if given.dims)
-    return {key: given for key, given in found if set(given.dims) <= set(dims)}
+
+def _along(array: Any, sizes: Mapping[Hashable, int]) -> AnyArray:
+    """Return an array over these dimensions, flat; it is constant along those that it lacks."""
+    lacking = {key: size for key, size in sizes.items() if key not in array.dims}
+    return np.asarray(array.expand_dims(lacking).transpose(*sizes).to_numpy().ravel())
 
 
 def _root_of_area(field: _Field) -> Any:
@@ -479,28 +446,31 @@ def _root_of_area(field: _Field) -> Any:
     )
 
 
-def _labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any, several: bool) -> Any:
-    """Return one label a sample, in the order of the rows; None where there is one group."""
+def _list_labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any) -> list[Any]:
+    """Return one label a sample of a list of fields, in the order of the rows."""
+    names = list(range(len(parts))) if group is None else list(group)
+    if len(names) != len(parts):
+        raise ValueError(
+            f"group has {len(names)} label(s) and X has {len(parts)} fields; pass one label a "
+            "field."
+        )
     lengths = [int(np.prod([part.sizes.get(d, 1) for d in dims])) for part in parts]
-    if several:
-        names = list(range(len(parts))) if group is None else list(group)
-        if len(names) != len(parts):
-            raise ValueError(
-                f"group has {len(names)} label(s) and X has {len(parts)} fields; pass one label a "
-                "field."
-            )
-        return [name for name, m in zip(names, lengths, strict=True) for _ in range(m)]
+    return [name for name, m in zip(names, lengths, strict=True) for _ in range(m)]
+
+
+def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray | None:
+    """Return one label a sample of one field, in the order of its rows; None for one group."""
     if group is None:
         return None
-    part = parts[0]
     if isinstance(group, str):
         try:
-            group = part[group]
+            group = X[group]
         except KeyError:
             raise ValueError(
                 f"group={group!r} is no coordinate of X; there are "
-                f"{', '.join(map(repr, part.coords))}, and parts of dates such as 'time.season'."
+                f"{', '.join(map(repr, X.coords))}, and parts of dates such as 'time.season'."
             ) from None
+    sizes = {key: X.sizes.get(key, 1) for key in dims}
     if hasattr(group, "dims"):
         extra = [key for key in group.dims if key not in dims]
         if extra:
@@ -508,14 +478,11 @@ def _labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any, severa
                 f"group varies along {extra[0]!r}, which is no dimension of samples; name it in "
                 "dim, or pass a group of every sample."
             )
-        for key in dims:
-            if key not in group.dims:
-                group = group.expand_dims({key: part.sizes[key]})
-        group = group.transpose(*dims).to_numpy().ravel()
-    labels = np.asarray(group)
-    if labels.shape != (lengths[0],):
+        group = _along(group, sizes)
+    labels, m = np.asarray(group), int(np.prod(list(sizes.values())))
+    if labels.shape != (m,):
         raise ValueError(
-            f"group has shape {labels.shape} and X has {lengths[0]} samples along "
+            f"group has shape {labels.shape} and X has {m} samples along "
             f"{', '.join(map(repr, dims))}; pass one label a sample."
         )
     return labels
