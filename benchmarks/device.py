@@ -3,7 +3,8 @@
 ``python -m benchmarks device`` needs PyTorch with a CUDA device. Times are medians of five, with
 the device waited for; rows and labels are tensors on it. "PCA there" is scikit-learn's PCA with
 ``svd_solver="covariance_eigh"`` on the same tensor, under ``array_api_dispatch``. "processor" is
-one fit of the same rows as a NumPy array, on all cores.
+one fit of the same rows as a NumPy array, on all cores. The last line counts 50 GB of rows in
+single precision that pass through the device in batches; beside it stands the copy alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.race import say
-from fairpca import FairPCA
+from fairpca import FairPCA, GroupMoments
 from fairpca.moments.groups import Groups
 
 # Columns up to which a fit on the processor is made too; it takes minutes past that.
@@ -41,6 +42,47 @@ def _tables(torch: Any, quick: bool) -> Iterator[tuple[str, Any, Any, int, tuple
         codes = torch.randint(0, k, (m,), device="cuda")
         rows[codes == 1] = rows[codes == 1].flip(1)
         yield f"{m:,} x {n}", rows, codes, k, (r,)
+
+
+def _streamed(torch: Any, gigabytes: int = 50) -> dict[str, Any]:
+    """Return the line of a table in host memory that is copied to the device in batches."""
+    m, n = 2_500_000, 100
+    rng = np.random.default_rng(0)
+    batch = rng.standard_normal((m // 10, n), dtype=np.float32) * np.linspace(
+        3, 0.5, n, dtype="f4"
+    )
+    say(f"filling {gigabytes} GB of memory ...")
+    table = np.empty((gigabytes, m, n), dtype=np.float32)
+    for part in table.reshape(-1, *batch.shape):
+        part[:] = batch
+    labels = rng.integers(0, 2, m)
+    place = torch.empty(0, device="cuda")
+
+    def copied() -> None:
+        for rows in table:
+            torch.as_tensor(rows, device="cuda")
+
+    def counted() -> GroupMoments:
+        return GroupMoments.from_batches(((rows, labels) for rows in table), like=place)
+
+    taken: dict[str, list[float]] = {"copy": [], "count": []}
+    say("measuring the copy and the count ...")
+    for _ in range(3):
+        for name, task in (("copy", copied), ("count", counted)):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            task()
+            torch.cuda.synchronize()
+            taken[name].append(1e3 * (time.perf_counter() - began))
+    copy, count = (float(np.median(taken[name])) for name in ("copy", "count"))
+    say(f"copy {taken['copy']} ms, count {taken['count']} ms")
+    return {
+        "rows": f"{gigabytes * m:,} x {n}, {gigabytes} GB in batches",
+        "groups": 2,
+        "r": 0,
+        "X.T @ X ms": copy,
+        "fit there ms": count,
+    }
 
 
 def run(quick: bool = False) -> list[dict[str, Any]]:
@@ -98,6 +140,8 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
                 }
             )
         del X
+    if not quick:
+        lines.append(_streamed(torch))
     device = torch.cuda.get_device_name()
     say(f"{device}, PyTorch {torch.__version__}, scikit-learn {sklearn.__version__}")
     return lines

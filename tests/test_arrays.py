@@ -12,10 +12,15 @@ from fairpca._linalg import fetched
 from fairpca.covariances import device
 from fairpca.persistence import load_model, save_model
 
+from data_dir import reference
+from tables import COMMON, TABLES, credit_codes, education
+
 # The standard's own strict library always; torch where it is installed.
 LIBRARIES = [("array_api_strict", "CPU_DEVICE"), ("array_api_strict", "device1")]
 if importlib.util.find_spec("torch"):
-    LIBRARIES.append(("torch", "cpu"))
+    import torch
+
+    LIBRARIES += [("torch", "cpu")] + [("torch", "cuda")] * torch.cuda.is_available()
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(90, 6)) * np.linspace(3, 1, 6) + 100.0
@@ -350,3 +355,36 @@ def test_what_is_wrong_with_a_batch_is_said():
 
     with pytest.raises(OSError, match="the file ends here"):
         GroupMoments.from_batches(ends())
+
+
+@pytest.mark.parametrize("name", ["BM", "DCC", "LFW", *COMMON])
+def test_reference_files_through_the_device(library, request, name):
+    """Two groups about their own means, and two and three about the mean of all rows."""
+    on_gpu = request.node.callspec.params["library"][1] == "cuda"
+    if name == "LFW" and not on_gpu:
+        pytest.skip("needs a GPU")
+    rows, labels = {**TABLES, **COMMON}[name]()
+    there, labels = library(rows), np.asarray(labels)
+    # Every third rank where nothing is faster for being an accelerator.
+    step = 1 if on_gpu else 3
+    own = reference("two_groups.json").get(name, {"r": {}})["r"]
+    for r, expected in list(own.items())[::step]:
+        model = FairPCA(int(r), center="group").fit(there, sensitive_features=labels)
+        assert model.certificate_.optimal
+        np.testing.assert_allclose(fetched(model.group_losses_), expected["phi_star"], rtol=1e-8)
+    for r, expected in list(reference("common_mean.json").get(name, {}).items())[::step]:
+        model = FairPCA(int(r)).fit(there, sensitive_features=labels)
+        assert model.certificate_.optimal
+        np.testing.assert_allclose(fetched(model.group_losses_), expected["losses"], rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_reference_of_several_groups_through_the_device(library, request, k):
+    step = 1 if request.node.callspec.params["library"][1] == "cuda" else 6
+    rows = library(credit_codes()[0])
+    for r, known in list(reference("many_groups.json")[f"edu{k}"]["21"].items())[::step]:
+        model = FairPCA(int(r), center="group").fit(rows, sensitive_features=education(k))
+        found = model.certificate_
+        assert known["phi"] * (1 - 1e-8) <= found.lower_bound <= found.value
+        assert found.value <= known["value"] * (1 + 1e-8)
