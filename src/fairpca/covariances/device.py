@@ -83,7 +83,12 @@ class ArrayOracle(DenseOracle):
         return self._product(self._there, columns)
 
     def leading(
-        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+        self,
+        weights: FloatArray,
+        r: int,
+        start: FloatArray | None = None,
+        rough: bool = False,
+        proven: bool = False,
     ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum.
 
