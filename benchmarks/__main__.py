@@ -16,7 +16,7 @@ def main() -> None:
         default="ratios",
         choices=(
             "ratios solvers choices ranks many gaps rigour worst_case new_rows intervals scaling "
-            "memory streaming engines device"
+            "memory streaming engines device calibrate"
         ).split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--peer", type=Path, help="worst_case: folder of the authors' minPCA")
     arguments = parser.parse_args()
     from benchmarks import (
+        calibrate,
         choices,
         device,
         gaps,
@@ -78,6 +79,7 @@ def main() -> None:
     tables = {
         "ratios": lambda: ratios.run(arguments.quick),
         "device": lambda: device.run(arguments.quick),
+        "calibrate": lambda: calibrate.run(arguments.quick),
         "solvers": ratios.compare_solvers,
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,

@@ -133,7 +133,12 @@ class ArrayOracle(DenseOracle):
         return fetched(self._xp.sum((self._there @ there) * there, axis=(1, 2)))
 
     def leading(
-        self, weights: FloatArray, r: int, start: Any = None, rough: bool = False
+        self,
+        weights: FloatArray,
+        r: int,
+        start: Any = None,
+        rough: bool = False,
+        proven: bool = False,
     ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum, here.
 

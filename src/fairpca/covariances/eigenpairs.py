@@ -136,11 +136,13 @@ def by_krylov(
     *,
     patient: bool = False,
     rough: bool = False,
+    proven: bool = False,
 ) -> EigenPairs | None:
     """Return the `r` leading pairs by a Krylov method, or None where LAPACK would be faster.
 
     A flat spectrum shows by the products it takes: LAPACK takes as long as about half as many as
-    there are columns. With `patient` the method may take as long as it likes.
+    there are columns. With `patient` the method may take as long as it likes. With `proven` the
+    caller proves that the pairs lead, and what they may have missed is not searched for.
     """
     n = len(matrix)
     most = None if patient else max(int(2.2 * r) + 40, int(0.45 * n) - 45)
@@ -155,9 +157,13 @@ def by_krylov(
         # Rough ones to rounding too: that costs a tenth more, and without it the rounding of the
         # matrices would show in the ninth digit of the answer.
         with _threads(n if r > FEW_COLUMNS else 0):
-            return krylov_pairs(product, n, r, start, search=not rough, most=most)
+            search = not (rough or proven)
+            return krylov_pairs(product, n, r, start, search=search, most=most)
 
-    return _attempt(found)
+    pairs = _attempt(found)
+    if proven and pairs is not None and not are_pairs(product, pairs, n, r):
+        return None
+    return pairs
 
 
 def _attempt(decompose: Callable[[], EigenPairs]) -> EigenPairs | None:
