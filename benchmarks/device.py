@@ -18,7 +18,6 @@ import numpy as np
 
 from benchmarks.race import say
 from fairpca import FairPCA, GroupMoments
-from fairpca.moments.groups import Groups
 
 # Columns up to which a fit on the processor is made too; it takes minutes past that.
 _PROCESSOR_TO = 5000
@@ -113,7 +112,6 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
             say(f"measuring {name}, {r} components ...")
             product, _ = timed(lambda X=X: X.T @ X)
             with sklearn.config_context(array_api_dispatch=True):
-                groups, _ = timed(lambda codes=codes: Groups.from_labels(codes))
                 fit, model = timed(
                     lambda r=r, X=X, c=codes: FairPCA(r).fit(X, sensitive_features=c)
                 )
@@ -132,7 +130,6 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
                     "r": r,
                     "X.T @ X ms": product,
                     "fit there ms": fit,
-                    "of it labels ms": groups,
                     "PCA there ms": pca,
                     "processor ms": alone,
                     "gap": model.certificate_.gap,

@@ -26,11 +26,10 @@ from fairpca._linalg import (
     AnyArray,
     FloatArray,
     IntArray,
-    copying_stream,
     fetched,
     is_foreign,
     is_sparse,
-    placed,
+    sender,
 )
 from fairpca._threads import one_ahead
 from fairpca.moments.column_scatter import column_scatter
@@ -485,9 +484,9 @@ class Standardized:
 
 def _sent(batches: Iterable[tuple[Any, ...]], like: Any) -> Iterator[tuple[Any, ...]]:
     """Yield batches with their rows on the device of an array, unless that is None."""
-    with copying_stream(like):
-        for X, *others in batches:
-            yield placed(X if like is None else as_numpy(X), like), *others
+    send = sender(like)
+    for X, *others in batches:
+        yield X if like is None else send(as_numpy(X)), *others
 
 
 def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, AnyArray]:
