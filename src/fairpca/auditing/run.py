@@ -32,7 +32,15 @@ from fairpca.auditing.candidates import (
     left_out_groups,
     pca_candidates,
 )
-from fairpca.auditing.findings import Audit, Finding, GroupRow, NewFinding, NewRows, data_hash
+from fairpca.auditing.findings import (
+    Audit,
+    Finding,
+    GroupRow,
+    ModelAudit,
+    NewFinding,
+    NewRows,
+    data_hash,
+)
 from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
@@ -43,6 +51,7 @@ from fairpca.metrics import (
     TARGETS,
     as_rows,
     baseline_predictions,
+    basis_of,
     held_out_predictions,
     held_out_score,
     kept_variance,
@@ -467,3 +476,91 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
         found[name] = {"all": scores[0], "groups": scores[1:]}
     score = "accuracy" if classes else "R squared"
     return {"score": score, "baseline": found.pop("baseline"), "reducers": found}
+
+
+def audit_model(
+    model: Any,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    group_by: str = "intersection",
+    unlabelled: str = "error",
+    min_group_size: int = 30,
+) -> ModelAudit:
+    """Measure a fitted model on rows it has not seen.
+
+    Parameters
+    ----------
+    model : estimator
+        With `components_` and `mean_`.
+    X : array-like of shape (m, n)
+        New rows, prepared as those the model was fitted to.
+    sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
+    sample_weight, group_by, unlabelled, min_group_size
+        As in `fairpca.audit`.
+
+    Returns
+    -------
+    ModelAudit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.auditing import audit_model
+    >>> rng = np.random.default_rng(0)
+    >>> X, labels = rng.normal(size=(200, 4)) * [3, 2, 1, 1], np.arange(200) % 2
+    >>> model = FairPCA(2).fit(X[:100], sensitive_features=labels[:100])
+    >>> audit_model(model, X[100:], labels[100:]).error.round(1).tolist()
+    [1.8, 2.3]
+    """
+    rows = as_rows(X, accept_sparse=False, ensure_min_samples=1)
+    basis = basis_of(model)
+    n, r = basis.shape
+    if rows.shape[1] != n:
+        raise ValueError(
+            f"X has {rows.shape[1]} columns and the model was fitted to {n}; pass the same "
+            "columns in the same order."
+        )
+    groups = Groups.from_labels(
+        sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
+    )
+    weight = check_weights(sample_weight, len(rows))
+    cells = GroupMoments.from_array(rows, groups, sample_weight=weight)
+    chosen = cells.grouped(group_by)
+    check_groups(chosen.labels, chosen.weight)
+    second = chosen.second_moments(model.mean_)
+    whole = cells.pooled().second_moments(model.mean_)
+    traces, kept = np.trace(second, axis1=1, axis2=2), kept_variance(basis, second)
+    own = np.array([leading_pairs(matrix, r).values.sum() for matrix in second])
+    known = _trained(model, tuple(chosen.names), group_by)
+    trained = np.array([known.get(label, (np.nan,) * 3) for label in chosen.labels]).T
+    return ModelAudit(
+        r,
+        tuple(chosen.names),
+        GroupRow.rows(chosen, traces, group_by, min_group_size),
+        np.maximum(traces - kept, 0.0),
+        np.maximum(own - kept, 0.0),
+        max(float(np.trace(whole[0]) - kept_variance(basis, whole)[0]), 0.0),
+        *trained,
+    )
+
+
+def _trained(
+    model: Any, names: tuple[str, ...], group_by: str
+) -> dict[Any, tuple[float, float, float]]:
+    """Return rows, error and loss of every group the model remembers from its fit.
+
+    Empty where it was fitted to groups of other columns: a label may well mean another group.
+    """
+    fitted = tuple(getattr(model, "group_names_", ())), getattr(model, "group_by", group_by)
+    if fitted != (names, group_by):
+        return {}
+    losses = model.group_losses_
+    if getattr(model, "center", "global") == "group":
+        # About each group's own mean, and so no neighbours of the losses here.
+        losses = np.full(len(losses), np.nan)
+    columns = (model.group_counts_, model.group_errors_, losses)
+    return dict(zip(model.groups_, zip(*columns, strict=True), strict=True))
