@@ -84,8 +84,30 @@ class GroupRow:
         return tuple(cls(*row) for row in zip(*columns, strict=True))
 
 
+class _Losses:
+    """A record whose `loss` has one number for every group, NaN for one that is not known."""
+
+    loss: FloatArray
+
+    @property
+    def worst(self) -> int:
+        """Position of the group that loses most."""
+        return int(np.nanargmax(self.loss))
+
+    @property
+    def best(self) -> int:
+        """Position of the group that loses least."""
+        return int(np.nanargmin(self.loss))
+
+    @property
+    def gap(self) -> float:
+        """``(worst loss - best loss) / worst loss``, where a loss below zero is none."""
+        worst, best = (max(float(self.loss[i]), 0.0) for i in (self.worst, self.best))
+        return (worst - best) / worst if worst > 0 else 0.0
+
+
 @dataclass(frozen=True)
-class Finding:
+class Finding(_Losses):
     """One reducer with one number of components: what every group gets.
 
     Attributes
@@ -122,16 +144,6 @@ class Finding:
     cut_interval: tuple[float, float] | None = None
 
     @property
-    def worst(self) -> int:
-        """Position of the group that loses most."""
-        return int(np.argmax(self.loss))
-
-    @property
-    def best(self) -> int:
-        """Position of the group that loses least."""
-        return int(np.argmin(self.loss))
-
-    @property
     def worst_loss(self) -> float:
         """The largest loss."""
         return float(self.loss.max())
@@ -156,7 +168,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class NewFinding:
+class NewFinding(_Losses):
     """One reducer on rows that were left out of its fit, with the components asked about.
 
     Attributes
@@ -188,22 +200,6 @@ class NewFinding:
     gain: float = 0.0
     gain_low: float = 0.0
     gain_high: float = 0.0
-
-    @property
-    def worst(self) -> int:
-        """Position of the group that loses most."""
-        return int(np.nanargmax(self.loss))
-
-    @property
-    def best(self) -> int:
-        """Position of the group that loses least."""
-        return int(np.nanargmin(self.loss))
-
-    @property
-    def gap(self) -> float:
-        """``(worst loss - best loss) / worst loss``, where a loss below zero is none."""
-        worst, best = (max(float(self.loss[i]), 0.0) for i in (self.worst, self.best))
-        return (worst - best) / worst if worst > 0 else 0.0
 
     @property
     def beyond_noise(self) -> bool:
@@ -513,7 +509,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class ModelAudit:
+class ModelAudit(_Losses):
     """What a fitted model does to the groups of a table.
 
     Attributes
@@ -547,15 +543,9 @@ class ModelAudit:
         """The label columns, as `Audit` calls them."""
         return self.names
 
-    @property
-    def gap(self) -> float:
-        """``(worst loss - best loss) / worst loss``; zero where nothing is lost."""
-        worst = float(self.loss.max())
-        return (worst - float(self.loss.min())) / worst if worst > 0 else 0.0
-
     def verdict(self) -> str:
         """Return the result in two sentences."""
-        worst, best = int(np.argmax(self.loss)), int(np.argmin(self.loss))
+        worst, best = self.worst, self.best
         start = f"On these rows the model, with {words.components(self.n_components)}, "
         if self.gap < 1e-3:
             return f"{start}costs every group the same, {words.number(self.loss[worst])} per row."

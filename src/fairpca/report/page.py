@@ -11,15 +11,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from fairpca._checks import require
-from fairpca._linalg import FloatArray
 from fairpca.auditing import verdict as words
 from fairpca.auditing.findings import Audit, plain
 from fairpca.moments.storage import atomic_write
@@ -108,7 +107,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
                     {
                         "audit": audit.to_dict(),
                         # The findings of new rows in the form of those in hand.
-                        "new": plain(new_findings(audit)),
+                        "new": plain(_new_findings(audit)),
                         "words": {
                             side: {r: view.texts() for r, view in ranks.items()}
                             for side, ranks in views.items()
@@ -152,14 +151,7 @@ def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> N
 
 
 def embedded_json(value: Any) -> str:
-    r"""Return JSON, of finite numbers, that cannot end the script element it stands in.
-
-    Examples
-    --------
-    >>> from fairpca.report.page import embedded_json
-    >>> print(embedded_json("</script>"))
-    "\u003c/script\u003e"
-    """
+    """Return JSON, of finite numbers, that cannot end the script element it stands in."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     # json.dumps escapes everything outside ASCII; what is left can close or open markup.
     for char in "<>&":
@@ -198,9 +190,8 @@ def _basis(audit: Audit) -> str:
     count = audit.provenance.get("parameters", {}).get("features")
     text = f"Based on {words.n_rows(audit):,} rows in {len(audit.groups)} groups"
     if isinstance(names, list) and names:
-        shown = ", ".join(words.isolated(str(name)) for name in names[:_MOST_FEATURES])
-        more = len(names) - _MOST_FEATURES
-        text += f". Features used ({len(names)}): {shown}{f' and {more} more' if more > 0 else ''}"
+        shown = words.listed([words.isolated(str(name)) for name in names], _MOST_FEATURES)
+        text += f". Features used ({len(names)}): {shown}"
     elif count is not None:
         text += f" and {count} feature{'' if count == 1 else 's'}"
     return f"{text}."
@@ -225,31 +216,13 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         for entry in value:
             yield from _flat(entry, prefix)
     elif isinstance(value, list):
-        shown, more = ", ".join(map(str, value[:_LONGEST_LIST])), len(value) - _LONGEST_LIST
-        yield prefix, shown if more <= 0 else f"{shown} and {more} more"
+        yield prefix, words.listed([str(entry) for entry in value], _LONGEST_LIST)
     else:
         yield prefix, "none" if value is None else str(value)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What one reducer does to every group of new rows, with the names that a `Finding` has.
-
-    A number is NaN where nothing is known of a group.
-    """
-
-    reducer: str
-    n_components: int
-    loss: FloatArray
-    error: FloatArray
-    share: FloatArray
-    intervals: dict[str, FloatArray]
-    total_error: float
-    gap: float
-
-
-def new_findings(audit: Audit) -> list[Seen]:
-    """Return what is known of new rows; nothing where they were not checked.
+def _new_findings(audit: Audit) -> list[dict[str, Any]]:
+    """Return what is known of new rows by the names of a `Finding`; NaN of a group not checked.
 
     The share kept is one minus the error over the variance of the group, which is that of the rows
     left out: each was left out once.
@@ -258,16 +231,16 @@ def new_findings(audit: Audit) -> list[Seen]:
     # A group without variance loses none, as on the rows in hand.
     share = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
     return [
-        Seen(
-            f.reducer,
-            audit.n_components,
-            f.loss,
-            f.error,
-            1.0 - f.error * share,
-            {"loss": np.stack([f.low, f.high], axis=1)},
-            f.total_error,
-            f.gap,
-        )
+        {
+            "reducer": f.reducer,
+            "n_components": audit.n_components,
+            "loss": f.loss,
+            "error": f.error,
+            "share": 1.0 - f.error * share,
+            "intervals": {"loss": np.stack([f.low, f.high], axis=1)},
+            "total_error": f.total_error,
+            "gap": f.gap,
+        }
         for f in (audit.new_rows.findings if audit.new_rows else ())
     ]
 
@@ -282,7 +255,9 @@ class View:
 
     def __init__(self, audit: Audit, side: str, n_components: int) -> None:
         self.audit, self.side, self.n_components = audit, side, n_components
-        found: Any = audit.findings if side == "hand" else new_findings(audit)
+        found: Any = audit.findings
+        if side == "new":
+            found = [SimpleNamespace(**entry) for entry in _new_findings(audit)]
         self.seen: dict[str, Any] = {f.reducer: f for f in found if f.n_components == n_components}
 
     def texts(self) -> dict[str, Any]:
