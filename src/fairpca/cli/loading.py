@@ -26,6 +26,7 @@ import numpy as np
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
 from fairpca.cli.output import did_you_mean, note, progress
+from fairpca.io import read_moments
 from fairpca.io.columns import (
     FEW_ROWS,
     choose_columns,
@@ -51,20 +52,10 @@ _LARGE = 1_000_000_000
 
 @dataclass(frozen=True)
 class Loaded:
-    """Rows ready for a reducer.
+    """Rows ready for a reducer: prepared features, labels by group column, and their origin.
 
-    Attributes
-    ----------
-    X : ndarray of shape (m, n)
-        The features, prepared.
-    labels : dict of str to ndarray of shape (m,)
-        Group columns by name.
-    y, weight : ndarray of shape (m,) or None
-        Target and row weights, where they were asked for.
-    preparation : Preparation
-        How the columns became features.
-    source : dict
-        Files and what was done to them, for the provenance of an audit.
+    There are a target and row weights where they were asked for. The source, for the provenance of
+    an audit, holds the files and what was done to them.
     """
 
     X: FloatArray
@@ -290,14 +281,6 @@ def whole_numbers(values: Sequence[Any]) -> list[Any] | None:
     """Return floats as integers, None for None; None where one of them is no whole number.
 
     From 2**53 on every float is whole, so nothing is known about such numbers.
-
-    Examples
-    --------
-    >>> from fairpca.cli.loading import whole_numbers
-    >>> whole_numbers([1.0, None, 2.0])
-    [1, None, 2]
-    >>> whole_numbers([1.0, 2.5]) is None
-    True
     """
     known = [value for value in values if value is not None]
     whole = all(isinstance(v, float) and v.is_integer() and abs(v) < 2**53 for v in known)
@@ -325,12 +308,6 @@ def renamed(labels: Mapping[str, Any], entries: Sequence[str]) -> dict[str, Any]
     """Return labels by column with the names that entries of ``--labels`` give them.
 
     ValueError names the entry that cannot be read or the code that no row has.
-
-    Examples
-    --------
-    >>> from fairpca.cli.loading import renamed
-    >>> renamed({"school": [1, 2, None]}, ["1=graduate"])["school"].tolist()
-    ['graduate', '2', None]
     """
     names = label_names(list(labels), entries)
     for column, pairs in names.items():
@@ -453,10 +430,18 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     # Said before the work: the size of the moments depends on the columns alone.
     note(f"counting {many} in pieces; {check_moments_size(len(features), 1)}.")
     if engine == "local":
-        moments = _count_here(paths, features, options, local)
+        with progress("counting rows") as update:
+            counted = read_moments(
+                paths,
+                features=features,
+                n_jobs=options.jobs,
+                checkpoint=options.checkpoint,
+                progress=lambda state: update(state.text()),
+                **local,
+            )
     else:
-        moments = _count_there(source, options, engine, shared)
-    moments = _relabelled(moments, options.labels)
+        counted = _count_on_cluster(source, options, engine, shared)
+    moments = _relabelled(counted, options.labels)
     moments, preparation = _prepared(moments, features, options.standardize)
     how = "standardised" if options.standardize else "not standardised"
     notes = [
@@ -531,25 +516,7 @@ def _row_number_columns(source: Source, left: list[str]) -> list[str]:
     return [] if any(0 < count < FEW_ROWS for count in rows) else left
 
 
-def _count_here(
-    paths: Sequence[str], features: list[str], options: FitOptions, local: dict[str, Any]
-) -> GroupMoments:
-    """Return the moments of the rows, counted on this machine in bounded memory."""
-    from fairpca.io import read_moments
-
-    with progress("counting rows") as update:
-        moments: GroupMoments = read_moments(
-            paths,
-            features=features,
-            n_jobs=options.jobs,
-            checkpoint=options.checkpoint,
-            progress=lambda state: update(state.text()),
-            **local,
-        )
-    return moments
-
-
-def _count_there(
+def _count_on_cluster(
     source: Source, options: FitOptions, engine: str, shared: dict[str, Any]
 ) -> GroupMoments:
     """Return the moments of the rows, counted on a cluster, after refusing what it cannot do.

@@ -37,17 +37,15 @@ def fit(options: FitOptions) -> None:
 
     output.check_output(options)
     settings = options.pick(
-        "criterion", "center", "group_by", "unlabelled", "random_state", "prove"
+        "criterion", "center", "shrinkage", "group_by", "unlabelled", "random_state", "prove"
     )
-    settings["shrinkage"] = options.shrinkage
     with contextlib.suppress(TypeError, ValueError):
         settings["shrinkage"] = float(options.shrinkage)  # type: ignore[arg-type]
     # Wrong values and contradictions between options are found before any row is read.
     check_shrinkage(settings["shrinkage"])
     engine, model = choose_engine(options), FairPCA(options.n_components, **settings)
-    with warnings.catch_warnings():
-        # What is open is in the certificate, which is printed.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # What is open is in the certificate, which is printed.
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         if engine == "memory":
             data = load(options, weight=options.weight)
             preparation, notes = data.preparation, tuple(data.source["preparation"])
