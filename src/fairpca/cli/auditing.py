@@ -31,8 +31,15 @@ _PASSED_ON = ("center", "group_by", "unlabelled", "n_folds", "n_bootstrap", "min
 _REDUCERS = {"pca": "PCA", "fairpca": "FairPCA", "auto": "shrunk FairPCA"}
 # Options about what a model file decides itself. Ignored in silence, they would mislead.
 _NOT_WITH_MODEL = (
-    "components", "balanced", "ranks", "target", "features", "drop", "categorical", "standardize"
-)  # fmt: skip
+    "components",
+    "balanced",
+    "ranks",
+    "target",
+    "features",
+    "drop",
+    "categorical",
+    "standardize",
+)
 # Options of `fit` that are given by the advice itself, or say nothing about a model.
 _NOT_IN_ADVICE = ("tables", "components", "output", "force", "json")
 # Groups shown on a terminal; more than a screen of them is read in the page or the CSV.

@@ -47,13 +47,24 @@ _LINE: ContextVar[Any] = ContextVar("line", default=None)
 # What Python calls an argument and the command line an option. Applied to error texts, so that
 # advice given by the library can be followed here.
 _OPTION_OF = {
-    "n_components": "-r", "sensitive_features": "--group", "sample_weight": "--weight",
-    "n_bootstrap": "--bootstrap", "n_folds": "--folds", "random_state": "--seed",
-    "group_by": "--group-by", "min_group_size": "--min-group-size", "n_jobs": "--jobs",
-    "features": "--feature", "target": "--target-kind", "criterion": "--criterion",
-    "unlabelled": "--unlabelled", "missing": "--missing", "encoding": "--encoding",
-    "shrinkage": "--shrinkage", "checkpoint": "--checkpoint",
-}  # fmt: skip
+    "n_components": "-r",
+    "sensitive_features": "--group",
+    "sample_weight": "--weight",
+    "n_bootstrap": "--bootstrap",
+    "n_folds": "--folds",
+    "random_state": "--seed",
+    "group_by": "--group-by",
+    "min_group_size": "--min-group-size",
+    "n_jobs": "--jobs",
+    "features": "--feature",
+    "target": "--target-kind",
+    "criterion": "--criterion",
+    "unlabelled": "--unlabelled",
+    "missing": "--missing",
+    "encoding": "--encoding",
+    "shrinkage": "--shrinkage",
+    "checkpoint": "--checkpoint",
+}
 # Advice that names no argument, as patterns. One the library no longer uses is only a dead line
 # here; tests/cli/test_hostile_input.py notices when the advice itself is lost.
 _PHRASES = {
