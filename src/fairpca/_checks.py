@@ -10,14 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import (
-    FloatArray,
-    array_namespace,
-    fetched,
-    is_foreign,
-    is_sparse,
-    symmetric,
-)
+from fairpca._linalg import FloatArray, array_namespace, fetched, is_foreign, is_sparse, symmetric
 
 
 def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -44,15 +37,14 @@ def check_covariances(covariances: Any) -> FloatArray:
         )
     if not np.all(np.isfinite(matrices)):
         raise ValueError("covariances contains NaN or infinity; remove or impute them first.")
-    with np.errstate(over="ignore"):
-        sums = np.abs(matrices).max(initial=0.0) * 4.0 * matrices.shape[1]
-    if not np.isfinite(sums):
+    largest = np.abs(matrices).max(initial=0.0)
+    if largest > np.finfo(float).max / (4.0 * max(matrices.shape[1], 1)):
         raise ValueError(
-            f"covariances reaches {np.abs(matrices).max():.3g}, too large to add up; divide all "
-            "of them by one number, which changes no component."
+            f"covariances reaches {largest:.3g}, too large to add up; divide all of them by one "
+            "number, which changes no component."
         )
     asymmetry = np.abs(matrices - np.swapaxes(matrices, 1, 2)).max()
-    if asymmetry > 1e-8 * max(np.abs(matrices).max(), np.finfo(float).tiny):
+    if asymmetry > 1e-8 * max(largest, np.finfo(float).tiny):
         raise ValueError(
             f"covariances is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (S + S.T) / 2 if that is what you mean."
@@ -136,13 +128,7 @@ def labels_are_no_rows(X: Any, call: str) -> Iterator[None]:
     """Within it, a ValueError about X says first that X is a column of labels, where it is one.
 
     Who swaps the arguments would otherwise read about shapes, or about text that is no number.
-
-    Parameters
-    ----------
-    X : object
-        What was given for rows.
-    call : str
-        How the call is written.
+    The error says how the call is written.
     """
     try:
         yield
@@ -197,13 +183,8 @@ def check_square(*sums: Any) -> None:
 def check_vanished(rows: Any, weights: FloatArray, relative: FloatArray) -> None:
     """Raise ValueError where a row is too large to square and weighs nothing beside others.
 
-    What it adds to the variance could be anything, and would be overlooked.
-
-    Parameters
-    ----------
-    rows : array or sparse array of shape (m, n)
-    weights, relative : ndarray of shape (m,)
-        Weights as they were given, and divided by the largest of the group.
+    What it adds to the variance could be anything, and would be overlooked. Weights are those of
+    every row as they were given; `relative` ones are divided by the largest of the group.
     """
     vanished = np.flatnonzero((weights > 0) & (relative < np.finfo(float).tiny))
     if len(vanished):
@@ -280,17 +261,7 @@ def check_groups(labels: Sequence[Any], weight: FloatArray) -> None:
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
-    """Import an optional module, or say what to install.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name.
-    extra : str
-        The extra of fairpca that brings it.
-    purpose : str
-        What needs it.
-    """
+    """Import an optional module, or say what needs it and which extra of fairpca brings it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -6,7 +6,6 @@ holds the rows and shows them as text, HTML, records, a frame, JSON or CSV.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
@@ -25,29 +24,13 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
+from fairpca import metrics
 from fairpca._checks import check_choice, require
-from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca._linalg import FloatArray, IntArray
 from fairpca.auditing.findings import plain
 from fairpca.auditing.verdict import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.fitting import solve
-from fairpca.metrics import (
-    TARGETS,
-    as_rows,
-    baseline_predictions,
-    basis_of,
-    covariance_gap,
-    held_out_parity,
-    held_out_predictions,
-    held_out_score,
-    kept_variance,
-    mean_gap,
-    median_bandwidth,
-    mmd_squared,
-    named_reducers,
-    own_variance,
-    read_target,
-)
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
@@ -242,13 +225,7 @@ class Comparison:
         return found
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return `to_dict` as JSON text.
-
-        Parameters
-        ----------
-        indent : int, optional
-            Spaces a level; by default everything is on one line.
-        """
+        """Return `to_dict` as JSON text, on one line unless `indent` names spaces a level."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_csv(self) -> str:
@@ -267,28 +244,13 @@ class Comparison:
         return "\n".join([*self.table_lines(), *notes])
 
     def table_lines(self, width: int = _WIDTH) -> list[str]:
-        """Return the reducers that could be fitted as text.
+        """Return the reducers that could be fitted as lines of text; none where there are none.
 
         Parameters
         ----------
         width : int, default=80
             Characters in a line. Columns that do not fit go into another table below; names are
-            never cut, however long they are.
-
-        Returns
-        -------
-        list of str
-            Every table ends with an empty line. None where no reducer could be fitted.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.decomposition import PCA
-        >>> from fairpca import compare
-        >>> X = np.random.default_rng(0).normal(size=(60, 4))
-        >>> lines = compare(PCA(2), X, ["a", "b"] * 30).table_lines(40)
-        >>> lines[1].split()
-        ['method', 'optimises', 'place', 'loss', 'bound']
+            never cut, however long they are. Every table ends with an empty line.
         """
         cells = self._cells()
         if len(cells) == 1:
@@ -309,16 +271,6 @@ class Comparison:
 
         What several reducers say is said once, with their names before it; so is why some of them
         could not be fitted.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from fairpca import compare
-        >>> from fairpca.methods import MMDFairPCA, UnconstrainedFPCA
-        >>> X = np.random.default_rng(0).normal(size=(60, 4))
-        >>> found = compare([MMDFairPCA(2), UnconstrainedFPCA(2)], X, ["a", "b", "c"] * 20)
-        >>> found.notes()[0][:45]
-        'MMDFairPCA, UnconstrainedFPCA could not run: '
         """
         said: dict[tuple[bool, str], list[str]] = {}
         for row in self.rows:
@@ -465,10 +417,10 @@ def compare(
     True
     """
     check_choice("center", center, CENTERS)
-    check_choice("target", target, TARGETS)
+    check_choice("target", target, metrics.TARGETS)
     check_choice("on_error", on_error, ("record", "raise"))
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
-    rows = as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
+    rows = metrics.as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
     source = MomentCovariances(GroupMoments.from_array(rows, groups), center=center)
     task = None
@@ -482,11 +434,19 @@ def compare(
             # A group of one row cannot be on both sides.
             stratify=groups.codes if groups.counts.min() >= 2 else None,
         )
-        task = _Task(*read_target(y, target), train, test)
+        task = metrics.HeldOut(*metrics.read_target(y, target), train, test)
+        if task.classes and len(np.unique(task.y[train])) < 2:
+            # Refused once: it would fail for every reducer.
+            raise ValueError(
+                "y has one class only in the training rows; pass more rows of the other class."
+            )
     bench = _Bench(rows, groups, source, task)
-    found = [bench.measure(name, model, on_error) for name, model in named_reducers(estimators)]
+    found = [
+        bench.measure(name, model, on_error) for name, model in metrics.named_reducers(estimators)
+    ]
     counts = tuple(source.groups.count.tolist())
-    labels, baseline = tuple(source.groups.labels), None if task is None else task.baseline
+    labels = tuple(source.groups.labels)
+    baseline = None if task is None else task.score(task.baseline())
     return Comparison(tuple(_placed(found)), labels, counts, center, baseline)
 
 
@@ -537,61 +497,17 @@ def _placed(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What is predicted: the target as `read_target` returns it, and the rows on either side."""
-
-    y: AnyArray
-    classes: bool
-    train: IntArray
-    test: IntArray
-
-    def __post_init__(self) -> None:
-        """Refuse once what would fail for every reducer."""
-        if self.classes and len(np.unique(self.y[self.train])) < 2:
-            raise ValueError(
-                "y has one class only in the training rows; pass more rows of the other class."
-            )
-
-    @property
-    def baseline(self) -> float | None:
-        """Score of who predicts the same for every held-out row."""
-        train, test = self.y[self.train], self.y[self.test]
-        guessed = baseline_predictions(train, len(test), classes=self.classes)
-        return held_out_score(test, guessed, classes=self.classes)
-
-    def scores(self, Z_train: AnyArray, Z_test: AnyArray, test_groups: IntArray) -> dict[str, Any]:
-        """Return the numbers of a linear model on reduced rows, by name in a `ComparisonRow`."""
-        fitted, actual = self.y[self.train], self.y[self.test]
-        if self.classes and self.y.max() == 1:
-            of_groups = {"sensitive_features": test_groups}
-            return asdict(held_out_parity(Z_train, fitted, Z_test, actual, **of_groups))
-        predicted = held_out_predictions(Z_train, fitted, Z_test, classes=self.classes)
-        score = held_out_score(actual, predicted, classes=self.classes)
-        name = "accuracy" if self.classes else "r_squared"
-        return {name: _NAN if score is None else score}
-
-
-@dataclass(frozen=True)
 class _Bench:
     """The rows every reducer is measured on, and what is computed once for all of them.
 
-    Attributes
-    ----------
-    X : ndarray of shape (m, n)
-    groups : Groups
-        Group of every row.
-    source : MomentCovariances
-        Second moments of the groups about the mean that `compare` was asked for.
-    task : _Task or None
-        What is predicted from the reduced rows.
-    known : dict
-        By number of components: the bound of the worst loss, and the bandwidth of the kernel.
+    The second moments of the source are about the mean that `compare` was asked for.
     """
 
     X: FloatArray
     groups: Groups
     source: MomentCovariances
-    task: _Task | None
+    task: metrics.HeldOut | None
+    # By number of components: the bound of the worst loss, and the bandwidth of the kernel.
     known: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def measure(self, name: str, model: Any, on_error: str) -> ComparisonRow:
@@ -629,7 +545,7 @@ class _Bench:
         r = Z.shape[1]
         if r not in self.known:
             # One bandwidth for all reducers; with its own, a reducer could blur what it leaves.
-            bandwidth = median_bandwidth(PCA(r).fit_transform(self.X))
+            bandwidth = metrics.median_bandwidth(PCA(r).fit_transform(self.X))
             bound = float(solve(self.source.covariances, r).certificate.lower_bound)
             self.known[r] = bound, bandwidth
         bound, bandwidth = self.known[r]
@@ -637,20 +553,20 @@ class _Bench:
         return {
             "n_components": r,
             "bound": bound,
-            "mean_gap": mean_gap(np.eye(r), Z, **of_groups),
-            "covariance_gap": covariance_gap(np.eye(r), Z, **of_groups),
-            "mmd_squared": mmd_squared(np.eye(r), Z, bandwidth=bandwidth, **of_groups),
+            "mean_gap": metrics.mean_gap(np.eye(r), Z, **of_groups),
+            "covariance_gap": metrics.covariance_gap(np.eye(r), Z, **of_groups),
+            "mmd_squared": metrics.mmd_squared(np.eye(r), Z, bandwidth=bandwidth, **of_groups),
         }
 
     def _in_columns(self, fitted: Any, r: int, bound: float) -> dict[str, Any]:
         """Return losses and errors in the columns of X; none after a kernel, which leaves them."""
         # Components need not be orthonormal (factor analysis): only their span counts.
-        basis = basis_of(fitted)
+        basis = metrics.basis_of(fitted)
         if len(basis) != self.X.shape[1]:
             return {}
         total = self.source.total.trace
-        kept = kept_variance(basis, self.source.covariances)
-        losses = np.maximum(own_variance(self.source.covariances, r) - kept, 0.0)
+        kept = metrics.kept_variance(basis, self.source.covariances)
+        losses = np.maximum(metrics.own_variance(self.source.covariances, r) - kept, 0.0)
         errors = self.source.errors(basis, kept)
         worst = float(losses.max())
         floor = max(worst, _NOTHING * total, np.finfo(float).tiny)
@@ -666,15 +582,22 @@ class _Bench:
 
     def _predicted(self, model: Any) -> dict[str, Any]:
         """Return how well the target is predicted on held-out rows, nothing without one."""
-        if self.task is None:
+        task = self.task
+        if task is None:
             return {}
-        train, test = self.task.train, self.task.test
-        with warnings.catch_warnings():
-            # The fit on all rows has said it, with the numbers that the table is about.
-            warnings.simplefilter("ignore")
-            fitted = self._fit(model, train)
-        Z_train, Z_test = (fitted.transform(self.X[part]) for part in (train, test))
-        return self.task.scores(Z_train, Z_test, self.groups.codes[test])
+        # The fit on all rows has said it, with the numbers that the table is about.
+        with warnings.catch_warnings(action="ignore"):
+            fitted = self._fit(model, task.train)
+        Z_train, Z_test = (fitted.transform(self.X[part]) for part in (task.train, task.test))
+        if task.classes and task.y.max() == 1:
+            classes, of_groups = task.y[task.train], self.groups.codes[task.test]
+            found = metrics.held_out_parity(
+                Z_train, classes, Z_test, task.y[task.test], sensitive_features=of_groups
+            )
+            return asdict(found)
+        score = task.score(task.predictions(Z_train, Z_test))
+        name = "accuracy" if task.classes else "r_squared"
+        return {name: _NAN if score is None else score}
 
 
 def _unnamed(message: str, model: Any) -> str:
@@ -689,19 +612,10 @@ def _labels_as_given(groups: Groups, rows: IntArray) -> Any:
     """Return the labels of some rows as the caller wrote them: what a fit says names them.
 
     One column is an array; several are a dictionary of arrays by name, so that a fit may do with
-    them what it would do without a comparison.
+    them what it would do without a comparison. They are arrays of objects, in which labels of
+    mixed types stay apart: in one of text 1 and "1" would be the same.
     """
     if len(groups.names) == 1:
-        return _typed(list(groups.labels))[groups.codes[rows]]
+        return np.fromiter(groups.labels, object)[groups.codes[rows]]
     columns = zip(groups.names, zip(*groups.labels, strict=True), strict=True)
-    return {name: _typed(list(part))[groups.codes[rows]] for name, part in columns}
-
-
-def _typed(labels: list[Any]) -> AnyArray:
-    """Return labels as an array of their own type where every label survives, else of objects."""
-    with contextlib.suppress(ValueError, TypeError):
-        # Such an array is coded faster. Not one of mixed types: 1 and "a" would both be text.
-        found = np.array(labels)
-        if list(map(repr, found.tolist())) == list(map(repr, labels)):
-            return found
-    return np.fromiter(labels, dtype=object)
+    return {name: np.fromiter(part, object)[groups.codes[rows]] for name, part in columns}

@@ -103,15 +103,9 @@ def find_criterion(name: str) -> Criterion:
 def pose(
     covariances: FloatArray, n_components: int, criterion: str = "loss", *, method: str = "auto"
 ) -> Problem:
-    """Return the problem of a criterion for explicit group covariances.
+    """Return the problem of a criterion for explicit group covariances, shape (k, n, n).
 
-    Parameters
-    ----------
-    covariances : ndarray of shape (k, n, n)
-    n_components : int
-    criterion : str
-    method : {"auto", "dense", "krylov"}
-        How leading eigenpairs are computed.
+    The method, "auto", "dense" or "krylov", is how leading eigenpairs are computed.
     """
     chosen = find_criterion(criterion)
     traces = np.trace(covariances, axis1=1, axis2=2)
@@ -130,15 +124,8 @@ def pose_on(
 ) -> Problem:
     """Return the problem of a criterion for matrices already scaled and known by an oracle.
 
-    Parameters
-    ----------
-    oracle : Oracle
-    traces : ndarray of shape (k,)
-        Of the scaled matrices.
-    n_components : int
-    criterion : Criterion
-    own : tuple of EigenPairs, optional
-        Each group's own leading pairs, where somebody has them; computed if they are needed.
+    The traces are those of the scaled matrices. `own` are each group's own leading pairs where
+    somebody has them; otherwise they are computed if they are needed.
     """
     if not criterion.against_own_pca:
         return Problem(oracle, criterion.offsets(np.zeros_like(traces), traces), n_components)

@@ -41,12 +41,7 @@ _SHARED_ROWS = (0.0, PRIOR_ROWS)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, or an array of them, and the ends of its 95 % interval.
-
-    Attributes
-    ----------
-    value, low, high : float or ndarray
-    """
+    """A number, or an array of them, and the ends of its 95 % interval."""
 
     value: Any
     low: Any
@@ -111,14 +106,8 @@ class CrossFit:
     fold_weight: FloatArray = field(repr=False)
 
     def worst(self) -> Estimate:
-        """Return the largest loss of any group that could be checked.
-
-        Returns
-        -------
-        Estimate
-            Value and both ends of its interval have shape (f, q).
-        """
-        return _jackknife(np.nanmax(self.losses, axis=2), np.nanmax(self._without(), axis=3))
+        """Return the largest loss of any group that was checked, in arrays of shape (f, q)."""
+        return _jackknife(*self._worst())
 
     def improvement(self, fit: str, than: str, n_components: int | None = None) -> Estimate:
         """Return by how much the worst loss of one fit is smaller than that of another.
@@ -132,26 +121,20 @@ class CrossFit:
             Two of `fits`.
         n_components : int, optional
             One of the ranks looked at; by default the first.
-
-        Returns
-        -------
-        Estimate
-            Three numbers.
         """
         check_choice("fit", fit, self.fits)
         check_choice("than", than, self.fits)
         r = int(self.n_components[0]) if n_components is None else n_components
         check_choice("n_components", r, tuple(self.n_components.tolist()))
         j, f, g = self.n_components.tolist().index(r), self.fits.index(fit), self.fits.index(than)
-        worst = np.nanmax(self.losses[:, j], axis=1)
-        without = np.nanmax(self._without()[:, :, j], axis=2)
-        return _jackknife(worst[g] - worst[f], without[:, g] - without[:, f])
+        worst, without = self._worst()
+        return _jackknife(worst[g, j] - worst[f, j], without[:, g, j] - without[:, f, j])
 
-    def _without(self) -> FloatArray:
-        """Return the losses without each fold in turn, shape (folds, f, q, k)."""
-        left = _without_each_fold(self.fold_losses, self.fold_weight)
-        left[..., np.isnan(self.losses).all(axis=(0, 1))] = np.nan
-        return left
+    def _worst(self) -> tuple[FloatArray, FloatArray]:
+        """Return the largest losses, shape (f, q), and what they are without each fold in turn."""
+        without = _without_each_fold(self.fold_losses, self.fold_weight)
+        without[..., np.isnan(self.losses).all(axis=(0, 1))] = np.nan
+        return np.nanmax(self.losses, axis=2), np.nanmax(without, axis=3)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one line a fit, rank and group."""
@@ -324,17 +307,7 @@ def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def shared_errors(model: Any, training: GroupMoments, left_out: GroupMoments) -> FloatArray:
-    """Return the error of every group's left-out rows, for a fit to the others; NaN without any.
-
-    Parameters
-    ----------
-    model : estimator with `fit_moments`
-        Fitted here.
-    training : GroupMoments
-        Of the rows to fit to.
-    left_out : GroupMoments
-        Of the groups' other rows.
-    """
+    """Fit a model and return the error of every group's left-out rows; NaN where it has none."""
     with warnings.catch_warnings():
         # What counts here is the loss on the rows left out, whether or not the fit is proven best.
         for known in (ConvergenceWarning, NoisyGroupWarning):
@@ -348,23 +321,12 @@ def shared_errors(model: Any, training: GroupMoments, left_out: GroupMoments) ->
 def own_errors(
     training: Sequence[GroupMoments], left_out: GroupMoments, ranks: IntArray, group_by: str
 ) -> FloatArray:
-    """Return the error of every group's left-out rows by its own projection.
+    """Return the error of every group's left-out rows by its own projection, shape (q, k).
 
-    Parameters
-    ----------
-    training : sequence of GroupMoments
-        Of the folds to fit to. The first one tells which amount of shrinkage serves a group; with
-        a single fold nothing does, and the group is taken as it is. The rows left out have no say:
-        losses of 50 rows were too large by a third when they had.
-    left_out : GroupMoments
-        As in `shared_errors`.
-    ranks : ndarray of shape (q,)
-    group_by : {"intersection", "marginal"}
-
-    Returns
-    -------
-    ndarray of shape (q, k)
-        NaN where there are no rows to fit to, or none left out.
+    It is NaN where there are no rows to fit to, or none left out. The first fold of the training
+    tells which amount of shrinkage serves a group; with a single fold nothing does, and the group
+    is taken as it is. The rows left out have no say: losses of 50 rows were too large by a third
+    when they had.
     """
     first, *others = training
     by_amount = _own_errors(reduce(GroupMoments.merge, training), left_out, ranks, group_by)

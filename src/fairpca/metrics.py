@@ -77,21 +77,10 @@ def basis_of(reducer: Any) -> FloatArray:
 
 
 def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> list[tuple[str, Any]]:
-    """Return pairs of distinct names and reducers.
+    """Return pairs of distinct names and reducers, given as one, a list, a mapping or None.
 
-    Parameters
-    ----------
-    reducers : None, reducer, list of them, or mapping of name to reducer
-        Without a name a reducer is called after its class.
-    reserved : iterable of str, default=()
-        Names that are taken: such a reducer gets the mark "(given)".
-
-    Examples
-    --------
-    >>> from sklearn.decomposition import PCA
-    >>> from fairpca.metrics import named_reducers
-    >>> [name for name, _ in named_reducers([PCA(1), PCA(2)])]
-    ['PCA', 'PCA (2)']
+    Without a name a reducer is called after its class; one whose name is reserved gets the mark
+    "(given)".
     """
     if reducers is None:
         return []
@@ -115,28 +104,9 @@ def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> list[tuple[st
 def as_rows(X: Any, **limits: Any) -> AnyArray:
     """Return rows as an array of floats or in compressed sparse rows.
 
-    Parameters
-    ----------
-    X : array-like, sparse matrix or frame of shape (m, n)
-    **limits
-        Options of `sklearn.utils.check_array` that differ from those here, such as
-        ``accept_sparse=False``.
-
-    Returns
-    -------
-    ndarray or sparse array of shape (m, n)
-
-    Raises
-    ------
-    ValueError
-        For a lazy frame, for no columns or no rows, and for what is not a finite number. Each
-        says what to do about it.
-
-    Examples
-    --------
-    >>> from fairpca.metrics import as_rows
-    >>> as_rows([[1, 2], [3, 4]]).dtype.name
-    'float64'
+    The limits are options of `sklearn.utils.check_array` that differ from those here, such as
+    ``accept_sparse=False``. A lazy frame, no columns or rows, and what is not a finite number are
+    a ValueError that says what to do about it.
     """
     if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise ValueError(
@@ -155,18 +125,8 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
 def as_moments(X: Any, sensitive_features: Any = None, sample_weight: Any = None) -> GroupMoments:
     """Return the moments of the groups: those of rows, or the ones given as `X`.
 
-    Parameters
-    ----------
-    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
-    sensitive_features : array-like, Series, frame or dict, optional
-        None puts every row in one group.
-    sample_weight : array-like of shape (m,), optional
-        Weight 2 is the row twice.
-
-    Returns
-    -------
-    GroupMoments
-        Unlabelled rows are left out.
+    Arguments are those of `group_variances`. Without labels every row is in one group; rows that
+    have none beside others are left out.
     """
     return _counted(X, sensitive_features, sample_weight).grouped()
 
@@ -252,14 +212,8 @@ def group_errors(
 
     Parameters
     ----------
-    reducer : fitted estimator or array-like of shape (r, n)
-    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
-    sensitive_features : array-like, Series, frame or dict, optional
-        One label per row; not needed where `X` is moments.
-    sample_weight : array-like of shape (m,), optional
-        Weight 2 is the row twice.
-    center : {"global", "group"}, default="global"
-        What the second moments of a group are about: the mean of all rows of `X`, or its own mean.
+    reducer, X, sensitive_features, sample_weight, center
+        As in `group_variances`.
 
     Returns
     -------
@@ -292,14 +246,8 @@ def group_losses(
 
     Parameters
     ----------
-    reducer : fitted estimator or array-like of shape (r, n)
-    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
-    sensitive_features : array-like, Series, frame or dict, optional
-        One label per row; not needed where `X` is moments.
-    sample_weight : array-like of shape (m,), optional
-        Weight 2 is the row twice.
-    center : {"global", "group"}, default="global"
-        What the second moments of a group are about: the mean of all rows of `X`, or its own mean.
+    reducer, X, sensitive_features, sample_weight, center
+        As in `group_variances`.
 
     Returns
     -------
@@ -331,14 +279,8 @@ def group_shares(
 
     Parameters
     ----------
-    reducer : fitted estimator or array-like of shape (r, n)
-    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
-    sensitive_features : array-like, Series, frame or dict, optional
-        One label per row; not needed where `X` is moments.
-    sample_weight : array-like of shape (m,), optional
-        Weight 2 is the row twice.
-    center : {"global", "group"}, default="global"
-        What the second moments of a group are about: the mean of all rows of `X`, or its own mean.
+    reducer, X, sensitive_features, sample_weight, center
+        As in `group_variances`.
 
     Returns
     -------
@@ -554,12 +496,8 @@ def mean_gap(
 
     Parameters
     ----------
-    reducer : fitted estimator or array-like of shape (r, n)
-    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
-    sensitive_features : array-like, Series, frame or dict, optional
-        One label per row; not needed where `X` is moments.
-    sample_weight : array-like of shape (m,), optional
-        Weight 2 is the row twice.
+    reducer, X, sensitive_features, sample_weight
+        As in `group_variances`.
 
     Returns
     -------
@@ -584,12 +522,8 @@ def covariance_gap(
 
     Parameters
     ----------
-    reducer : fitted estimator or array-like of shape (r, n)
-    X : array-like, sparse matrix or frame of shape (m, n), or GroupMoments
-    sensitive_features : array-like, Series, frame or dict, optional
-        One label per row; not needed where `X` is moments.
-    sample_weight : array-like of shape (m,), optional
-        Weight 2 is the row twice.
+    reducer, X, sensitive_features, sample_weight
+        As in `group_variances`.
 
     Returns
     -------
@@ -657,10 +591,8 @@ def mmd_squared(
     ----------
     reducer : fitted estimator or array-like of shape (r, n)
     X : array-like, sparse matrix or frame of shape (m, n)
-    sensitive_features : array-like, Series, frame or dict
-        One label per row.
-    sample_weight : array-like of shape (m,), optional
-        Weight 2 is the row twice.
+    sensitive_features, sample_weight
+        As in `group_variances`.
     bandwidth : float, optional
         None takes `median_bandwidth` of the projected rows. Give the same one to every reducer
         that is compared.
@@ -709,16 +641,8 @@ def mmd_squared(
 def gaussian_product(Z: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return ``K @ vectors`` for ``K_ij = exp(-|z_i - z_j|^2 / 2)``, never forming K.
 
-    Every pair of rows is exponentiated once, which is where the time goes.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (m, r)
-    vectors : ndarray of shape (m, q)
-
-    Returns
-    -------
-    ndarray of shape (m, q)
+    Shapes are (m, r) for rows and (m, q) for vectors and result. Every pair of rows is
+    exponentiated once, which is where the time goes.
     """
     half, one = -0.5 * np.sum(Z * Z, axis=1, keepdims=True), np.ones((len(Z), 1))
     # One product of these gives -|z_i - z_j|^2 / 2.
@@ -736,23 +660,10 @@ def gaussian_product(Z: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntArray:
-    """Return all rows, or `most` of them: equally many of each group, as far as it has them.
+    """Return the positions of all rows, or of `most`: equally many of each group that has them.
 
-    A draw in proportion would leave a small group with a few rows, and an average over these.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (m,)
-        Group of every row, 0 to k - 1.
-    most : int
-        Rows to draw at most.
-    random_state : int, RandomState instance or None, default=None
-        None is a fixed seed.
-
-    Returns
-    -------
-    ndarray of int
-        Positions of rows, increasing.
+    The codes are the group of every row, 0 to k - 1; a random state of None is a fixed seed. A
+    draw in proportion would leave a small group with a few rows, and an average over these.
     """
     if len(codes) <= most:
         return np.arange(len(codes))
@@ -770,22 +681,8 @@ def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntAr
 def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
     """Return a target as codes of classes or as numbers, and whether they are classes.
 
-    Parameters
-    ----------
-    y : array-like of shape (m,)
-    target : {"auto", "classes", "numbers"}, default="auto"
-        "auto" takes text and a few distinct whole numbers for classes.
-
-    Raises
-    ------
-    ValueError
-        Where values are missing, all the same, or no numbers although numbers were asked for.
-
-    Examples
-    --------
-    >>> from fairpca.metrics import read_target
-    >>> read_target(["no", "yes", "no"])
-    (array([0, 1, 0]), True)
+    Of `TARGETS`, "auto" takes text and a few distinct whole numbers for classes. ValueError where
+    values are missing, all the same, or no numbers although numbers were asked for.
     """
     coded = factorize(np.asarray(y))
     labels: tuple[Any, ...] = coded.labels
@@ -808,39 +705,12 @@ def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
         raise ValueError(f"{what}; pass target='classes'.") from None
 
 
-def baseline_predictions(y_train: AnyArray, n_rows: int, *, classes: bool) -> AnyArray:
-    """Return what somebody predicts who knows no row: the most frequent class, or the mean.
-
-    The target is what `read_target` returns.
-    """
-    constant = np.bincount(y_train).argmax() if classes else y_train.mean()
-    return np.full(n_rows, constant)
-
-
-def held_out_score(actual: AnyArray, predicted: AnyArray, *, classes: bool) -> float | None:
-    """Return the accuracy or R squared, None where there are too few rows for either."""
-    if len(actual) < 2 or (not classes and np.ptp(actual) == 0):
-        return None
-    return float(np.mean(predicted == actual) if classes else r2_score(actual, predicted))
-
-
 def held_out_predictions(Z_train: Any, y_train: Any, Z_test: Any, *, classes: bool) -> AnyArray:
     """Return what a linear model fitted on reduced rows predicts for others.
 
-    All columns are divided by one number, not each by its own: then rotating the components
-    changes no prediction, and only the subspace matters.
-
-    Parameters
-    ----------
-    Z_train, Z_test : array-like of shape (m, r)
-        Reduced rows.
-    y_train : array-like of shape (m,)
-    classes : bool
-        Whether `y_train` holds classes (logistic regression) or numbers (ridge regression).
-
-    Returns
-    -------
-    ndarray of shape (m_test,)
+    It is a logistic regression of classes or a ridge regression of numbers. All columns are
+    divided by one number, not each by its own: then rotating the components changes no
+    prediction, and only the subspace matters.
     """
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -849,6 +719,33 @@ def held_out_predictions(Z_train: Any, y_train: Any, Z_test: Any, *, classes: bo
     model = LogisticRegression(max_iter=1000) if classes else Ridge()
     model.fit((Z_train - center) / spread, y_train)
     return np.asarray(model.predict((Z_test - center) / spread))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A target as `read_target` returns it, and the rows to learn it from and to test it on."""
+
+    y: AnyArray
+    classes: bool
+    train: IntArray
+    test: IntArray
+
+    def baseline(self) -> AnyArray:
+        """Return what who knows no row predicts: the most frequent class, or the mean."""
+        known = self.y[self.train]
+        guess = np.bincount(known).argmax() if self.classes else known.mean()
+        return np.full(len(self.test), guess)
+
+    def predictions(self, Z_train: AnyArray, Z_test: AnyArray) -> AnyArray:
+        """Return what a linear model on reduced rows predicts."""
+        return held_out_predictions(Z_train, self.y[self.train], Z_test, classes=self.classes)
+
+    def score(self, predicted: AnyArray, rows: Any = slice(None)) -> float | None:
+        """Return accuracy or R squared of some of the test rows, None of too few for either."""
+        actual, predicted = self.y[self.test][rows], predicted[rows]
+        if len(actual) < 2 or (not self.classes and np.ptp(actual) == 0):
+            return None
+        return float(np.mean(predicted == actual) if self.classes else r2_score(actual, predicted))
 
 
 @dataclass(frozen=True)

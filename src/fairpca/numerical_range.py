@@ -98,23 +98,22 @@ def joint_numerical_range(
         basis = leading_pairs(direction, n_components).vectors
         return np.asarray(np.einsum("nr,knm,mr->k", basis, matrices, basis, optimize=True))
 
-    angles = [2 * np.pi * j / n_angles for j in range(n_angles)]
-    points = [support(angle) for angle in angles]
+    angles = 2 * np.pi * np.arange(n_angles) / n_angles
+    points = np.array([support(angle) for angle in angles])
     # A range of one point has diameter zero, and nothing to refine.
-    diameter = float(np.ptp(np.array(points), axis=0).max())
+    diameter = float(np.ptp(points, axis=0).max())
     while tol > 0 and diameter > 0 and len(angles) < max_angles:
-        fresh = _undetermined(np.array(angles), np.array(points), tol * diameter)
-        fresh = fresh[: max_angles - len(angles)]
-        if not fresh:
+        fresh = _undetermined(angles, points, tol * diameter)[: max_angles - len(angles)]
+        if not len(fresh):
             break
-        angles += fresh
-        points += [support(angle) for angle in fresh]
+        angles = np.concatenate([angles, fresh])
+        points = np.vstack([points, [support(angle) for angle in fresh]])
         order = np.argsort(angles)
-        angles, points = [angles[i] for i in order], [points[i] for i in order]
-    return JointNumericalRange(np.array(angles), np.array(points), int(n_components))
+        angles, points = angles[order], points[order]
+    return JointNumericalRange(angles, points, int(n_components))
 
 
-def _undetermined(angles: FloatArray, points: FloatArray, limit: float) -> list[float]:
+def _undetermined(angles: FloatArray, points: FloatArray, limit: float) -> FloatArray:
     """Return midpoints of neighbouring angles whose tangents meet further than `limit` off."""
     after = np.roll(angles, -1)
     # The last direction's neighbour is the first one, a turn further on.
@@ -131,8 +130,8 @@ def _undetermined(angles: FloatArray, points: FloatArray, limit: float) -> list[
         height = length * np.sin(left) * np.sin(right) / width
     # An edge seen from two directions is a true edge of the hull: nothing is hidden behind it.
     # Directions a microradian apart are not split further: at a corner that would never end.
-    todo = np.flatnonzero((height > limit) & (after - angles > 1e-6) & (length > limit))
-    return [float((0.5 * (angles[i] + after[i])) % (2 * np.pi)) for i in todo]
+    todo = (height > limit) & (after - angles > 1e-6) & (length > limit)
+    return np.asarray(0.5 * (angles + after)[todo] % (2 * np.pi))
 
 
 def phi(covariances: Any, n_components: int, t: Any, *, criterion: str = "loss") -> FloatArray:
@@ -165,7 +164,8 @@ def phi(covariances: Any, n_components: int, t: Any, *, criterion: str = "loss")
     points = np.asarray(t, dtype=float)
     if k == 2:
         points = np.stack([points, 1 - points], axis=-1)
-    if points.ndim == 0 or points.shape[-1] != k or not _on_simplex(points):
+    on_simplex = points.shape[-1:] == (k,) and np.all(points >= 0)
+    if not on_simplex or not np.allclose(points.sum(axis=-1), 1):
         raise ValueError(
             f"t={t!r} must hold weights: numbers in [0, 1] for two groups, otherwise {k} "
             "non-negative numbers that sum to one along the last axis."
@@ -173,7 +173,3 @@ def phi(covariances: Any, n_components: int, t: Any, *, criterion: str = "loss")
     flat = points.reshape(-1, k)
     values = [problem.phi(row, problem.oracle.leading(row, problem.n_components)) for row in flat]
     return np.array(values).reshape(points.shape[:-1])
-
-
-def _on_simplex(points: FloatArray) -> bool:
-    return bool(np.all(points >= 0) and np.allclose(points.sum(axis=-1), 1))

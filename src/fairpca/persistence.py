@@ -93,16 +93,6 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of every library a number depends on.
 
     Model files and audits carry them, so that a number that changed can be traced.
-
-    Returns
-    -------
-    dict of str to str
-
-    Examples
-    --------
-    >>> from fairpca.persistence import versions
-    >>> sorted(versions())
-    ['fairpca', 'numpy', 'python', 'scikit-learn', 'scipy']
     """
     found = {"python": platform.python_version()}
     for name in _LIBRARIES:
@@ -346,18 +336,9 @@ def _damage_named(what: str) -> Iterator[None]:
 def _stored_form(model: Any, *, moments: bool) -> Any:
     """Return a copy of a model as it goes into a file; the model itself stays as it is.
 
-    Parameters
-    ----------
-    model : estimator
-    moments : bool
-        Whether a `FairPCA` keeps what `partial_fit` has counted.
-
-    Returns
-    -------
-    estimator
-        With labels of the standard library instead of pandas' own times, which skops cannot read
-        back; they are equal and hash alike, so counting on finds the same groups. Arrays of other
-        libraries become NumPy arrays.
+    It has labels of the standard library instead of pandas' own times, which skops cannot read
+    back; they are equal and hash alike, so counting on finds the same groups. Arrays of other
+    libraries become NumPy arrays. With `moments` it keeps what `partial_fit` has counted.
     """
     stored = copy.copy(model)
     if "_moments" in vars(model) and not moments:

@@ -84,16 +84,8 @@ def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
     * its mean, which few rows tell far better than a covariance, explains what it loses by PCA;
     * it loses more by PCA than chance makes groups of its size lose.
 
-    Parameters
-    ----------
-    source : CovarianceSource
-    r : int
-        Number of components.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Between 0, the group's own matrix, and 1, the mean of all groups' matrices.
+    The result, for r components, has shape (k,) and is between 0, the group's own matrix, and 1,
+    the mean of all groups' matrices.
     """
     groups = source.groups
     # Beyond a million times as many rows the square may be no number, and nothing is moved.
@@ -133,19 +125,8 @@ def _loss_of_mean(
     subspace and the one direction of the mean outside of it, that is a diagonal and one outer
     product; PCA gives the direction outside up, and the best choice gives up the least one.
 
-    Parameters
-    ----------
-    oracle : Oracle
-    pooled : ndarray of shape (k,)
-        Weights of the groups in W.
-    pca : EigenPairs
-        Leading pairs of W.
-    shift : ndarray of shape (k, n)
-        Mean of every group minus mean of all rows.
-
-    Returns
-    -------
-    ndarray of shape (k,)
+    `pooled` are the weights of the groups in W, `pca` its leading pairs, and `shift`, of shape
+    (k, n), the means of the groups minus the mean of all rows. The result has shape (k,).
     """
     inside = shift @ pca.vectors
     outside = shift - inside @ pca.vectors.T
@@ -173,19 +154,8 @@ def loss_of_chance(spectra: FloatArray, rows: FloatArray, r: int) -> FloatArray:
     ``(sqrt((a - b)**2 + 4 a b / rows) - (a - b)) / 2``. The own PCA gains this in the rows at hand
     and loses about as much in new ones; both are added up over all pairs of directions.
 
-    Parameters
-    ----------
-    spectra : ndarray of shape (q, n)
-        All eigenvalues of every group's matrix, largest first.
-    rows : ndarray of shape (q,)
-        Rows of every group.
-    r : int
-        Number of components.
-
-    Returns
-    -------
-    ndarray of shape (q,)
-        The gain in these rows and the loss in new ones together.
+    Spectra, of shape (q, n), are all eigenvalues of every group's matrix, largest first; the
+    result, of shape (q,), is the gain in these rows and the loss in new ones together.
     """
     # In units of the largest: squares of very large variances are no numbers.
     unit = float(spectra.max(initial=0.0)) or 1.0
@@ -202,17 +172,8 @@ def warn_of_noise(
 ) -> None:
     """Warn where the optimum rests on groups whose losses are no larger than chance makes them.
 
-    Nothing is said where matrices are known by products only.
-
-    Parameters
-    ----------
-    source : CovarianceSource
-    losses : ndarray of shape (k,)
-        Of the projection found.
-    weights : ndarray of shape (k,)
-        Its dual weights.
-    r : int
-        Number of components.
+    Losses and dual weights are those of the projection found, with r components. Nothing is said
+    where matrices are known by products only.
     """
     groups = source.groups
     few = np.flatnonzero((groups.count < _MANY_ROWS) & (weights > 0) & (groups.weight > 0))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fairpca import GroupMoments
-from fairpca.cli import output, run, streaming
+from fairpca.cli import loading, output, run
 from fairpca.cli.options import JsonOption, as_command
 from fairpca.io import read_moments
 from fairpca.persistence import load_model
@@ -141,7 +141,7 @@ class TestEngines:
             return "in pieces" in done.err
 
         assert not fit()
-        monkeypatch.setattr(streaming, "_LARGE", 100)
+        monkeypatch.setattr(loading, "_LARGE", 100)
         assert fit()
 
     def test_directories_and_patterns_are_read_in_pieces(self, cli, parts, tmp_path):
@@ -242,13 +242,13 @@ class TestFaults:
             return contextmanager(lambda doing: (yield function))
 
         with monkeypatch.context() as patch:
-            patch.setattr(streaming, "progress", shown_by(interrupt))
+            patch.setattr(loading, "progress", shown_by(interrupt))
             done = cli(*arguments)
         assert done.code == 130
         assert checkpoint.exists()
         assert not output.exists()
         seen = []
-        monkeypatch.setattr(streaming, "progress", shown_by(seen.append))
+        monkeypatch.setattr(loading, "progress", shown_by(seen.append))
         done = cli(*arguments)
         assert done.code == 0
         # Only the second file was read again.
@@ -330,7 +330,7 @@ def test_whole_labels_of_crossed_columns():
         {"a": [1.0, 2.0, 1.0, None, 2.0, 1.0], "b": list("xyxyxy")},
         unlabelled="ignore",
     )
-    labels = streaming._relabelled(moments, ()).labels
+    labels = loading._relabelled(moments, ()).labels
     assert labels == (None, (1, "x"), (1, "y"), (2, "x"), (2, "y"))
     assert all(type(label[0]) is int for label in labels if label is not None)
 

@@ -2,12 +2,11 @@
 
 `run` holds `audit`, which reads the rows, collects the projections of `candidates`, resamples
 (`resample`), leaves rows out (`fairpca.cross_fitting`) and returns the records of `findings`;
-`verdict` puts them into words. `model_audit` measures a fitted model on rows it has not seen.
+`verdict` puts them into words. Beside it, `audit_model` measures a fitted model on new rows.
 Nothing here draws or prints: `fairpca.plots`, `fairpca.report` and `fairpca.cli` do.
 """
 
-from fairpca.auditing.findings import Audit
-from fairpca.auditing.model_audit import ModelAudit, audit_model
-from fairpca.auditing.run import audit
+from fairpca.auditing.findings import Audit, ModelAudit
+from fairpca.auditing.run import audit, audit_model
 
 __all__ = ["Audit", "ModelAudit", "audit", "audit_model"]

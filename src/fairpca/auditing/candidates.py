@@ -41,33 +41,20 @@ _FIT_DECOMPOSITIONS = 10
 
 @dataclass(frozen=True)
 class Table:
-    """The rows under audit and their moments.
+    """The rows under audit and their moments, those of unlabelled rows included.
 
-    Attributes
-    ----------
-    X, groups : ndarray of shape (m, n) and Groups, or None
-        None where only moments were given.
-    labels, y : object
-        `sensitive_features` and the target as given.
-    weights : ndarray or None
-        One weight a row; None where all rows count alike.
-    moments : GroupMoments
-        Of every cell, unlabelled rows included.
-    source : MomentCovariances
-        Second moments of the groups, about the mean that the audit was asked for.
-    group_by : str
-        "intersection" or "marginal".
-    folds : list of GroupMoments or None
-        The moments of each fold, where they were given instead of rows.
+    The second moments of the source are about the mean that the audit was asked for. Where only
+    moments were given there are no rows, labels and groups; `folds` are the moments of each fold,
+    where these were given. Labels and target are as the caller passed them.
     """
 
-    X: AnyArray | None
-    labels: Any
-    groups: Groups | None
-    weights: FloatArray | None
     moments: GroupMoments
     source: MomentCovariances
     group_by: str
+    X: AnyArray | None = None
+    labels: Any = None
+    groups: Groups | None = None
+    weights: FloatArray | None = None
     y: Any = None
     folds: list[GroupMoments] | None = None
 
@@ -188,19 +175,11 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
 def left_out_groups(
     table: Table, findings: list[Finding], r: int, wanted: bool | None
 ) -> tuple[LeftOut, ...]:
-    """Fit PCA and FairPCA with r components without each group in turn and measure what it loses.
+    """Fit PCA and FairPCA with r components without each group in turn and return what it loses.
 
     A projection fitted without a group subtracts the mean of the other rows. With
     ``center="global"`` the group's loss under it is about that mean, as it would be for new rows.
-
-    Parameters
-    ----------
-    table : Table
-    findings : list of Finding
-        Of the complete fits.
-    r : int
-    wanted : bool or None
-        None: where that is cheap.
+    The findings are those of the complete fits. Where `wanted` is None it is done if it is cheap.
     """
     own_means, center = table.moments.grouped(table.group_by), table.source.center
     covariances = own_means.covariances

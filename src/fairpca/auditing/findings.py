@@ -84,8 +84,30 @@ class GroupRow:
         return tuple(cls(*row) for row in zip(*columns, strict=True))
 
 
+class _Losses:
+    """A record whose `loss` has one number for every group, NaN for one that is not known."""
+
+    loss: FloatArray
+
+    @property
+    def worst(self) -> int:
+        """Position of the group that loses most."""
+        return int(np.nanargmax(self.loss))
+
+    @property
+    def best(self) -> int:
+        """Position of the group that loses least."""
+        return int(np.nanargmin(self.loss))
+
+    @property
+    def gap(self) -> float:
+        """``(worst loss - best loss) / worst loss``, where a loss below zero is none."""
+        worst, best = (max(float(self.loss[i]), 0.0) for i in (self.worst, self.best))
+        return (worst - best) / worst if worst > 0 else 0.0
+
+
 @dataclass(frozen=True)
-class Finding:
+class Finding(_Losses):
     """One reducer with one number of components: what every group gets.
 
     Attributes
@@ -122,16 +144,6 @@ class Finding:
     cut_interval: tuple[float, float] | None = None
 
     @property
-    def worst(self) -> int:
-        """Position of the group that loses most."""
-        return int(np.argmax(self.loss))
-
-    @property
-    def best(self) -> int:
-        """Position of the group that loses least."""
-        return int(np.argmin(self.loss))
-
-    @property
     def worst_loss(self) -> float:
         """The largest loss."""
         return float(self.loss.max())
@@ -156,7 +168,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class NewFinding:
+class NewFinding(_Losses):
     """One reducer on rows that were left out of its fit, with the components asked about.
 
     Attributes
@@ -188,22 +200,6 @@ class NewFinding:
     gain: float = 0.0
     gain_low: float = 0.0
     gain_high: float = 0.0
-
-    @property
-    def worst(self) -> int:
-        """Position of the group that loses most."""
-        return int(np.nanargmax(self.loss))
-
-    @property
-    def best(self) -> int:
-        """Position of the group that loses least."""
-        return int(np.nanargmin(self.loss))
-
-    @property
-    def gap(self) -> float:
-        """``(worst loss - best loss) / worst loss``, where a loss below zero is none."""
-        worst, best = (max(float(self.loss[i]), 0.0) for i in (self.worst, self.best))
-        return (worst - best) / worst if worst > 0 else 0.0
 
     @property
     def beyond_noise(self) -> bool:
@@ -510,6 +506,73 @@ class Audit:
             for text in (self.verdict(), *notes, words.about(self), *self.warnings)
         ]
         return "".join([paragraphs[0], *tables, *paragraphs[1:]])
+
+
+@dataclass(frozen=True)
+class ModelAudit(_Losses):
+    """What a fitted model does to the groups of a table.
+
+    Attributes
+    ----------
+    n_components, names, groups
+        As in `Audit`; the names are those of the label columns.
+    error : ndarray of shape (k,)
+        Mean squared distance between a group's rows and what the model rebuilds of them.
+    loss : ndarray of shape (k,)
+        The error, minus that of a PCA of these very rows of the group. Their own PCA knows them
+        and the model does not, so the loss is never negative, and of few rows it is large.
+    total_error : float
+        The error over all rows, unlabelled ones included.
+    trained_count, trained_error, trained_loss : ndarray of shape (k,)
+        The same on the rows the model was fitted to; NaN where it does not remember the group, or
+        remembers losses about another mean.
+    """
+
+    n_components: int
+    names: tuple[str, ...]
+    groups: tuple[GroupRow, ...]
+    error: FloatArray
+    loss: FloatArray
+    total_error: float
+    trained_count: FloatArray
+    trained_error: FloatArray
+    trained_loss: FloatArray
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """The label columns, as `Audit` calls them."""
+        return self.names
+
+    def verdict(self) -> str:
+        """Return the result in two sentences."""
+        worst, best = self.worst, self.best
+        start = f"On these rows the model, with {words.components(self.n_components)}, "
+        if self.gap < 1e-3:
+            return f"{start}costs every group the same, {words.number(self.loss[worst])} per row."
+        return (
+            f"{start}serves {words.named(self, worst)} worst: it loses "
+            f"{words.number(self.loss[worst])} per row against a PCA of these rows of its own; "
+            f"{words.named(self, best)} loses {words.number(self.loss[best])}. The gap is "
+            f"{words.percent(self.gap)} of the worst loss."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings; None where something is not known."""
+        names = ("n_components", "names", "gap", "total_error")
+        found: dict[str, Any] = {"kind": "fairpca model audit", "verdict": self.verdict()}
+        found |= {name: plain(getattr(self, name)) for name in names}
+        return found | {"groups": plain(self.to_frame().to_dict("records"))}
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one line a group."""
+        pandas = require("pandas", extra="app", purpose="ModelAudit.to_frame")
+        columns: dict[str, Any] = {
+            "group": [group.text for group in self.groups],
+            "count": [group.count for group in self.groups],
+            "variance": [group.variance for group in self.groups],
+        }
+        names = ("error", "loss", "trained_count", "trained_error", "trained_loss")
+        return pandas.DataFrame(columns | {name: getattr(self, name) for name in names})
 
 
 def plain(value: Any) -> Any:

@@ -50,16 +50,9 @@ _DECOMPOSITION = 8.0
 class Intervals:
     """Intervals by position in the list of candidates.
 
-    Attributes
-    ----------
-    measures : dict of int to dict of str to ndarray of shape (k, 2)
-        Lower and upper end for every group, by measure.
-    cuts : dict of int to pair of float
-        Of the cut in the worst loss against PCA.
-    everywhere : bool
-        Whether every candidate has them, or only those of the rank asked about.
-    refitted : bool
-        Whether the own PCA of every group was refitted on every replicate.
+    Of every measure they have shape (k, 2); those of the cut in the worst loss against PCA are
+    pairs. The flags say whether every candidate has them, or only those of the rank asked about,
+    and whether the own PCA of every group was refitted on every replicate.
     """
 
     measures: dict[int, dict[str, FloatArray]] = field(default_factory=dict)
@@ -147,11 +140,8 @@ def _replicates(
 ) -> dict[str, FloatArray]:
     """Sum the blocks of a group's rows, `picks`, once and combine the sums `n_replicates` times.
 
-    Returns
-    -------
-    dict of str to ndarray of shape (n_replicates, n_candidates)
-        Replicates of "loss", "error" and "share", and as "refitted" those of the loss with the own
-        PCA of the group refitted on every replicate, if `refit` says so.
+    Returns replicates of "loss", "error" and "share" for every candidate, and as "refitted" those
+    of the loss with the own PCA of the group refitted on every replicate, if `refit` says so.
     """
     rows: Any = table.X
     source = table.source

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
+from fairpca import metrics
 from fairpca._checks import check_choice, check_groups, check_rank, check_weights
 from fairpca._linalg import FloatArray, rounding_level
 from fairpca.auditing.candidates import (
@@ -32,23 +33,21 @@ from fairpca.auditing.candidates import (
     left_out_groups,
     pca_candidates,
 )
-from fairpca.auditing.findings import Audit, Finding, GroupRow, NewFinding, NewRows, data_hash
+from fairpca.auditing.findings import (
+    Audit,
+    Finding,
+    GroupRow,
+    ModelAudit,
+    NewFinding,
+    NewRows,
+    data_hash,
+)
 from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.cross_fitting import cross_fit
 from fairpca.estimator import FairPCA
-from fairpca.metrics import (
-    TARGETS,
-    as_rows,
-    baseline_predictions,
-    held_out_predictions,
-    held_out_score,
-    kept_variance,
-    named_reducers,
-    read_target,
-)
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
 from fairpca.persistence import versions
@@ -171,9 +170,9 @@ def audit(
     _check(n_bootstrap, level, min_group_size, n_folds)
     check_choice("center", center, CENTERS)
     check_choice("group_by", group_by, ("intersection", "marginal"))
-    check_choice("target", target, TARGETS)
+    check_choice("target", target, metrics.TARGETS)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
-    named = named_reducers(reducers, reserved=("PCA", "FairPCA", SHRUNK))
+    named = metrics.named_reducers(reducers, reserved=("PCA", "FairPCA", SHRUNK))
     fitted = [rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None]
     r = _asked(n_components, fitted, table)
     ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
@@ -262,13 +261,13 @@ def _read(
         if y is not None:
             raise ValueError("y needs rows and X holds moments only; pass the rows as X.")
         source = MomentCovariances(X, group_by, center)
-        table = Table(None, None, None, None, X, source, group_by, folds=folds)
+        table = Table(X, source, group_by, folds=folds)
     else:
         if labels is None:
             raise ValueError(
                 "sensitive_features=None: an audit compares groups; pass one label per row."
             )
-        rows = as_rows(X, accept_sparse=False, ensure_min_samples=2)
+        rows = metrics.as_rows(X, accept_sparse=False, ensure_min_samples=2)
         groups = Groups.from_labels(
             labels, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
         )
@@ -278,7 +277,7 @@ def _read(
         if y is not None and len(y) != len(rows):
             raise ValueError(f"y has {len(y)} entries and X has {len(rows)} rows.")
         source = MomentCovariances(moments, group_by, center)
-        table = Table(rows, labels, groups, weights, moments, source, group_by, y)
+        table = Table(moments, source, group_by, rows, labels, groups, weights, y)
     known = source.groups.labels
     if len(known) < 2:
         what = f"one group only, {known[0]!r}" if known else "no labels"
@@ -294,9 +293,8 @@ def _asked(n_components: int | float | None, fitted: list[int], table: Table) ->
         return fitted[0] if fitted else min(2, n)
     if isinstance(n_components, float):
         model = FairPCA(n_components, group_by=table.group_by, center=table.source.center)
-        with warnings.catch_warnings():
-            # The audit solves this rank again, and says what is open or noise.
-            warnings.simplefilter("ignore")
+        # The audit solves this rank again, and says what is open or noise.
+        with warnings.catch_warnings(action="ignore"):
             return int(model.fit_moments(table.moments).n_components_)
     check_rank(n_components, n)
     return int(n_components)
@@ -343,7 +341,7 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
     findings = []
     for position, candidate in enumerate(candidates):
         r = candidate.n_components
-        kept = kept_variance(candidate.basis, covariances)
+        kept = metrics.kept_variance(candidate.basis, covariances)
         loss = own[:, r - 1] - kept
         # Below the rounding of the sums a loss has no digits, and no sign.
         loss[loss <= rounding] = 0.0
@@ -443,7 +441,7 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
     """Fit a linear model on half of the rows, score it on the other, and return `Audit.scores`."""
     if table.y is None or table.X is None:
         return {}
-    y, classes = read_target(table.y, target)
+    y, classes = metrics.read_target(table.y, target)
     # Every class on both sides, where every class has two rows.
     balanced = classes and np.bincount(y).min() >= 2
     train, test = train_test_split(
@@ -453,17 +451,104 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
     place = np.full(len(y), -1)
     place[test] = np.arange(len(test))
     parts = [place[rows][place[rows] >= 0] for rows in (test, *table.members)]
-    predicted = {"baseline": baseline_predictions(y[train], len(test), classes=classes)}
+    task = metrics.HeldOut(y, classes, train, test)
+    predicted = {"baseline": task.baseline()}
     # The same mean for everybody, as `transform` does it.
     centred = table.X - table.source.total.mean
     for candidate in candidates:
         Z = centred @ candidate.basis
-        predicted[candidate.reducer] = held_out_predictions(
-            Z[train], y[train], Z[test], classes=classes
-        )
+        predicted[candidate.reducer] = task.predictions(Z[train], Z[test])
     found = {}
     for name, values in predicted.items():
-        scores = [held_out_score(y[test][part], values[part], classes=classes) for part in parts]
+        scores = [task.score(values, part) for part in parts]
         found[name] = {"all": scores[0], "groups": scores[1:]}
     score = "accuracy" if classes else "R squared"
     return {"score": score, "baseline": found.pop("baseline"), "reducers": found}
+
+
+def audit_model(
+    model: Any,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    group_by: str = "intersection",
+    unlabelled: str = "error",
+    min_group_size: int = 30,
+) -> ModelAudit:
+    """Measure a fitted model on rows it has not seen.
+
+    Parameters
+    ----------
+    model : estimator
+        With `components_` and `mean_`.
+    X : array-like of shape (m, n)
+        New rows, prepared as those the model was fitted to.
+    sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
+    sample_weight, group_by, unlabelled, min_group_size
+        As in `fairpca.audit`.
+
+    Returns
+    -------
+    ModelAudit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.auditing import audit_model
+    >>> rng = np.random.default_rng(0)
+    >>> X, labels = rng.normal(size=(200, 4)) * [3, 2, 1, 1], np.arange(200) % 2
+    >>> model = FairPCA(2).fit(X[:100], sensitive_features=labels[:100])
+    >>> audit_model(model, X[100:], labels[100:]).error.round(1).tolist()
+    [1.8, 2.3]
+    """
+    rows = metrics.as_rows(X, accept_sparse=False, ensure_min_samples=1)
+    basis = metrics.basis_of(model)
+    n, r = basis.shape
+    if rows.shape[1] != n:
+        raise ValueError(
+            f"X has {rows.shape[1]} columns and the model was fitted to {n}; pass the same "
+            "columns in the same order."
+        )
+    groups = Groups.from_labels(
+        sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
+    )
+    weight = check_weights(sample_weight, len(rows))
+    cells = GroupMoments.from_array(rows, groups, sample_weight=weight)
+    chosen = cells.grouped(group_by)
+    check_groups(chosen.labels, chosen.weight)
+    second = chosen.second_moments(model.mean_)
+    whole = cells.pooled().second_moments(model.mean_)
+    traces, kept = np.trace(second, axis1=1, axis2=2), metrics.kept_variance(basis, second)
+    own = np.array([leading_pairs(matrix, r).values.sum() for matrix in second])
+    known = _trained(model, tuple(chosen.names), group_by)
+    trained = np.array([known.get(label, (np.nan,) * 3) for label in chosen.labels]).T
+    return ModelAudit(
+        r,
+        tuple(chosen.names),
+        GroupRow.rows(chosen, traces, group_by, min_group_size),
+        np.maximum(traces - kept, 0.0),
+        np.maximum(own - kept, 0.0),
+        max(float(np.trace(whole[0]) - metrics.kept_variance(basis, whole)[0]), 0.0),
+        *trained,
+    )
+
+
+def _trained(
+    model: Any, names: tuple[str, ...], group_by: str
+) -> dict[Any, tuple[float, float, float]]:
+    """Return rows, error and loss of every group the model remembers from its fit.
+
+    Empty where it was fitted to groups of other columns: a label may well mean another group.
+    """
+    fitted = tuple(getattr(model, "group_names_", ())), getattr(model, "group_by", group_by)
+    if fitted != (names, group_by):
+        return {}
+    losses = model.group_losses_
+    if getattr(model, "center", "global") == "group":
+        # About each group's own mean, and so no neighbours of the losses here.
+        losses = np.full(len(losses), np.nan)
+    columns = (model.group_counts_, model.group_errors_, losses)
+    return dict(zip(model.groups_, zip(*columns, strict=True), strict=True))

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpca.moments.groups import UNNAMED
 from fairpca.moments.label_codes import Label
 
 #: What the numbers of a group are about, by the value of `center`.
@@ -40,9 +41,6 @@ _SHRINKAGE[SHRUNK] = (', shrinkage="auto"', " --shrinkage auto")
 _MOST_NAMES = 6
 # Names of groups that share the worst place, where a sentence goes on after them.
 _MOST_TIED = 3
-# What `Groups` calls a column of labels that came without a name. It would mean nothing to a
-# reader, so such groups are shown as "group" alone.
-_UNNAMED = "sensitive_feature"
 # Cuts of the worst loss below this share round to "0.0%" and are called no improvement.
 _NO_CUT = 5e-4
 # Rises of the total error below this share round to "0.00%".
@@ -160,10 +158,10 @@ def isolated(text: str) -> str:
     return text
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Return the first few names separated by commas, and how many more there are."""
-    shown = ", ".join(names[:_MOST_NAMES])
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:
@@ -185,7 +183,8 @@ def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: s
 
 def group_title(audit: Any) -> str:
     """Return what the groups of an audit are groups of: the names of the label columns."""
-    if audit.group_columns == (_UNNAMED,):
+    if audit.group_columns == (UNNAMED,):
+        # The name that a column of labels without one gets would mean nothing to a reader.
         return "group"
     return " · ".join(audit.group_columns)
 
@@ -195,24 +194,13 @@ def named(audit: Any, position: int) -> str:
     text = isolated(audit.groups[position].text)
     column = audit.group_columns[0]
     # "sex “female”" reads well; "site “site 4”" and a pair of columns do not.
-    if column == _UNNAMED or len(audit.group_columns) > 1 or column in text:
+    if column == UNNAMED or len(audit.group_columns) > 1 or column in text:
         return f"group “{text}”"
     return f"{isolated(column)} “{text}”"
 
 
 def named_all(audit: Any, positions: Sequence[int]) -> str:
-    """Return groups of an audit as a sentence calls them together: three names and a count.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fairpca
-    >>> from fairpca.auditing.verdict import named_all
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> found = fairpca.audit(X, {"site": list("abcde") * 10}, 1, ranks=[], n_bootstrap=0)
-    >>> named_all(found, [0, 2]), named_all(found, range(5))
-    ('site “a” and “c”', 'site “a”, “b”, “c” and 2 more')
-    """
+    """Return groups of an audit as a sentence calls them together: three names and a count."""
     first = named(audit, positions[0])
     if len(positions) == 1:
         return first
@@ -415,7 +403,7 @@ def advice(audit: Any) -> dict[str, str]:
     source = audit.provenance.get("source", {})
     arguments = source.get("arguments") if isinstance(source, dict) else None
     if not isinstance(arguments, list):
-        names = [name if name != _UNNAMED else "COLUMN" for name in audit.group_columns]
+        names = [name if name != UNNAMED else "COLUMN" for name in audit.group_columns]
         columns = [part for name in names for part in ("-g", name)]
         arguments = ["TABLE", *columns, *(["--group-by", "marginal"] if marginal else [])]
     command = shlex.join(["fairpca", "fit", *map(str, arguments), "-r", str(r)])
@@ -526,15 +514,8 @@ def reader_warnings(
 ) -> Iterator[str]:
     """Yield what a reader should know before trusting a number, one sentence or two at a time.
 
-    Parameters
-    ----------
-    groups, table, intervals : sequence of GroupRow, Table and Intervals
-    fair : Candidate
-        FairPCA with the number of components asked about.
-    min_group_size : int
-        Groups with fewer rows are named.
-    unknown : str or None
-        Why nothing is known of new rows.
+    `fair` is FairPCA as a candidate, with the number of components asked about; `unknown` says why
+    nothing is known of new rows, if that is so.
     """
     if unknown is not None:
         yield f"{_ONLY_IN_HAND} {unknown}"

@@ -120,9 +120,8 @@ def _report(error: Exception) -> None:
         if isinstance(error, FileNotFoundError):
             # Python's own error has the name apart, that of our readers begins with it.
             name, ours, _ = str(error).partition(" does not exist")
-            text = (
-                missing_file(name if ours else error.filename) if ours or error.filename else text
-            )
+            missing = name if ours else error.filename
+            text = missing_file(missing) if missing else text
         # It may be stdout itself that is full; flushing it again at exit would raise once more.
         silence_stdout()
     elif isinstance(error, MemoryError):

@@ -166,7 +166,6 @@ def audit(options: AuditOptions) -> int:
         found.to_dict,
         lambda: output.print_lines(audit_lines(found, columns, options.target)),
         html=lambda: render_page(found),
-        htm=lambda: render_page(found),
         csv=lambda: output.csv_text(found.to_frame()),
     )
     if options.output is not None:
@@ -174,10 +173,8 @@ def audit(options: AuditOptions) -> int:
         output.note(found.verdict())
     name = _REDUCERS[options.reducer]
     if options.on == "new" and found.new_rows is not None:
-        new = found.new_rows.at(name)
-        return _gate(f"{name} on new rows", found, new.gap, new.loss, options.max_gap)
-    finding = found.at(name)
-    return _gate(f"{name} on the rows in hand", found, finding.gap, finding.loss, options.max_gap)
+        return _gate(f"{name} on new rows", found, found.new_rows.at(name), options.max_gap)
+    return _gate(f"{name} on the rows in hand", found, found.at(name), options.max_gap)
 
 
 def _fit_arguments(options: AuditOptions) -> list[str]:
@@ -223,7 +220,6 @@ def audit_lines(found: Audit, used: list[str], target: str | None = None) -> lis
         about = "Loss per row against the group's own PCA, on rows left out of both fits; value ± "
         lines += [f"{about}half of its 95% interval. Total error: of all rows.", ""]
     scores = _score_lines(found, words.order(found)[:_MOST_GROUPS], target) if found.scores else ()
-    more = f" and {len(used) - _MOST_COLUMNS} more" if len(used) > _MOST_COLUMNS else ""
     return [
         *lines,
         " ".join(words.row_sentences(found)),
@@ -233,7 +229,7 @@ def audit_lines(found: Audit, used: list[str], target: str | None = None) -> lis
         words.about(found),
         words.proof(found.at("FairPCA")),
         *scores,
-        f"Columns used ({len(used)}): {', '.join(used[:_MOST_COLUMNS])}{more}.",
+        f"Columns used ({len(used)}): {words.listed(used, _MOST_COLUMNS)}.",
         *(f"! {output.in_option_words(text)}" for text in found.warnings),
     ]
 
@@ -290,7 +286,7 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     )
     if options.output is not None:
         output.note(found.verdict())
-    return _gate(f"{path.name} on these rows", found, found.gap, found.loss, options.max_gap)
+    return _gate(f"{path.name} on these rows", found, found, options.max_gap)
 
 
 def _stored_lines(found: ModelAudit) -> list[Any]:
@@ -346,23 +342,22 @@ def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _gate(whose: str, found: Any, gap: float, losses: Any, max_gap: float | None) -> int:
-    """Compare a gap with the largest one allowed, say on stderr how it went, return the code.
+def _gate(whose: str, audit: Any, finding: Any, max_gap: float | None) -> int:
+    """Compare the gap of a finding with the largest one allowed and return the exit code.
 
-    Losses are those the gap comes from. Without a largest gap every one is allowed, in silence.
+    How it went is said on stderr. Without a largest gap every one is allowed, in silence.
     """
-    import numpy as np
-
     if max_gap is None:
         return 0
-    if gap <= max_gap:
-        output.note(f"gap of {whose}: {gap:.4f}, within --max-gap {max_gap:g}.")
+    start = f"gap of {whose}: {finding.gap:.4f}"
+    if finding.gap <= max_gap:
+        output.note(f"{start}, within --max-gap {max_gap:g}.")
         return 0
-    worst, best = int(np.nanargmax(losses)), int(np.nanargmin(losses))
+    worst, best = (f"group {audit.groups[i].text}" for i in (finding.worst, finding.best))
+    losses = finding.loss[[finding.worst, finding.best]]
     output.note(
-        f"gap of {whose}: {gap:.4f} is larger than --max-gap {max_gap:g} (group "
-        f"{found.groups[worst].text} loses {losses[worst]:.4g}, group {found.groups[best].text} "
-        f"{losses[best]:.4g})."
+        f"{start} is larger than --max-gap {max_gap:g} ({worst} loses {losses[0]:.4g}, {best} "
+        f"{losses[1]:.4g})."
     )
     return GAP_EXCEEDED
 
@@ -442,5 +437,4 @@ def report(options: ReportOptions) -> None:
         lambda: {"output": options.output, "bytes": size, "verdict": found.verdict()},
         lambda: output.print_text(page),
         html=lambda: page,
-        htm=lambda: page,
     )

@@ -284,9 +284,8 @@ def demo(options: DemoOptions) -> None:
             "PCA": lambda: PCA(_RANK).fit(X),
             "FairPCA": lambda: FairPCA(_RANK).fit(X, sensitive_features=labels),
         }
-        with warnings.catch_warnings():
-            # That these groups are mostly noise is what the first sentence says.
-            warnings.simplefilter("ignore", NoisyGroupWarning)
+        # That these groups are mostly noise is what the first sentence says.
+        with warnings.catch_warnings(action="ignore", category=NoisyGroupWarning):
             times = {
                 name: min(timeit.repeat(f, number=1, repeat=_REPEATS)) for name, f in fits.items()
             }

@@ -1,48 +1,60 @@
-"""From files and options to rows and labels in memory, with an account of what was done.
+"""From files and options to rows and labels in memory, or to moments of files of any size.
 
 `load` is what `audit`, `compare` and `fit` start with, `read` what `inspect` and `transform` start
-with. Files are read by `fairpca.io.tables`, columns become numbers in `fairpca.io.preparation`;
-here names on the command line become columns, and columns become labels. Whatever is guessed or
-left out is said in one note on stderr and kept for the provenance of an audit.
+with. Files are read by `fairpca.io`; here names on the command line become columns, and columns
+become labels. Whatever is guessed or left out is said in one note on stderr and kept for the
+provenance of an audit.
+
+`fit` can do without the rows: moments are enough for it, and `stream` counts them in pieces, here
+(``--engine local``) or on a cluster (dask, spark). What needs the rows themselves, such as medians
+and indicators of text, is refused with the remedy before any row is read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.cli.options import ReadingOptions, TableOptions
+from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
 from fairpca.cli.output import did_you_mean, note, progress
-from fairpca.io.columns import choose_columns, data_row, listed, looks_like_id, matching
-from fairpca.io.delimited import Layout
-from fairpca.io.preparation import Preparation, prepare
+from fairpca.io import read_moments
+from fairpca.io.columns import (
+    FEW_ROWS,
+    choose_columns,
+    counts_rows,
+    data_row,
+    listed,
+    looks_like_id,
+    matching,
+)
+from fairpca.io.delimited import Layout, open_texts
+from fairpca.io.preparation import Feature, Preparation, prepare
+from fairpca.io.sources import FORMATS, Source, find_files, open_source
 from fairpca.io.tables import TableFile, read_tables
+from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Threshold, are_measurements
+from fairpca.moments.memory import check_moments_size
+
+# Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
+# their columns take several times as much, which an ordinary laptop no longer has.
+_LARGE = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """Rows ready for a reducer.
+    """Rows ready for a reducer: prepared features, labels by group column, and their origin.
 
-    Attributes
-    ----------
-    X : ndarray of shape (m, n)
-        The features, prepared.
-    labels : dict of str to ndarray of shape (m,)
-        Group columns by name.
-    y, weight : ndarray of shape (m,) or None
-        Target and row weights, where they were asked for.
-    preparation : Preparation
-        How the columns became features.
-    source : dict
-        Files and what was done to them, for the provenance of an audit.
+    There are a target and row weights where they were asked for. The source, for the provenance of
+    an audit, holds the files and what was done to them.
     """
 
     X: FloatArray
@@ -64,38 +76,17 @@ def layout_of(options: ReadingOptions) -> Layout:
 
 
 def read(options: ReadingOptions) -> tuple[TableFile, list[Any]]:
-    """Read tables into one frame.
-
-    Returns
-    -------
-    table : TableFile
-        The rows of all files.
-    files : list of dict
-        Name, size and SHA-256 of every file.
-    """
+    """Read tables into one frame; return it, and name, size and SHA-256 of every file."""
     with progress(f"reading {listed([path.name for path in options.tables])}"):
         table = read_tables(options.tables, layout_of(options))
         return table, [_file_record(path) for path in options.tables]
 
 
 def load(options: TableOptions, *, target: str | None = None, weight: str | None = None) -> Loaded:
-    """Read tables, pick columns, prepare them, and say on stderr what was done.
+    """Read tables, pick columns, prepare them, say on stderr what was done, and return the rows.
 
-    Parameters
-    ----------
-    options : TableOptions
-        The command's options.
-    target, weight : str, optional
-        Columns of a target and of row weights; they are no features.
-
-    Returns
-    -------
-    data : Loaded
-
-    Raises
-    ------
-    ValueError
-        Naming the column, the option or the file that is wrong.
+    Columns of a `target` and of row weights are no features. ValueError names the column, the
+    option or the file that is wrong.
     """
     table, files = read(options)
     frame, names = table.frame, list(table.frame.columns)
@@ -197,19 +188,10 @@ def drop_options(names: Sequence[str]) -> str:
 
 
 def find_column(table: TableFile, name: str) -> str:
-    """Return the column of that name; a number counts columns where there is no header.
+    """Return the column of that name; where there is no header, "1" is the first column.
 
-    Parameters
-    ----------
-    table : TableFile
-    name : str
-        As given on the command line; "1" is the first column.
-
-    Raises
-    ------
-    ValueError
-        Where there is no such column, with the one that is spelled most alike, or where several
-        columns had that name in the file.
+    ValueError where there is no such column, with the one that is spelled most alike, or where
+    several columns had that name in the file.
     """
     names = list(table.frame.columns)
     if name in table.repeated:
@@ -241,20 +223,10 @@ def _no_column(name: str, names: Sequence[str]) -> ValueError:
 
 
 def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, AnyArray], list[str]]:
-    """Return the labels by name, and the columns of the table they come from.
+    """Return the labels of every row by name, and the columns of the table they come from.
 
-    Parameters
-    ----------
-    table : TableFile
-    wanted : sequence of str
-        Columns, or cuts of numbers such as ``age>=65``; a column of that very name comes first.
-
-    Returns
-    -------
-    labels : dict of str to ndarray of shape (m,)
-        By name of the column; None in an array of objects is a row without a label.
-    used : list of str
-        Each column once, in the order given. They are no features.
+    What is wanted are columns, or cuts of numbers such as ``age>=65``; a column of that very name
+    comes first. None in an array of objects is a row without a label.
     """
     labels: dict[str, AnyArray] = {}
     used = []
@@ -274,14 +246,9 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
 
 
 def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
-    """Return two labels, on one side of a number and on the other; a gap has no label.
+    """Return two labels of a pandas column, on one side of a number and on the other.
 
-    Parameters
-    ----------
-    series : pandas.Series
-    entry : str
-        As given on the command line, for the error where the column holds text.
-    cut : Threshold
+    A gap has no label. The error where the column holds text names the `entry` of the command.
     """
     try:
         numbers = series.to_numpy(dtype=float, na_value=np.nan)
@@ -313,14 +280,6 @@ def whole_numbers(values: Sequence[Any]) -> list[Any] | None:
     """Return floats as integers, None for None; None where one of them is no whole number.
 
     From 2**53 on every float is whole, so nothing is known about such numbers.
-
-    Examples
-    --------
-    >>> from fairpca.cli.loading import whole_numbers
-    >>> whole_numbers([1.0, None, 2.0])
-    [1, None, 2]
-    >>> whole_numbers([1.0, 2.5]) is None
-    True
     """
     known = [value for value in values if value is not None]
     whole = all(isinstance(v, float) and v.is_integer() and abs(v) < 2**53 for v in known)
@@ -345,25 +304,9 @@ def _check_labels(column: str, values: AnyArray) -> None:
 
 
 def renamed(labels: Mapping[str, Any], entries: Sequence[str]) -> dict[str, Any]:
-    """Return labels with the names that ``--labels`` gives them.
+    """Return labels by column with the names that entries of ``--labels`` give them.
 
-    Parameters
-    ----------
-    labels : dict of str to sequence
-        Labels by column, None where there is none.
-    entries : sequence of str
-        As `label_names` takes them.
-
-    Raises
-    ------
-    ValueError
-        Naming the entry that cannot be read or the code that no row has.
-
-    Examples
-    --------
-    >>> from fairpca.cli.loading import renamed
-    >>> renamed({"school": [1, 2, None]}, ["1=graduate"])["school"].tolist()
-    ['graduate', '2', None]
+    ValueError names the entry that cannot be read or the code that no row has.
     """
     names = label_names(list(labels), entries)
     for column, pairs in names.items():
@@ -378,20 +321,10 @@ def renamed(labels: Mapping[str, Any], entries: Sequence[str]) -> dict[str, Any]
 
 
 def label_names(columns: Sequence[str], entries: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the names that ``--labels`` gives to the codes of group columns.
+    """Return the names that ``--labels`` gives to codes of group columns, by column and code.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        The group columns.
-    entries : sequence of str
-        Such as ``1=graduate,2=university``, or ``SEX:1=male,2=female`` where several columns are
-        given.
-
-    Returns
-    -------
-    dict of str to dict
-        For some columns, from code to name, both as text.
+    An entry is ``1=graduate,2=university``, or ``SEX:1=male,2=female`` where there are several
+    columns.
 
     Examples
     --------
@@ -434,3 +367,225 @@ def _file_record(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def choose_engine(options: FitOptions) -> str:
+    """Return the engine to use: "memory", "local", "dask" or "spark".
+
+    Without ``--engine`` that is "local" for directories, patterns of names, columnar files of
+    more than a gigabyte, and where a checkpoint or a number of jobs is asked for; else "memory".
+    Other options that contradict the engine are a ValueError that names both.
+    """
+    engine = options.engine
+    needs_memory = ["--categorical"] if options.categorical else []
+    if options.missing != "error":
+        needs_memory.append(f"--missing {options.missing}")
+    local_only = {"--checkpoint": options.checkpoint, "--jobs": options.jobs}
+    if engine == "auto":
+        asked = any(value is not None for value in local_only.values())
+        # A pattern such as data/*.parquet names no file; the readers in pieces expand it.
+        many = any(not path.is_file() and set("*?[") & set(str(path)) for path in options.tables)
+        folders = any(path.is_dir() for path in options.tables)
+        endings = (*FORMATS["parquet"][0], *FORMATS["arrow"][0])
+        columnar = [p for p in options.tables if p.suffix.lower() in endings and p.is_file()]
+        size = sum(path.stat().st_size for path in columnar)
+        large = size > _LARGE and not needs_memory
+        engine = "local" if asked or many or folders or large else "memory"
+    # An option that would be ignored is refused: its owner expects it to work.
+    for name, value in local_only.items():
+        if value is not None and engine != "local":
+            raise ValueError(f"{name} goes with --engine local, not with --engine {engine}.")
+    if options.scheduler is not None and engine not in ("dask", "spark"):
+        raise ValueError(f"--scheduler goes with --engine dask or spark, not with {engine}.")
+    if engine != "memory" and needs_memory:
+        raise ValueError(
+            f"{' and '.join(needs_memory)} cannot be done in pieces; use --engine memory, or "
+            "prepare the tables first."
+        )
+    return engine
+
+
+def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation, tuple[str, ...]]:
+    """Count the rows of the tables with an engine and say on stderr what was done.
+
+    Returns the moments of the prepared columns, how new rows become such columns, and what was
+    done in words. The engine is what `choose_engine` returned, other than "memory".
+    """
+    if options.weight is not None and options.standardize:
+        raise ValueError(
+            "--weight with --standardize cannot be done in pieces: in memory, weights do not "
+            "count in the standard deviation. Add --no-standardize, or use --engine memory."
+        )
+    paths, layout = [str(path) for path in options.tables], layout_of(options)
+    columns = [_column(name, paths, layout) for name in options.group]
+    weight = None if options.weight is None else _column(options.weight, paths, layout)
+    # What every engine takes; a cluster has no say about layouts and crosses columns itself.
+    shared = {"sensitive_features": columns, "sample_weight": weight}
+    shared |= options.pick("unlabelled")
+    local = {**shared, **options.pick("group_by"), "layout": layout}
+    source, counters, first_values = _open(paths, options, local)
+    features = list(source.wanted.features)
+    many = f"{len(source.files)} file(s)"
+    # Said before the work: the size of the moments depends on the columns alone.
+    note(f"counting {many} in pieces; {check_moments_size(len(features), 1)}.")
+    if engine == "local":
+        with progress("counting rows") as update:
+            counted = read_moments(
+                paths,
+                features=features,
+                n_jobs=options.jobs,
+                checkpoint=options.checkpoint,
+                progress=lambda state: update(state.text()),
+                **local,
+            )
+    else:
+        counted = _count_on_cluster(source, options, engine, shared)
+    moments = _relabelled(counted, options.labels)
+    moments, preparation = _prepared(moments, features, options.standardize)
+    how = "standardised" if options.standardize else "not standardised"
+    notes = [
+        f"{int(moments.count.sum()):,} rows in {many}, in pieces",
+        f"{len(features)} feature{'s' * (len(features) != 1)}, {how}",
+        *group_notes([label.column for label in source.wanted.labels], features),
+    ]
+    if counters:
+        notes.append(f"row number {listed(counters)} left out")
+    note("read " + "; ".join(notes) + ".")
+    notes += note_identifiers(first_values)
+    return moments, preparation, tuple(notes)
+
+
+def _column(entry: str, paths: Sequence[str], layout: Any) -> str:
+    """Return the name of a column; a number counts columns, from 1, where there is no header.
+
+    Only the first file is asked: files with other columns are refused later. A cut such as
+    ``1>=65`` is returned with the name in place of the number.
+    """
+    cut = Threshold.parse(entry)
+    if cut is not None and cut.column.isdigit():
+        return f"{_column(cut.column, paths, layout)}{cut.sign}{cut.value}"
+    if not entry.isdigit():
+        return entry
+    files, kind = find_files(paths)
+    # Parquet and Arrow name their columns, and a column may well be called "1".
+    headed = kind != "numpy"
+    if kind == "delimited":
+        headed = open_texts(files[:1], layout)[0].layout.header_rows != 0
+    return entry if headed else f"column{entry}"
+
+
+def _open(
+    paths: Sequence[str], options: FitOptions, local: dict[str, Any]
+) -> tuple[Source, list[str], dict[str, AnyArray]]:
+    """Return the source, the columns left out because they only number the rows, and first values.
+
+    A row number has the largest variance of all columns without saying anything about a person.
+    Who wants it as a feature names it with ``--feature``. The first values of the features that
+    nobody named, by column, tell whether they look like identifiers.
+    """
+    features = options.features or None
+    source = open_source(paths, features=features, drop=options.drop, **local)
+    first = next((batch for piece in source.pieces() for batch in source.batches(piece)), None)
+    found = {} if first is None else {name: np.asarray(column) for name, column in first.by_name()}
+    counters = [n for n, c in found.items() if n not in options.features and counts_rows(c)]
+    counters = _row_number_columns(source, counters)
+    if counters:
+        source = open_source(paths, features=features, drop=[*options.drop, *counters], **local)
+    known = {*counters, *options.features}
+    return source, counters, {n: c for n, c in found.items() if n not in known}
+
+
+def _row_number_columns(source: Source, left: list[str]) -> list[str]:
+    """Return which of some features only number the rows, in every file.
+
+    The first batch shows which columns may do so; those alone, few if any, are read to the end.
+    """
+    narrow = replace(source, wanted=replace(source.wanted, features=tuple(left)))
+    rows = [0] * len(source.files)
+    last: dict[tuple[int, str], int] = {}
+    for piece in narrow.pieces():
+        if not left:
+            break
+        for batch in narrow.batches(piece):
+            rows[piece.file] += len(batch.groups.codes)
+            for name, column in batch.by_name():
+                if not counts_rows(column, last.get((piece.file, name))):
+                    left = [other for other in left if other != name]
+                last[piece.file, name] = column[-1].item()
+    return [] if any(0 < count < FEW_ROWS for count in rows) else left
+
+
+def _count_on_cluster(
+    source: Source, options: FitOptions, engine: str, shared: dict[str, Any]
+) -> GroupMoments:
+    """Return the moments of the rows, counted on a cluster, after refusing what it cannot do.
+
+    The module of the engine in `fairpca.distributed` is imported only here: it brings a library
+    that most people do not have.
+    """
+    if options.group_by == "marginal" and options.unlabelled == "ignore":
+        raise ValueError(
+            f"--group-by marginal with --unlabelled ignore cannot be done with --engine {engine}; "
+            "use --engine local."
+        )
+    cuts = [label.name for label in source.wanted.labels if label.cut is not None]
+    if cuts:
+        raise ValueError(
+            f"--group {cuts[0]!r} is a cut of numbers, which --engine {engine} does not take; use "
+            "--engine local, or label the rows first."
+        )
+    room = importlib.import_module(f"fairpca.distributed.{engine}")
+    with progress(f"counting rows with {engine}"):
+        moments: GroupMoments = room.read_moments(
+            [Path(file.path) for file in source.files],
+            features=list(source.wanted.features),
+            scheduler=options.scheduler,
+            # Workers have memory of their own, which is not known here.
+            memory_limit=None,
+            **shared,
+        )
+    return moments
+
+
+def _relabelled(moments: GroupMoments, entries: Sequence[str]) -> GroupMoments:
+    """Return moments whose labels are as in memory: whole numbers whole, codes named.
+
+    Rows without any label have the label None, also where columns are crossed. The entries are
+    those of ``--labels``; codes with one name become one group.
+    """
+    single = len(moments.names) == 1
+    known = [label for label in moments.labels if label is not None]
+    cells = zip(*[(label,) if single else label for label in known], strict=True)
+    columns = dict(zip(moments.names, cells, strict=False))
+    columns = {name: whole_numbers(values) or values for name, values in columns.items()}
+    columns = renamed(columns, entries if known else ())
+    new = [cell[0] if single else cell for cell in zip(*columns.values(), strict=True)]
+    names = {None: None, **dict(zip(known, new, strict=True))}
+    labels = [names[label] for label in moments.labels]
+    if not entries:
+        return replace(moments, labels=tuple(labels))
+    parts = [
+        moments.pooled([i for i, other in enumerate(labels) if other == label], label)
+        for label in dict.fromkeys(labels)
+    ]
+    # Merging sorts the labels, as counting in memory does.
+    return reduce(GroupMoments.merge, parts)
+
+
+def _prepared(
+    moments: GroupMoments, features: list[str], standardize: bool
+) -> tuple[GroupMoments, Preparation]:
+    """Return the moments of the prepared columns, and the preparation that `prepare` would find.
+
+    Given are the moments of the columns as they are in the files. They are enough to divide by
+    standard deviations: no row is read again.
+    """
+    means, scales = [0.0] * len(features), [1.0] * len(features)
+    if standardize:
+        found = moments.standardized()
+        moments, means, scales = found.moments, found.mean.tolist(), found.scale.tolist()
+    prepared = tuple(
+        Feature(name, (), (mean,), (scale,))
+        for name, mean, scale in zip(features, means, scales, strict=True)
+    )
+    return moments, Preparation(prepared, standardize, "error")

@@ -31,24 +31,21 @@ def fit(options: FitOptions) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     from fairpca._checks import check_shrinkage
-    from fairpca.cli.loading import label_names, load
-    from fairpca.cli.streaming import choose_engine, stream
+    from fairpca.cli.loading import choose_engine, label_names, load, stream
     from fairpca.estimator import FairPCA
     from fairpca.persistence import save_model
 
     output.check_output(options)
     settings = options.pick(
-        "criterion", "center", "group_by", "unlabelled", "random_state", "prove"
+        "criterion", "center", "shrinkage", "group_by", "unlabelled", "random_state", "prove"
     )
-    settings["shrinkage"] = options.shrinkage
     with contextlib.suppress(TypeError, ValueError):
         settings["shrinkage"] = float(options.shrinkage)  # type: ignore[arg-type]
     # Wrong values and contradictions between options are found before any row is read.
     check_shrinkage(settings["shrinkage"])
     engine, model = choose_engine(options), FairPCA(options.n_components, **settings)
-    with warnings.catch_warnings():
-        # What is open is in the certificate, which is printed.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # What is open is in the certificate, which is printed.
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         if engine == "memory":
             data = load(options, weight=options.weight)
             preparation, notes = data.preparation, tuple(data.source["preparation"])

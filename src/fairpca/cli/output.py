@@ -47,15 +47,23 @@ _LINE: ContextVar[Any] = ContextVar("line", default=None)
 # What Python calls an argument and the command line an option. Applied to error texts, so that
 # advice given by the library can be followed here.
 _OPTION_OF = {
-    **{
-        name: f"--{name}"
-        for name in ("unlabelled", "missing", "encoding", "criterion", "shrinkage")
-    },
-    **{name: f"--{name.replace('_', '-')}" for name in ("group_by", "min_group_size")},
-    **{"n_components": "-r", "sensitive_features": "--group", "sample_weight": "--weight"},
-    **{"n_bootstrap": "--bootstrap", "n_folds": "--folds", "random_state": "--seed"},
-    **{"features": "--feature", "target": "--target-kind", "n_jobs": "--jobs"},
-    **{name: f"--{name}" for name in ("shrinkage", "checkpoint")},
+    "n_components": "-r",
+    "sensitive_features": "--group",
+    "sample_weight": "--weight",
+    "n_bootstrap": "--bootstrap",
+    "n_folds": "--folds",
+    "random_state": "--seed",
+    "group_by": "--group-by",
+    "min_group_size": "--min-group-size",
+    "n_jobs": "--jobs",
+    "features": "--feature",
+    "target": "--target-kind",
+    "criterion": "--criterion",
+    "unlabelled": "--unlabelled",
+    "missing": "--missing",
+    "encoding": "--encoding",
+    "shrinkage": "--shrinkage",
+    "checkpoint": "--checkpoint",
 }
 # Advice that names no argument, as patterns. One the library no longer uses is only a dead line
 # here; tests/cli/test_hostile_input.py notices when the advice itself is lost.
@@ -360,7 +368,8 @@ def deliver(
     from fairpca.moments.storage import atomic_write
 
     if options.output is not None:
-        ending = options.output.suffix.lower().lstrip(".")
+        suffix = options.output.suffix.lower().lstrip(".")
+        ending = "html" if suffix == "htm" else suffix
         content = contents.get(ending, lambda: json_text(data(), indent=1))()
         with atomic_write(options.output) as file:
             if isinstance(content, str):

@@ -113,12 +113,6 @@ def drawable(text: str) -> str:
     A dollar sign is escaped, since matplotlib would set what is between two as a formula. A
     character no installed font has (colour emoji, mostly) is spelled out by its Unicode name
     between colons, so that two labels never come out alike. More than 40 characters are cut.
-
-    Examples
-    --------
-    >>> from fairpca.plots.display import drawable
-    >>> print(drawable("under 50$"))
-    under 50\$
     """
     known = tuple(_fonts().values())
     shown = "".join(_drawable_char(char, known) for char in text)

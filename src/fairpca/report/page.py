@@ -1,4 +1,4 @@
-"""Rendering the page: numbers from the audit, words from its verdict, nothing from outside.
+"""The page of an audit: what it says in every position of its switches, and its markup.
 
 Labels and names are data. Jinja2 escapes them in the markup, the script reads them from a block of
 JSON in which every character that could end the block is escaped, and a content security policy
@@ -13,13 +13,15 @@ import json
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from fairpca._checks import require
 from fairpca.auditing import verdict as words
 from fairpca.auditing.findings import Audit, plain
 from fairpca.moments.storage import atomic_write
-from fairpca.report.views import SIDES, View, new_findings
 
 # Classes of the style sheet by which the reducers of every audit are told apart.
 _STYLES = {"PCA": "pca", "FairPCA": "fair", words.SHRUNK: "shrunk"}
@@ -30,6 +32,18 @@ _MOST_LEFT_OUT = 12
 _MOST_FEATURES = 30
 # Entries of a list shown among the origins of the numbers; the rest are counted.
 _LONGEST_LIST = 200
+# The two sides of the switch, as sentences call them; the first that is known is shown first.
+_SIDES = {"new": "new rows", "hand": "the rows in hand"}
+# What a measure is called in a sentence, what a value is written with, and which change is for the
+# worse: towards larger (1) or smaller (-1) values.
+_MEASURES = {
+    "loss": ("loss", words.number, 1),
+    "error": ("error", words.number, 1),
+    "share": ("variance kept", words.percent, -1),
+}
+
+# The cell of a group of which nothing is known.
+_UNKNOWN = {"text": "–", "change": "", "range": "", "of_variance": "", "worst": False, "value": ""}
 
 
 def render_page(audit: Audit, *, title: str | None = None) -> str:
@@ -62,7 +76,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     template = environment.from_string(_resource("page.html.j2"))
     # The policy of the page names both by their hash, so they must be exactly what is sent.
     style, script = _resource("page.css"), _resource("page.js")
-    sides = [side for side in SIDES if side == "hand" or audit.new_rows]
+    sides = [side for side in _SIDES if side == "hand" or audit.new_rows]
     views = {side: {str(r): View(audit, side, r) for r in audit.ranks} for side in sides}
     # Before any switch is touched, and without a script, the page is about what is said first.
     first = views[sides[0]][str(audit.n_components)]
@@ -93,7 +107,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
                     {
                         "audit": audit.to_dict(),
                         # The findings of new rows in the form of those in hand.
-                        "new": plain(new_findings(audit)),
+                        "new": plain(_new_findings(audit)),
                         "words": {
                             side: {r: view.texts() for r, view in ranks.items()}
                             for side, ranks in views.items()
@@ -137,14 +151,7 @@ def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> N
 
 
 def embedded_json(value: Any) -> str:
-    r"""Return JSON, of finite numbers, that cannot end the script element it stands in.
-
-    Examples
-    --------
-    >>> from fairpca.report.page import embedded_json
-    >>> print(embedded_json("</script>"))
-    "\u003c/script\u003e"
-    """
+    """Return JSON, of finite numbers, that cannot end the script element it stands in."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     # json.dumps escapes everything outside ASCII; what is left can close or open markup.
     for char in "<>&":
@@ -183,9 +190,8 @@ def _basis(audit: Audit) -> str:
     count = audit.provenance.get("parameters", {}).get("features")
     text = f"Based on {words.n_rows(audit):,} rows in {len(audit.groups)} groups"
     if isinstance(names, list) and names:
-        shown = ", ".join(words.isolated(str(name)) for name in names[:_MOST_FEATURES])
-        more = len(names) - _MOST_FEATURES
-        text += f". Features used ({len(names)}): {shown}{f' and {more} more' if more > 0 else ''}"
+        shown = words.listed([words.isolated(str(name)) for name in names], _MOST_FEATURES)
+        text += f". Features used ({len(names)}): {shown}"
     elif count is not None:
         text += f" and {count} feature{'' if count == 1 else 's'}"
     return f"{text}."
@@ -210,7 +216,278 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         for entry in value:
             yield from _flat(entry, prefix)
     elif isinstance(value, list):
-        shown, more = ", ".join(map(str, value[:_LONGEST_LIST])), len(value) - _LONGEST_LIST
-        yield prefix, shown if more <= 0 else f"{shown} and {more} more"
+        yield prefix, words.listed([str(entry) for entry in value], _LONGEST_LIST)
     else:
         yield prefix, "none" if value is None else str(value)
+
+
+def _new_findings(audit: Audit) -> list[dict[str, Any]]:
+    """Return what is known of new rows by the names of a `Finding`; NaN of a group not checked.
+
+    The share kept is one minus the error over the variance of the group, which is that of the rows
+    left out: each was left out once.
+    """
+    variance = np.array([group.variance for group in audit.groups])
+    # A group without variance loses none, as on the rows in hand.
+    share = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
+    return [
+        {
+            "reducer": f.reducer,
+            "n_components": audit.n_components,
+            "loss": f.loss,
+            "error": f.error,
+            "share": 1.0 - f.error * share,
+            "intervals": {"loss": np.stack([f.low, f.high], axis=1)},
+            "total_error": f.total_error,
+            "gap": f.gap,
+        }
+        for f in (audit.new_rows.findings if audit.new_rows else ())
+    ]
+
+
+class View:
+    """The page with one of the `_SIDES` and one of the ranks of an audit.
+
+    Here a number is looked up and a sentence made. The same view fills the page before a script
+    has run and is the data from which the script fills it afterwards, so that no position of a
+    switch shows a sentence of another.
+    """
+
+    def __init__(self, audit: Audit, side: str, n_components: int) -> None:
+        self.audit, self.side, self.n_components = audit, side, n_components
+        found: Any = audit.findings
+        if side == "new":
+            found = [SimpleNamespace(**entry) for entry in _new_findings(audit)]
+        self.seen: dict[str, Any] = {f.reducer: f for f in found if f.n_components == n_components}
+
+    def texts(self) -> dict[str, Any]:
+        """Return all sentences by name; those that change with the measure under its name.
+
+        They are the verdict, one tile a reducer, and the lines about all groups at the end of the
+        table. Where nothing is known the verdict says so, and there is nothing else.
+        """
+        asked = words.components(self.audit.n_components)
+        here = words.components(self.n_components)
+        found: dict[str, Any] = {
+            "components": here,
+            "state": f"{_SIDES[self.side]}, {here}",
+            "proof": words.proof(self.audit.at("FairPCA", self.n_components)),
+            "advice": " ".join(self._advice()),
+            "call": None,
+        }
+        if self.audit.new_rows and self.n_components == self.audit.n_components:
+            found["call"] = words.advice(self.audit)
+        missing = (
+            f"With {here} nothing is known of new rows: they were checked with {asked} only. "
+            f"Choose {asked}, or the rows in hand."
+        )
+        for measure in _MEASURES:
+            found[measure] = {
+                "verdict": self._verdict(measure) if self.seen else [missing],
+                "tiles": [self._tile(name, measure) for name in self.seen],
+                "totals": self._totals(measure),
+            }
+        return found
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the table of the losses that is shown first, one record a group.
+
+        The script writes the same table for every position of the switches.
+        """
+        total = words.n_rows(self.audit) or 1
+        marked = {name: self._marked(name, "loss") for name in self.seen}
+        pays = {name: self._changes(name, "loss") for name in self.seen}
+        return [
+            {
+                "group": self.audit.groups[i],
+                "of_all": words.percent(self.audit.groups[i].count / total),
+                "cells": [
+                    self._cell(name, i, i in marked[name], int(pays[name][i]))
+                    if name in self.seen
+                    else _UNKNOWN
+                    for name in self.audit.reducers
+                ],
+            }
+            for i in words.order(self.audit)
+        ]
+
+    def _cell(self, name: str, i: int, worst: bool, change: int) -> dict[str, Any]:
+        """Return the loss of a group as it is written: text, what stands below, and the value."""
+        seen = self.seen[name]
+        value = float(seen.loss[i])
+        if not np.isfinite(value):
+            return _UNKNOWN
+        low, high = seen.intervals["loss"][i] if "loss" in seen.intervals else (np.nan, np.nan)
+        ends = f"{words.number(float(low))} to {words.number(float(high))}"
+        return {
+            "text": words.number(value),
+            "change": "↑ pays" if change > 0 else "↓ gains" if change else "",
+            "range": ends if np.isfinite(low) else "",
+            "of_variance": words.of_variance(self.audit, i, value),
+            "worst": worst,
+            "value": value,
+        }
+
+    def _verdict(self, measure: str) -> list[str]:
+        """Return the verdict by one measure.
+
+        By another measure than the loss these are two sentences. The first names the group served
+        worst under PCA and under what is set against it, or those that share that place; the
+        second says how many groups fare worse under the latter, and which of them by most.
+        """
+        audit, r = self.audit, self.n_components
+        if measure == "loss":
+            in_hand = self.side == "hand"
+            return words.row_sentences(audit, r) if in_hand else words.new_sentences(audit)
+        noun, write, sign = _MEASURES[measure]
+        # PCA is set against what new rows advise, or else against FairPCA. A file may know less.
+        other = "FairPCA" if "FairPCA" in self.seen else "PCA"
+        if self.side == "new" and audit.new_rows and audit.new_rows.advised.reducer != "PCA":
+            other = audit.new_rows.advised.reducer
+        served = [
+            f"{self._who(name, measure)} under {name} ({write(self._worst(name, measure))})"
+            for name in ("PCA", other)
+        ]
+        if self._marked("PCA", measure) == self._marked(other, measure):
+            # The same groups need no second mention.
+            served[1] = f"under {other} ({write(self._worst(other, measure))})"
+        where = f"On {_SIDES[self.side]}, with {words.components(r)}"
+        if other == "PCA":
+            return [f"{where}, by {noun}: {served[0]}."]
+        text = f"{where}, by {noun}: {' and '.join(served)}."
+        worse = np.flatnonzero(self._changes(other, measure) > 0)
+        compared = f"by {noun} under {other} than under PCA"
+        if not len(worse):
+            return [text, f"No group fares worse {compared}."]
+        before, after = (getattr(self.seen[name], measure) for name in ("PCA", other))
+        most = int(worse[np.argmax(sign * (after - before)[worse])])
+        several = len(worse) > 1
+        return [
+            text,
+            f"{len(worse)} of {len(audit.groups)} groups {'fare' if several else 'fares'} worse "
+            f"{compared}{', most of all' if several else ':'} {words.named(audit, most)} "
+            f"({write(float(before[most]))} → {write(float(after[most]))}).",
+        ]
+
+    def _worst(self, name: str, measure: str) -> float:
+        """Return the worst value of any group."""
+        values, sign = getattr(self.seen[name], measure), _MEASURES[measure][2]
+        return float(values[np.nanargmax(sign * values)])
+
+    def _marked(self, name: str, measure: str) -> list[int]:
+        """Return the groups a reducer serves worst; none where all fare alike or none loses."""
+        values = getattr(self.seen[name], measure)
+        if measure == "loss" and self._worst(name, measure) <= 0:
+            return []
+        tied = words.worst_places(values, _MEASURES[measure][2])
+        return tied if len(tied) < np.isfinite(values).sum() else []
+
+    def _who(self, name: str, measure: str) -> str:
+        """Return who is served worst, with a verb."""
+        marked = self._marked(name, measure)
+        if not marked:
+            return "all groups fare alike"
+        who = words.named_all(self.audit, marked)
+        if len(marked) > 1:
+            return f"{who} are served worst"
+        return f"{who} ({words.rows_of(self.audit, marked[0])}) is served worst"
+
+    def _changes(self, name: str, measure: str) -> Any:
+        """Return for every group whether it fares worse than under PCA (1), better (-1) or alike.
+
+        A loss on new rows can be near zero or below, and is no base for a share: there the error
+        decides, as it does in the verdict.
+        """
+        measure = "error" if self.side == "new" else measure
+        before, after = (getattr(self.seen[n], measure) for n in ("PCA", name))
+        sign = _MEASURES[measure][2]
+        pays, gains = words.worse(before, after, sign), words.worse(before, after, -sign)
+        return pays.astype(int) - gains.astype(int)
+
+    def _tile(self, name: str, measure: str) -> dict[str, Any]:
+        """Return a reducer's worst value: title, text, value, note, and whether it is advised."""
+        noun, write, sign = _MEASURES[measure]
+        worst, marked, new = self._worst(name, measure), self._marked(name, measure), None
+        notes = [words.named_all(self.audit, marked) if marked else "all groups alike"]
+        if measure == "loss" and worst <= 0:
+            notes = ["no group loses anything"]
+        if self.side == "new" and measure == "loss":
+            new = self.audit.new_rows
+        advised = new is not None and name == new.advised.reducer
+        if new is not None:
+            f = new.at(name)
+            notes.append(
+                f"95% interval {words.number(f.worst_low)} to {words.number(f.worst_high)}"
+            )
+            if advised:
+                notes.append(
+                    "advised" if name != "PCA" else "advised: nothing is better beyond noise"
+                )
+            elif name != "PCA":
+                than = "better than" if f.beyond_noise else "worse than" if f.gain_high < 0 else ""
+                notes.append(f"{than} PCA beyond noise" if than else "within noise of PCA")
+        elif name != "PCA" and measure != "share":
+            before = self._worst("PCA", measure)
+            change = worst / before - 1 if before > 0 else 0.0
+            moves = f"{words.percent(abs(change))} {'smaller' if change < 0 else 'larger'} than"
+            notes.append(f"{moves if abs(change) >= words.SAME else 'the same as'} under PCA")
+        return {
+            "reducer": name,
+            "title": f"{name}: {'least' if sign < 0 else 'worst'} {noun}",
+            "text": write(worst),
+            "value": worst,
+            "note": " · ".join(notes),
+            "advised": advised,
+        }
+
+    def _totals(self, measure: str) -> list[list[str]]:
+        """Return the lines about all groups: a title, and a text for every reducer."""
+        if not self.seen:
+            return []
+        seen = [self.seen.get(name) for name in self.audit.reducers]
+        gaps = ["gap", *("–" if f is None else words.percent(f.gap) for f in seen)]
+        errors = ["–" if f is None else words.number(f.total_error) for f in seen]
+        return [*([gaps] if measure == "loss" else []), ["total error", *errors]]
+
+    def _advice(self) -> Iterator[str]:
+        """Yield what a reader can do: what to fit, more components, more rows, fewer groups."""
+        audit, r, new = self.audit, self.n_components, self.audit.new_rows
+        pca, fair = audit.at("PCA", r), audit.at("FairPCA", r)
+        if pca.worst_loss <= pca.certificate.resolution:
+            yield "Nothing needs to change: PCA costs no group anything."
+            return
+        if new is None:
+            yield "The rows in hand alone do not tell what to fit."
+        elif r != audit.n_components:
+            asked = words.components(audit.n_components)
+            yield (
+                f"What to fit with {words.components(r)} is not known: new rows were checked with "
+                f"{asked} only. Run the audit again with {words.components(r)}."
+            )
+        elif new.advised.reducer == "PCA":
+            yield (
+                "Keep plain PCA: on new rows no other fit makes the worst loss smaller beyond "
+                "noise."
+            )
+        else:
+            fit, base = new.advised, words.number(new.at("PCA").worst_loss)
+            yield (
+                f"Fit {fit.reducer}: on new rows its worst loss is {words.number(fit.worst_loss)} "
+                f"in place of PCA's {base}, a difference beyond noise."
+            )
+        # More components serve every group better, and cost storage instead of error.
+        larger = (audit.at("PCA", rank) for rank in audit.ranks if rank > r)
+        enough = next((f for f in larger if f.worst_loss <= fair.worst_loss), None)
+        if enough is not None:
+            yield (
+                f"More components help, too: with {enough.n_components}, PCA's worst loss on the "
+                f"rows in hand is {words.number(enough.worst_loss)}, no more than that of FairPCA "
+                f"with {r}."
+            )
+        few = [i for i, g in enumerate(audit.groups) if g.small or (new and i in new.unchecked)]
+        if few:
+            names = words.listed([words.isolated(audit.groups[i].text) for i in few])
+            yield (
+                f"Collect more rows of groups with few of them, or merge them with groups they "
+                f"belong with: {names}."
+            )
