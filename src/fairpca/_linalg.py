@@ -98,9 +98,10 @@ def placed(array: Any, like: Any) -> Any:
     """
     if like is None or is_foreign(array) or not is_foreign(like):
         return array
-    if isinstance(array, np.ndarray) and min(array.strides, default=0) < 0:
-        # Some libraries do not know strides that run backwards.
-        array = np.ascontiguousarray(array)
+    array = np.asarray(array)
+    if not array.flags.writeable or min(array.strides, default=0) < 0:
+        # PyTorch warns of the one and refuses the other.
+        array = array.copy()
     return library_of(like).asarray(array, device=like.device)
 
 
