@@ -70,10 +70,11 @@ def _table1(found: dict[str, Any]) -> list[str]:
     if not any(table["timing"] for table in found["tables"]):
         return []
     unit = "CPU seconds" if found["threads"] == 1 else "seconds"
+    rounds = "one round" if found["quick"] else "best of several rounds"
     lines = [
         "## Table 1: running times",
         "",
-        f"{unit}, best of several rounds in one process, all methods in turn, {found['threads']} "
+        f"{unit}, {rounds} in one process, all methods in turn, {found['threads']} "
         "thread(s). Theirs: MATLAB on a laptop with 12 cores. Compare columns, not tables.",
         "",
         "| data set (r) | in the paper: PCA, EigOpt, SDR | PCA by SVD | PCA, scikit-learn "

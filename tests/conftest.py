@@ -6,10 +6,6 @@ import sys
 
 # scikit-learn's common checks skip their array API part unless SciPy is told before its import.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
-# One BLAS thread per worker process: two pools on two cores slow each other down many times over.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
 
 import hypothesis
 import pytest
@@ -27,7 +23,13 @@ hypothesis.settings.load_profile("default")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Choose one seed for all generated cases, so that it can be printed and given again."""
+    """Set threads, and choose one seed for all generated cases, to be printed and given again."""
+    # One BLAS thread per worker process: two pools on two cores slow each other down many times
+    # over. Set here, before the workers start and inherit it: a worker has NumPy, which plugins
+    # and the filters of warnings import, before it comes to this file.
+    if config.getoption("numprocesses", None):
+        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(variable, "1")
     if not os.environ.get("CI") and config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = random.SystemRandom().randrange(2**32)
 

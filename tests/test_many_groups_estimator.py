@@ -136,7 +136,7 @@ def bound(covariances, r, criterion):
     return solve_problem(problem, exact_search=False).times(1 / unit).certificate
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(problems())
 def test_invariances_of_bound_and_value(case):
     covariances, r, criterion, rng = case

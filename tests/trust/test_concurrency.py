@@ -13,7 +13,7 @@ import pytest
 import threadpoolctl
 
 from fairpca import FairPCA, GroupMoments
-from fairpca._threads import available_threads, one_blas_thread
+from fairpca._threads import available_cores, available_threads, one_blas_thread
 from fairpca.covariances.dense import DenseOracle
 from fairpca.solvers.problem import Problem
 
@@ -96,6 +96,8 @@ def test_limits_of_blas_bound_our_own_threads(monkeypatch):
     started = []
     monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self))
     X = np.random.default_rng(0).normal(size=(50_000, 8))
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        assert available_threads() == min(2, available_cores())
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         assert available_threads() == 1
         GroupMoments.from_array(X, np.arange(50_000) % 2)
@@ -105,9 +107,10 @@ def test_limits_of_blas_bound_our_own_threads(monkeypatch):
 @pytest.mark.parametrize("variable", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
 def test_limits_of_the_environment_bound_our_own_threads(variable):
     code = "from fairpca._threads import available_threads; print(available_threads())"
+    others = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     found = subprocess.run(
         [sys.executable, "-c", f"import numpy, scipy.linalg; {code}"],
-        env={**os.environ, variable: "1"},
+        env={**others, variable: "1"},
         capture_output=True,
         text=True,
         check=True,

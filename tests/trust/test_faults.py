@@ -233,7 +233,8 @@ def test_11_two_thousand_groups_are_answered():
         found = FairPCA(3, criterion="share").fit(X, sensitive_features=labels)
         print(found.certificate_.lower_bound <= found.certificate_.value)
     """
-    assert run(code, timeout=60) == "True"
+    # 16 seconds of one core; a busy machine takes four times as long.
+    assert run(code, timeout=300) == "True"
 
 
 def run(code, timeout, **environment):
