@@ -202,9 +202,12 @@ class ArrayOracle(DenseOracle):
             rising, rotation = xp.linalg.eigh(0.5 * (inner + inner.T))
             turn = xp.flip(rotation[:, -width:], axis=1)
             values, block = fetched(rising)[::-1][:width].copy(), block @ turn
+            if not values[0] > 0:
+                # A matrix of zeros, or none of numbers.
+                break
             residuals = image @ turn - block * placed(values, self.place)
             sizes = np.sqrt(fetched(xp.sum(residuals * residuals, axis=0))) / values[0]
-            if not np.all(np.isfinite(sizes)) or values[0] <= 0:
+            if not np.all(np.isfinite(sizes)):
                 break
             if sizes[:r].max() <= target:
                 return values, block
