@@ -276,16 +276,13 @@ class ArrayOracle(DenseOracle):
         """Return a matrix on the device times columns, where the columns are."""
         if is_foreign(columns):
             return matrix @ columns
-        return fetched(matrix @ self._placed(columns))
+        return fetched(matrix @ placed(columns, self.place))
 
     def _combined(self, weights: FloatArray) -> Any:
         """Return ``sum_i weights[i] S_i`` on the device."""
         flat = self._xp.reshape(self._there, (self.n_groups, -1))
         shape = (self.n_features, self.n_features)
-        return self._xp.reshape(self._placed(weights) @ flat, shape)
-
-    def _placed(self, array: FloatArray) -> Any:
-        return placed(np.ascontiguousarray(array, dtype=float), self.place)
+        return self._xp.reshape(placed(weights, self.place) @ flat, shape)
 
 
 def _degree(values: FloatArray, sizes: FloatArray, r: int, target: float) -> int:

@@ -132,7 +132,7 @@ def bound_from_some(
     if np.any(np.diff(values) > 0) or _apart(inner) > 0.1 * _steps(values, r).max(initial=0.0):
         # The columns span something, but are no eigenvectors of it.
         values, rotation = np.linalg.eigh(inner)
-        turn = placed(np.ascontiguousarray(rotation[:, ::-1]), basis)
+        turn = placed(rotation[:, ::-1], basis)
         basis, image = basis @ turn, image @ turn
         values = values[::-1]
         inner = np.diag(values)
@@ -141,7 +141,7 @@ def bound_from_some(
     if not steps.max(initial=0.0) > 0:
         return None
     j = r + int(np.argmax(steps))
-    held, inner, step = basis[:, :j], np.ascontiguousarray(inner[:j, :j]), float(steps[j - r])
+    held, inner, step = basis[:, :j], inner[:j, :j], float(steps[j - r])
     beta = float(values[j]) + 0.5 * step
     if not rest_is_below(held, values[:j], beta, 0.25 * step):
         return None

@@ -29,7 +29,6 @@ from fairpca._linalg import (
     fetched,
     is_foreign,
     is_sparse,
-    sender,
 )
 from fairpca._threads import one_ahead
 from fairpca.moments.column_scatter import column_scatter
@@ -43,6 +42,7 @@ from fairpca.moments.row_scatter import (
     merge_means,
     moved,
     overall_mean,
+    sender,
 )
 from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 

@@ -16,6 +16,7 @@ Read `group_scatter` first, then `_Worker.strand`. A cell is a group here, or th
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -318,6 +319,55 @@ def device_scatter(
                 scatter = scatters[cell] + scatter + apart[:, None] * apart[None, :]
             weight[cell], means[cell], scatters[cell] = total, found, scatter
     return Scatter(count, weight, means, xp.stack(scatters))
+
+
+# Bytes of each of the two buffers through which rows go to a CUDA device. While one is copied the
+# other is filled; a larger one would only take longer to make.
+_BUFFER_BYTES = 1 << 26
+
+
+def sender(like: Any) -> Callable[[Any], Any]:
+    """Return what copies NumPy arrays to the device of another one; None for no device.
+
+    PyTorch's own copy from ordinary memory to a CUDA device keeps the device's products waiting.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor) and like.is_cuda:
+        return _CudaSender(torch, like.device)
+    return lambda array: placed(array, like)
+
+
+class _CudaSender:
+    """Copies arrays to a CUDA device through buffers that it can read, beside its products."""
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        self.torch, self.device, self.stream = torch, device, torch.cuda.Stream(device)
+        size = {"dtype": torch.uint8, "pin_memory": True}
+        self.buffers = [torch.empty(_BUFFER_BYTES, **size) for _ in range(2)]
+        self.copied = [torch.cuda.Event() for _ in range(2)]
+
+    def __call__(self, array: AnyArray) -> Any:
+        """Return the array on the device, when it is there."""
+        array = np.ascontiguousarray(array)
+        source, threads = array.reshape(-1).view(np.uint8), available_threads()
+        kind = self.torch.from_numpy(np.empty(0, dtype=array.dtype)).dtype
+        target = self.torch.empty(array.shape, dtype=kind, device=self.device)
+        there = target.view(-1).view(self.torch.uint8)
+        with self.torch.cuda.stream(self.stream):
+            for i, start in enumerate(range(0, len(source), _BUFFER_BYTES)):
+                part = source[start : start + _BUFFER_BYTES]
+                buffer, copied = self.buffers[i % 2][: len(part)], self.copied[i % 2]
+                copied.synchronize()
+                pieces = zip(
+                    np.array_split(buffer.numpy(), threads),
+                    np.array_split(part, threads),
+                    strict=True,
+                )
+                in_threads([functools.partial(np.copyto, *pair) for pair in pieces], threads)
+                there[start : start + len(part)].copy_(buffer, non_blocking=True)
+                copied.record(self.stream)
+        self.stream.synchronize()
+        return target
 
 
 def _relative_weights(
