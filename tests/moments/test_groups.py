@@ -21,6 +21,13 @@ def rebuilt(groups):
     return [groups.labels[code] if code >= 0 else None for code in groups.codes]
 
 
+def _objects(*labels):
+    """Return labels as a one-dimensional array, tuples included."""
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
 @pytest.mark.parametrize(
     "labels,expected",
     [
@@ -34,6 +41,8 @@ def rebuilt(groups):
         (["é", "<b>", "🙂"], ("<b>", "é", "🙂")),
         (["a", 1, "a"], (1, "a")),
         ([("x", 1), ("x", 2)], (("x", 1), ("x", 2))),
+        # Types that do not compare: numbers, then text, then tuples.
+        (_objects(("x", 1), "a", 2), (2, "a", ("x", 1))),
         (
             np.array(["2020-01-02", "2020-01-01"], dtype="M8[D]"),
             (datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)),

