@@ -91,8 +91,10 @@ def placed(array: Any, like: Any) -> Any:
 
     None is no place: the array stays where it is.
     """
-    if like is None or is_foreign(array) or not is_foreign(like):
+    if like is None or is_foreign(array) == is_foreign(like):
         return array
+    if is_foreign(array):
+        return fetched(array)
     array = np.asarray(array)
     if not array.flags.writeable or min(array.strides, default=0) < 0:
         # PyTorch warns of the one and refuses the other.
@@ -235,20 +237,22 @@ def principal_rotation(basis: FloatArray, covariance: FloatArray) -> tuple[Float
     return fix_signs(np.ascontiguousarray(rotated.T)), variances
 
 
-def diagonalise(basis: FloatArray, compressed: FloatArray) -> tuple[FloatArray, FloatArray]:
+def diagonalise(basis: Any, compressed: FloatArray) -> tuple[Any, FloatArray]:
     """Rotate orthonormal columns by the eigenvectors of a covariance compressed to them.
 
     Returns
     -------
-    rotated : ndarray of shape (n, r)
+    rotated : array of shape (n, r)
+        Where the basis lives, unless a direction has no variance.
     variances : ndarray of shape (r,)
         Decreasing.
     """
     values, rotation = np.linalg.eigh(symmetric(compressed))
     variances = np.maximum(values[::-1], 0.0)
-    rotated = orthonormal(basis @ rotation[:, ::-1])
-    empty = variances <= len(basis) * np.finfo(float).eps * variances[0]
+    rotated = orthonormal(basis @ placed(rotation[:, ::-1], basis))
+    empty = variances <= basis.shape[0] * np.finfo(float).eps * variances[0]
     if empty.any():
+        rotated = fetched(rotated).copy()
         rotated[:, empty] = canonical(rotated[:, empty])
     return rotated, variances
 

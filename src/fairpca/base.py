@@ -133,11 +133,11 @@ def _oriented(
     if keep_order:
         rows = source.to_features(basis).T
         return fix_signs(np.ascontiguousarray(rows)), np.maximum(np.diag(compressed), 0.0)
-    rotated, variances = diagonalise(basis, compressed)
+    rotated, variances = diagonalise(placed(basis, source.place), compressed)
     columns = source.to_features(rotated)
     if columns is not rotated:
         columns = orthonormal(columns)
-    return fix_signs(np.ascontiguousarray(columns.T)), variances
+    return fix_signs(np.ascontiguousarray(fetched(columns).T)), variances
 
 
 def _place(array: Any) -> str:

@@ -140,7 +140,7 @@ class ArrayOracle(DenseOracle):
         rough: bool = False,
         proven: bool = False,
     ) -> EigenPairs:
-        """Return the `r` leading eigenpairs of the weighted sum, here.
+        """Return the `r` leading eigenpairs of the weighted sum; the vectors stay there.
 
         They are checked as the processor's are; where that fails, the processor answers.
         """
@@ -160,11 +160,12 @@ class ArrayOracle(DenseOracle):
             rising, vectors = xp.linalg.eigh(matrix)
             values, vectors = fetched(rising)[::-1], xp.flip(vectors[:, -min(width, n) :], axis=1)
         self._block = vectors
-        found = EigenPairs(values[:r].copy(), np.ascontiguousarray(fetched(vectors[:, :r])))
+        found = EigenPairs(values[:r].copy(), vectors[:, :r])
         if rough or are_pairs(functools.partial(self._product, matrix), found, n, r):
             return found
         self._block = None
-        return full_pairs(self.combine(weights)).head(r)
+        here = full_pairs(self.combine(weights)).head(r)
+        return EigenPairs(here.values, placed(here.vectors, self.place))
 
     def _filtered(
         self, matrix: Any, r: int, width: int, known: Any, rough: bool
@@ -250,8 +251,9 @@ class ArrayOracle(DenseOracle):
 
     def _prove(self, weights: FloatArray, near: EigenPairs, r: int) -> SumBound | None:
         """Return what pairs prove about the weighted sum, None if nothing."""
-        q, matrix = near.vectors.shape[1], self._combined(weights)
-        if not r < q < self.n_features or not np.all(np.isfinite(near.vectors)):
+        q, matrix = near.columns.shape[1], self._combined(weights)
+        columns = placed(near.columns, self.place)
+        if not r < q < self.n_features or not bool(self._xp.all(self._xp.isfinite(columns))):
             return super()._prove(weights, near, r)
 
         def rest_is_below(held: Any, values: FloatArray, beta: float, margin: float) -> bool:
@@ -270,7 +272,7 @@ class ArrayOracle(DenseOracle):
             return bool(xp.all(xp.isfinite(factor)))
 
         product = functools.partial(self._product, matrix)
-        return bound_from_some(product, rest_is_below, placed(near.vectors, self.place), r)
+        return bound_from_some(product, rest_is_below, columns, r)
 
     def _product(self, matrix: Any, columns: Any) -> Any:
         """Return a matrix on the device times columns, where the columns are."""

@@ -8,6 +8,7 @@ check fails.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -21,7 +22,15 @@ import scipy.sparse.linalg
 from scipy.linalg.blas import dsymv
 from scipy.linalg.lapack import dpstrf, dsyevd
 
-from fairpca._linalg import FloatArray, expand, orthonormal, rounding_level, symmetric
+from fairpca._linalg import (
+    FloatArray,
+    expand,
+    fetched,
+    orthonormal,
+    placed,
+    rounding_level,
+    symmetric,
+)
 from fairpca._threads import FEW_COLUMNS, ONE_THREAD_TO, one_blas_thread
 
 Product = Callable[[FloatArray], FloatArray]
@@ -58,14 +67,26 @@ _MIXTURE = np.random.default_rng(0).standard_normal(4096)
 
 @dataclass(frozen=True)
 class EigenPairs:
-    """Eigenvalues in decreasing order and the matching orthonormal columns."""
+    """Eigenvalues in decreasing order and the matching orthonormal columns.
+
+    Attributes
+    ----------
+    values : ndarray of shape (r,)
+    columns : array of shape (n, r)
+        Where the matrix lives: here, or on another device.
+    """
 
     values: FloatArray
-    vectors: FloatArray
+    columns: Any
+
+    @functools.cached_property
+    def vectors(self) -> FloatArray:
+        """The columns, brought here when they are first asked for."""
+        return fetched(self.columns)
 
     def head(self, r: int) -> EigenPairs:
         """Return the `r` leading pairs."""
-        return EigenPairs(self.values[:r], self.vectors[:, :r])
+        return EigenPairs(self.values[:r], self.columns[:, :r])
 
 
 def full_pairs(matrix: FloatArray) -> EigenPairs:
@@ -195,8 +216,8 @@ def are_pairs(product: Product, pairs: EigenPairs, n: int, r: int) -> bool:
     probability one, and the check costs one product instead of r. Whether other pairs lead is not
     seen here; the certificate checks that.
     """
-    values, vectors = pairs.values, pairs.vectors
-    if values.shape != (r,) or vectors.shape != (n, r):
+    values, vectors = pairs.values, pairs.columns
+    if values.shape != (r,) or tuple(vectors.shape) != (n, r):
         return False
     size = float(np.abs(values).max(initial=0.0))
     if not math.isfinite(size):
@@ -205,9 +226,9 @@ def are_pairs(product: Product, pairs: EigenPairs, n: int, r: int) -> bool:
     length = math.sqrt(mixture @ mixture)
     # Vectors that are not finite make distances that are not, and no such distance is small.
     with np.errstate(invalid="ignore", over="ignore"):
-        combined = vectors @ mixture
-        apart = vectors.T @ combined - mixture
-        residual = product(combined) - vectors @ (values * mixture)
+        combined = vectors @ placed(mixture, vectors)
+        apart = fetched(vectors.T @ combined) - mixture
+        residual = fetched(product(combined) - vectors @ placed(values * mixture, vectors))
         return bool(
             np.sqrt(apart @ apart) <= _WRONG * length
             and np.sqrt(residual @ residual) <= _WRONG * length * size + np.finfo(float).tiny

@@ -117,7 +117,7 @@ class CovarianceSource(ABC):
     moments : GroupMoments or None
         What further rows can be merged with; None where nobody has them.
     place : array of another library or None
-        An empty array where the rows live, if that is not NumPy.
+        An empty array where the rows live, if matrices are best decomposed there.
     """
 
     groups: GroupFacts
@@ -293,7 +293,8 @@ class MomentCovariances(CovarianceSource):
 
     def total_compression(self, basis: FloatArray) -> FloatArray:
         """Return the covariance of all rows in `basis`."""
-        return symmetric(basis.T @ fetched(self._total @ placed(basis, self._total)))
+        there = placed(basis, self._total)
+        return symmetric(fetched(there.T @ (self._total @ there)))
 
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
@@ -630,7 +631,7 @@ def _device_source(
             return DeviceCovariances(found, known, center, place)
     moments = count_rows(X, groups, weight, estimator)
     source = MomentCovariances(moments, group_by, center)
-    source.place = place
+    source.place = place if pays_there(X.shape[1]) else None
     return source
 
 

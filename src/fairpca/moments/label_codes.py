@@ -61,7 +61,7 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _sort_key(label: Label) -> tuple[Any, ...]:
-    """Return what labels of mixed types are sorted by: numbers, others by type and text, tuples."""
+    """Return what labels of mixed types are sorted by: numbers, others by type, tuples last."""
     if isinstance(label, tuple):
         return (2, "", tuple(_sort_key(part) for part in label))
     if isinstance(label, bool | int | float):

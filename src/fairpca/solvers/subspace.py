@@ -88,7 +88,7 @@ def restricted(large: Problem, space: ProjectedBasis, *, holds_own: bool = False
     own = None
     if holds_own and large.own is not None:
         own = tuple(
-            EigenPairs(pairs.values, space.coordinates(pairs.vectors[:, : large.n_components]))
+            EigenPairs(pairs.values, space.coordinates(pairs.columns[:, : large.n_components]))
             for pairs in large.own
         )
     return Problem(oracle, large.offsets, large.n_components, own)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, orthonormal, symmetric
+from fairpca._linalg import FloatArray, fetched, orthonormal, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
@@ -113,7 +113,7 @@ class NewtonSearch:
     Attributes
     ----------
     difference : ndarray of shape (n, n)
-        ``S_1 - S_2``.
+        ``S_1 - S_2``; and `_difference`, the same where the oracle decomposes.
     delta : float
         ``offsets[0] - offsets[1]``.
     best : Best or None
@@ -131,6 +131,7 @@ class NewtonSearch:
         self.oracle = problem.oracle
         self.r = problem.n_components
         self.difference = self.oracle.matrices[0] - self.oracle.matrices[1]
+        self._difference = placed(self.difference, self.oracle.place)
         self.delta = float(problem.offsets[0] - problem.offsets[1])
         self.resolution = problem.resolution
         self.best: Best | None = None
@@ -192,7 +193,7 @@ class NewtonSearch:
 
     def _end(self, t: float, pairs: EigenPairs) -> _Point:
         """Return the point at an end of the interval, where one group has all the weight."""
-        basis = pairs.vectors[:, : self.r]
+        basis = pairs.columns[:, : self.r]
         value = self.problem.phi(np.array([t, 1 - t]), pairs)
         self._raise_bound(value, t, pairs)
         slope = self._consider(basis, t, *self.problem.losses(basis).tolist())
@@ -220,11 +221,11 @@ class NewtonSearch:
         """
         weights = np.array([t, 1 - t])
         pairs = self.oracle.full(weights)
-        basis = pairs.vectors[:, : self.r]
+        basis = pairs.columns[:, : self.r]
         value = self.problem.phi(weights, pairs)
         self._raise_bound(value, t, pairs)
         # One product gives the slope (its diagonal) and the curvature (the rest).
-        inner = pairs.vectors.T @ (self.difference @ basis)
+        inner = fetched(pairs.columns.T @ (self._difference @ basis))
         slope = self.delta - float(inner.trace())
         self._consider(basis, t, value + (1 - t) * slope, value - t * slope)
         coupling = inner[self.r :]
@@ -249,7 +250,8 @@ class NewtonSearch:
         turn = step * point.turn
         if not np.vdot(turn, turn) <= _SMALL_ANGLE**2:
             return False
-        basis = orthonormal(point.basis + point.pairs.vectors[:, self.r :] @ turn)
+        others = point.pairs.columns[:, self.r :]
+        basis = orthonormal(point.basis + others @ placed(turn, others))
         losses = self.problem.losses(basis).tolist()
         if abs(losses[0] - losses[1]) > self.resolution:
             return False
@@ -290,7 +292,8 @@ class NewtonSearch:
 
         Both are only candidates: they replace the best basis if their worst loss is smaller.
         """
-        on_the_way = geodesic_candidate(low.basis, high.basis, self.difference, self.delta)
+        ends = fetched(low.basis), fetched(high.basis)
+        on_the_way = geodesic_candidate(*ends, self.difference, self.delta)
         if on_the_way is not None:
             self._consider(on_the_way, point.t, *self.problem.losses(on_the_way).tolist())
         for basis in swap_candidates(
@@ -471,7 +474,7 @@ class _LargeSearch:
         # What is as long as the matrices stays where they are.
         self.space = Subspace(problem, self.oracle.place)
         for pairs in own:
-            self.space.widen(pairs.vectors[:, : self.r])
+            self.space.widen(pairs.columns[:, : self.r])
         self.spare = _SPARE if self.oracle.cheap_products else 0
         # Behind products alone, the last digits of the subspace cost more than they are worth.
         self.settles = self.oracle.cheap_products and self.r <= _FEW
@@ -514,8 +517,8 @@ class _LargeSearch:
             # The answer lies between the basis found and the eigenvectors just computed: one more
             # solve in their span, much narrower than all that was seen, squares the error of both.
             if not self.settles and not rough and self._gap(best) <= _NARROW_GAP:
-                narrow = self.space.within(found.basis)
-                narrow.widen(pairs.vectors[:, : self.r])
+                narrow = self.space.within(fetched(found.basis))
+                narrow.widen(pairs.columns[:, : self.r])
                 self._note_slope(t, narrow, pairs)
                 best = _between(self.problem, best, narrow)
                 if self._gap(best) <= self.tol:
@@ -549,7 +552,7 @@ class _LargeSearch:
         """Keep the slope of phi at a weight, from eigenvectors that lie in `space`."""
         if self.slopes and self.slopes[-1][0] == t:
             return
-        losses = space.problem().losses(space.coordinates(pairs.vectors[:, : self.r]))
+        losses = space.problem().losses(space.coordinates(pairs.columns[:, : self.r]))
         self.slopes.append((t, float(losses[0] - losses[1])))
 
     def _with_better_weight(self, best: Best, inner: float) -> Best:
@@ -575,7 +578,7 @@ class _LargeSearch:
         values = pairs.values
         tie = values > values[self.r - 1] - 1e-9 * self.oracle.scale
         used = max(self.r, int(np.count_nonzero(tie)))
-        grown = self.space.widen(pairs.vectors[:, :used])
+        grown = self.space.widen(pairs.columns[:, :used])
         if not self.settles and self.oracle.cheap_products:
             self._note_slope(t, self.space, pairs)
         if grown:
