@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse
 import sklearn
 from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -116,6 +117,16 @@ def rounding_level(scale: float, n_features: int) -> float:
 def symmetric(matrix: FloatArray) -> FloatArray:
     """Return the symmetric part, so that rounding never leaks into an eigensolver."""
     return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
+
+
+def times(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+    """Return a large matrix times columns by SciPy's BLAS, which alone may have threads then.
+
+    See `_threads`. Transposed, because Fortran counts rows of C as columns.
+    """
+    if not (matrix.size and columns.size):
+        return np.zeros((matrix.shape[0], columns.shape[1]))
+    return np.asarray(dgemm(1.0, columns.T, matrix.T).T)
 
 
 def orthonormal(columns: _Columns) -> _Columns:

@@ -1,9 +1,10 @@
-"""Tasks on every core, and BLAS held to one thread where its own would get in the way.
+"""Tasks on every core, and BLAS held to fewer threads where its own would get in the way.
 
 NumPy and SciPy each bring a BLAS with threads of its own. They spin for milliseconds after every
 call and take the cores from each other: a solve of 512 columns by partial decompositions took
-twice as long with them. So small problems run with BLAS on one thread, and where there is work
-for several cores, tasks of ours share them.
+twice as long with both. So small problems run with BLAS on one thread, large ones with the threads
+of SciPy's alone, which decomposes; and where there is work for several cores, tasks of ours share
+them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,19 +26,14 @@ _Result = TypeVar("_Result")
 # OpenBLAS itself multiplies on one thread up to this many columns (2 n^3 <= 2^18); asking it to
 # do so would only cost the call. If wrong, small fits take some microseconds more.
 _TINY = 50
-# Up to this many columns one thread is faster whatever the rank (measured on two cores, 51 to 300
-# columns: the median fit took 14.3 ms with threads and 6.4 without). If wrong, fits of about this
-# size take up to twice as long.
-_SMALL = 300
-# With few components, or where SciPy decomposes, one thread wins up to this many columns (measured
-# on two cores: ten fits of 500 columns and 5 components took a fifth longer with threads).
-ONE_THREAD_TO = 1200
-# "Few components" in the line above.
-FEW_COLUMNS = 32
+# Up to this many columns every BLAS has one thread: the threads of both made a median fit of 51 to
+# 300 columns twice as slow. With SciPy's alone any number from 100 to 500 gave the same times on 2
+# and on 16 cores; one thread leaves the other cores to other fits.
+SMALL = 300
 
 
-class _OneThread:
-    """Holds every BLAS of the process to one thread while anybody is inside a context of it.
+class _Limits:
+    """Holds BLAS to one thread while anybody is inside a context of it.
 
     The limit belongs to the process, so it is lifted when the last one leaves: were each to
     restore what it found, one that entered second and left last would leave the limit behind.
@@ -46,26 +43,34 @@ class _OneThread:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.inside: set[int] = set()
+        # Every visitor, and whether it holds every BLAS or NumPy's only.
+        self.inside: dict[int, bool] = {}
         self.limits: list[int] | None = None
 
-    def enter(self, visitor: int) -> None:
-        """Count a visitor in, and set the limit if it is the first."""
+    def enter(self, visitor: int, every: bool) -> None:
+        """Count a visitor in, and set the limit that it asks for."""
         with self.lock:
-            self.inside.add(visitor)
+            self.inside[visitor] = every
             # Read before it is asked whether anybody has: a signal handler may fit in between.
             now = [library.num_threads for library in _libraries()]
             if self.limits is None:
                 self.limits = now
-            _set_threads([1] * len(now))
+            self._hold(self.limits)
 
     def leave(self, visitor: int) -> None:
-        """Count a visitor out, and lift the limit if it was the last; calling twice is allowed."""
+        """Count a visitor out, and lift what nobody else asks for; calling twice is allowed."""
         with self.lock:
-            self.inside.discard(visitor)
-            if not self.inside and self.limits is not None:
-                _set_threads(self.limits)
-                self.limits = None
+            self.inside.pop(visitor, None)
+            if self.limits is not None:
+                self._hold(self.limits)
+                if not self.inside:
+                    self.limits = None
+
+    def _hold(self, limits: list[int]) -> None:
+        """Set every BLAS to one thread or to its own limit, as those inside ask."""
+        every = any(self.inside.values())
+        held = [every or (numpys and bool(self.inside)) for numpys in _numpys()]
+        _set_threads([1 if one else limit for one, limit in zip(held, limits, strict=True)])
 
     def after_fork(self) -> None:
         """Free a child process of visitors that are threads of its parent."""
@@ -74,7 +79,7 @@ class _OneThread:
         self.leave(0)
 
 
-_one_thread = _OneThread()
+_limits = _Limits()
 
 
 class _Visit:
@@ -83,15 +88,18 @@ class _Visit:
     An interrupt inside `__enter__` means that nobody calls `__exit__`.
     """
 
+    def __init__(self, every: bool = True) -> None:
+        self.every = every
+
     def __enter__(self) -> None:
-        _one_thread.enter(id(self))
+        _limits.enter(id(self), self.every)
 
     def __exit__(self, *error: object) -> None:
-        _one_thread.leave(id(self))
+        _limits.leave(id(self))
 
     def __del__(self) -> None:
-        if id(self) in _one_thread.inside:
-            _one_thread.leave(id(self))
+        if id(self) in _limits.inside:
+            _limits.leave(id(self))
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
@@ -99,13 +107,14 @@ def one_blas_thread() -> AbstractContextManager[None]:
     return _Visit()
 
 
-def blas_for(n: int, r: int, place: object = None) -> AbstractContextManager[None]:
-    """Return the context in which to solve a problem of n columns and r components.
+def blas_for(n: int, place: object = None) -> AbstractContextManager[None]:
+    """Return the context in which to solve a problem of n columns.
 
     `place` is where large matrices live, if that is another device: what is left here is small.
     """
-    small = n <= _SMALL or (n <= ONE_THREAD_TO and r <= FEW_COLUMNS) or place is not None
-    return _Visit() if small and n > _TINY else contextlib.nullcontext()
+    if n <= _TINY:
+        return contextlib.nullcontext()
+    return _Visit(every=n <= SMALL or place is not None)
 
 
 def available_cores() -> int:
@@ -119,7 +128,7 @@ def available_threads() -> int:
 
     So OMP_NUM_THREADS and its like, and limits set with threadpoolctl, bind our threads too.
     """
-    limits = _one_thread.limits
+    limits = _limits.limits
     if limits is None:
         limits = [library.num_threads for library in _libraries()]
     return min(available_cores(), max(limits, default=available_cores()))
@@ -195,6 +204,13 @@ def _libraries() -> list[LibController]:
     return found
 
 
+@functools.cache
+def _numpys() -> list[bool]:
+    """Return which BLAS is NumPy's own; none where SciPy uses the same one."""
+    own = [re.search(r"[/\\]numpy(\.libs)?[/\\]", lib.filepath) for lib in _libraries()]
+    return [bool(found) and not all(own) for found in own]
+
+
 def _set_threads(limits: list[int]) -> None:
     """Set the threads of every BLAS, from whichever thread this is called.
 
@@ -210,7 +226,7 @@ def _after_fork() -> None:
     """Start anew in a child process: the threads of its parent did not come along."""
     global _pool
     _pool = _new_pool()
-    _one_thread.after_fork()
+    _limits.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

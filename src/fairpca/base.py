@@ -98,7 +98,7 @@ def projection_attributes(
     # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
     freedom = total.weight - 1 if total.weight > 1 else total.weight
     # Threads of BLAS that have worked once spin on, and would slow the next fit on a device.
-    with blas_for(basis.shape[0], basis.shape[1], source.place):
+    with blas_for(basis.shape[0], source.place):
         components, variances = _oriented(source, basis, keep_order)
     variances = variances * (total.weight / freedom)
     r, n = components.shape

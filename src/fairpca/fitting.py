@@ -144,7 +144,7 @@ class Ranks:
 
         Without `exact_search` a gap is reported as the dual leaves it.
         """
-        with blas_for(self.n_features, r, self.source.place):
+        with blas_for(self.n_features, self.source.place):
             if isinstance(self.settings.shrinkage, str):
                 shares = shares_by_rows(self.rows, r)
                 fixed = Ranks(self.rows, replace(self.settings, shrinkage=shares))
@@ -294,7 +294,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     largest = Ranks(source, replace(free, criterion="share"))
     start = None
     for r in range(1, largest.n_features + 1):
-        with blas_for(largest.n_features, r):
+        with blas_for(largest.n_features):
             own = largest.own_sums(r)
         # No projection serves a group better than its own PCA does: skip where even that fails.
         if np.any(own < needed * largest.traces) and r < largest.n_features:
@@ -310,7 +310,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     if settings.shrinkage is None:
         if np.all(ranks.shares(asked) >= needed):
             return asked
-        with blas_for(ranks.n_features, r):
+        with blas_for(ranks.n_features):
             return ranks.priced(told, asked, r)
     # Shrunk covariances are another problem, and may need more components for the same share.
     while np.any(ranks.shares(asked) < needed) and r < ranks.n_features:

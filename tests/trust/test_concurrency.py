@@ -188,3 +188,22 @@ def test_small_solves_keep_blas_on_one_thread(n, monkeypatch):
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         FairPCA(2).fit(X, sensitive_features=np.arange(2 * n) % 2)
     assert seen == {1}
+
+
+def test_large_solves_leave_scipy_its_threads(monkeypatch):
+    """Two BLAS with threads wait for each other; with one, cores are used."""
+    seen = set()
+    losses = Problem.losses
+
+    def watched(self, basis):
+        seen.add(tuple(sorted(blas_threads())))
+        return losses(self, basis)
+
+    monkeypatch.setattr(Problem, "losses", watched)
+    X = np.random.default_rng(0).normal(size=(500, 310))
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        FairPCA(2).fit(X, sensitive_features=np.arange(500) % 2)
+        assert blas_threads() == before
+    # Where NumPy and SciPy share one BLAS, it keeps its threads.
+    assert seen == {(1, 2) if len(before) == 2 else tuple(before)}

@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, rounding_level
-from fairpca._threads import available_threads, in_threads
+from fairpca._linalg import FloatArray, IntArray, rounding_level, times
+from fairpca._threads import SMALL, available_threads, in_threads
 from fairpca.covariances.eigenpairs import (
     FULL_SHARE,
     LOW_RANK_SHARE,
@@ -104,7 +104,9 @@ class DenseOracle(Oracle):
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
-        return np.asarray(self._matrices @ columns)
+        if self.n_features <= SMALL:
+            return np.asarray(self._matrices @ columns)
+        return np.stack([times(matrix, columns) for matrix in self._matrices])
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""

@@ -12,7 +12,6 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +29,8 @@ from fairpca._linalg import (
     placed,
     rounding_level,
     symmetric,
+    times,
 )
-from fairpca._threads import FEW_COLUMNS, ONE_THREAD_TO, one_blas_thread
 
 Product = Callable[[FloatArray], FloatArray]
 
@@ -132,13 +131,12 @@ def by_lapack(matrix: FloatArray, r: int, rough: bool = False) -> EigenPairs:
     unit = (float(np.abs(matrix).max()) or 1.0) if rough else 1.0
 
     def partial() -> EigenPairs:
-        with _threads(n):
-            values, vectors = scipy.linalg.eigh(
-                (matrix / unit).astype(np.float32) if rough else matrix,
-                subset_by_index=(n - r, n - 1),
-                driver="evr",
-                check_finite=False,
-            )
+        values, vectors = scipy.linalg.eigh(
+            (matrix / unit).astype(np.float32) if rough else matrix,
+            subset_by_index=(n - r, n - 1),
+            driver="evr",
+            check_finite=False,
+        )
         return _reversed(values.astype(float) * unit, vectors.astype(float))
 
     found = _attempt(partial)
@@ -170,16 +168,15 @@ def by_krylov(
 
     def product(columns: FloatArray) -> FloatArray:
         if columns.ndim > 1:
-            return np.asarray(matrix @ columns)
+            return times(matrix, columns)
         # Reads one triangle only; a single vector costs what the memory takes to read.
         return np.asarray(dsymv(1.0, matrix.T, columns))
 
     def found() -> EigenPairs:
         # Rough ones to rounding too: that costs a tenth more, and without it the rounding of the
         # matrices would show in the ninth digit of the answer.
-        with _threads(n if r > FEW_COLUMNS else 0):
-            search = not (rough or proven)
-            return krylov_pairs(product, n, r, start, search=search, most=most)
+        search = not (rough or proven)
+        return krylov_pairs(product, n, r, start, search=search, most=most)
 
     pairs = _attempt(found)
     if proven and pairs is not None and not are_pairs(product, pairs, n, r):
@@ -193,11 +190,6 @@ def _attempt(decompose: Callable[[], EigenPairs]) -> EigenPairs | None:
         return decompose()
     except (np.linalg.LinAlgError, scipy.sparse.linalg.ArpackError, ValueError, IndexError):
         return None
-
-
-def _threads(n: int) -> AbstractContextManager[Any]:
-    """Return the context for SciPy's decomposition of a matrix of n columns."""
-    return one_blas_thread() if n <= ONE_THREAD_TO else nullcontext()
 
 
 def _reversed(values: FloatArray, vectors: FloatArray) -> EigenPairs:

@@ -208,7 +208,7 @@ class MomentCovariances(CovarianceSource):
     ) -> None:
         self.moments, self.center = moments, center
         with (
-            blas_for(moments.n_features, len(moments.labels)),
+            blas_for(moments.n_features),
             np.errstate(over="ignore", invalid="ignore"),
         ):
             chosen, total = moments.grouped(group_by), moments.pooled()
@@ -227,7 +227,8 @@ class MomentCovariances(CovarianceSource):
             # Small weights make numbers of squares that are none by themselves.
             check_square(np.einsum("kii->k", self.covariances), shift**2, np.trace(self._total))
         if center == "global":
-            self.covariances += shift[:, :, None] * shift[:, None, :]
+            for matrix, way in zip(self.covariances, shift, strict=True):
+                matrix += np.outer(way, way)
             # Squares below the smallest normal number have lost their digits.
             gone = np.trace(self.covariances, axis1=1, axis2=2) < np.finfo(float).tiny
             self.covariances[gone] = 0.0

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 
-from fairpca._linalg import FloatArray, fetched, orthonormal, placed, symmetric
+from fairpca._linalg import FloatArray, fetched, orthonormal, placed, symmetric, times
 from fairpca.covariances.eigenpairs import EigenPairs
 
 _EPS = float(np.finfo(float).eps)
@@ -69,7 +69,7 @@ def sum_bound(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     if q == n:
         return _from_all(matrix, pairs, r)
     below = functools.partial(_rest_is_below, matrix)
-    return bound_from_some(matrix.__matmul__, below, pairs.vectors, r)
+    return bound_from_some(functools.partial(times, matrix), below, pairs.vectors, r)
 
 
 def _finite(pairs: EigenPairs) -> bool:

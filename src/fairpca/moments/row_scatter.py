@@ -539,6 +539,8 @@ class _Worker(threading.local):
         assert total is not None
         if n > _OWN_THREADS_TO:
             _mirror(total)
+            # The same matrix in the order of memory of what it is added to.
+            total = total.T
         if origin is None:
             total += np.dot(between.T, between)
         return weight, mean, total
