@@ -17,6 +17,9 @@ IntArray: TypeAlias = NDArray[np.int64]
 AnyArray: TypeAlias = NDArray[Any]
 # Columns of NumPy or of another library; what is computed of them lives where they do.
 _Columns = TypeVar("_Columns")
+# Multiplications of a product up to which NumPy's BLAS takes no longer on one thread than SciPy's
+# on several: about a tenth of a millisecond.
+_SMALL_PRODUCT = 1_000_000
 
 
 _EPS = float(np.finfo(float).eps)
@@ -119,14 +122,23 @@ def symmetric(matrix: FloatArray) -> FloatArray:
     return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
 
 
-def times(matrix: FloatArray, columns: FloatArray) -> FloatArray:
-    """Return a large matrix times columns by SciPy's BLAS, which alone may have threads then.
+def dot(left: Any, right: Any) -> Any:
+    """Return ``left @ right``, of large matrices by SciPy's BLAS, which alone may have threads.
 
-    See `_threads`. Transposed, because Fortran counts rows of C as columns.
+    `_threads` says why. Arrays of another library are multiplied where they live.
     """
-    if not (matrix.size and columns.size):
-        return np.zeros((matrix.shape[0], columns.shape[1]))
-    return np.asarray(dgemm(1.0, columns.T, matrix.T).T)
+    if is_foreign(left) or left.shape[0] * right.size <= _SMALL_PRODUCT:
+        return left @ right
+    # Transposed, so that the result comes out in the order of memory of C.
+    (first, turned), (second, turned_too) = _fortran(right.T), _fortran(left.T)
+    return dgemm(1.0, first, second, trans_a=turned, trans_b=turned_too).T
+
+
+def _fortran(matrix: FloatArray) -> tuple[FloatArray, bool]:
+    """Return a matrix in Fortran's order of memory, and whether it is transposed then."""
+    if matrix.flags.c_contiguous:
+        return matrix.T, True
+    return matrix, False
 
 
 def orthonormal(columns: _Columns) -> _Columns:
@@ -139,13 +151,13 @@ def orthonormal(columns: _Columns) -> _Columns:
     given: Any = columns
     xp, width = library_of(given), given.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
-        off = given.T @ given
+        off = dot(given.T, given)
     off = off - placed(np.eye(width), given)
     apart = float(xp.max(xp.abs(off))) if width else 0.0
     if apart <= _ORTHONORMAL:
         return columns
     if apart * width <= _NEARLY_ORTHONORMAL:
-        found: Any = given - given @ (0.5 * off)
+        found: Any = given - dot(given, 0.5 * off)
     else:
         q, r = xp.linalg.qr(given)
         found = q * placed(np.where(np.diag(fetched(r)) < 0, -1.0, 1.0), given)
@@ -179,11 +191,11 @@ def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
         if not kept.any() or not room:
             return basis
         fresh = fresh[:, kept] / lengths[kept]
-        values, rotation = np.linalg.eigh(fresh.T @ fresh)
+        values, rotation = np.linalg.eigh(dot(fresh.T, fresh))
         # Below this, a direction is rounding of the inner products.
         strong = values > max(1e-13, smallest**2) * values[-1]
         strong[: max(len(values) - room, 0)] = False
-        fresh = fresh @ (rotation[:, strong] / np.sqrt(values[strong]))
+        fresh = dot(fresh, rotation[:, strong] / np.sqrt(values[strong]))
     return np.hstack([basis, orthonormal(fresh)])
 
 
@@ -191,7 +203,7 @@ def outside(basis: Any, columns: Any) -> Any:
     """Return what the span of an orthonormal `basis` leaves of columns."""
     for _ in range(2 if basis.shape[1] else 0):
         # Twice is enough (Kahan): the second pass removes what rounding left behind.
-        columns = columns - basis @ (basis.T @ columns)
+        columns = columns - dot(basis, dot(basis.T, columns))
     return columns
 
 

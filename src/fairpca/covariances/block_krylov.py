@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, expand, fetched, orthonormal, placed, symmetric
+from fairpca._linalg import (
+    FloatArray,
+    dot,
+    expand,
+    fetched,
+    is_foreign,
+    orthonormal,
+    placed,
+    symmetric,
+)
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 
 
@@ -64,8 +73,8 @@ class ProjectedBasis:
         if not fresh.shape[1]:
             return False
         images = self._products(fresh)
-        corner = symmetric(fetched(fresh.T @ images))
-        side = fetched(self.basis.T @ images)
+        corner = symmetric(_coordinates(fresh, images))
+        side = _coordinates(self.basis, images)
         self.compressed = np.block([[self.compressed, side], [np.swapaxes(side, 1, 2), corner]])
         if self._keep_images:
             self._images = np.concatenate([self._images, images], axis=2)
@@ -74,11 +83,18 @@ class ProjectedBasis:
 
     def lifted(self, coordinates: FloatArray) -> Any:
         """Return ``basis @ coordinates``, where the basis lives."""
-        return self.basis @ placed(coordinates, self.basis)
+        return dot(self.basis, placed(coordinates, self.basis))
 
     def coordinates(self, columns: Any) -> FloatArray:
         """Return ``basis.T @ columns``, here."""
-        return fetched(self.basis.T @ placed(columns, self.basis))
+        return fetched(dot(self.basis.T, placed(columns, self.basis)))
+
+
+def _coordinates(basis: Any, images: Any) -> FloatArray:
+    """Return ``basis.T @ images`` for images of shape (k, n, q), here."""
+    if is_foreign(images):
+        return fetched(basis.T @ images)
+    return np.stack([dot(basis.T, image) for image in images])
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, rounding_level, times
+from fairpca._linalg import FloatArray, IntArray, dot, rounding_level
 from fairpca._threads import SMALL, available_threads, in_threads
 from fairpca.covariances.eigenpairs import (
     FULL_SHARE,
@@ -106,7 +106,7 @@ class DenseOracle(Oracle):
         """Return ``S_i @ columns`` for every group."""
         if self.n_features <= SMALL:
             return np.asarray(self._matrices @ columns)
-        return np.stack([times(matrix, columns) for matrix in self._matrices])
+        return np.stack([dot(matrix, columns) for matrix in self._matrices])
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""

@@ -23,13 +23,13 @@ from scipy.linalg.lapack import dpstrf, dsyevd
 
 from fairpca._linalg import (
     FloatArray,
+    dot,
     expand,
     fetched,
     orthonormal,
     placed,
     rounding_level,
     symmetric,
-    times,
 )
 
 Product = Callable[[FloatArray], FloatArray]
@@ -168,7 +168,7 @@ def by_krylov(
 
     def product(columns: FloatArray) -> FloatArray:
         if columns.ndim > 1:
-            return times(matrix, columns)
+            return np.asarray(dot(matrix, columns))
         # Reads one triangle only; a single vector costs what the memory takes to read.
         return np.asarray(dsymv(1.0, matrix.T, columns))
 

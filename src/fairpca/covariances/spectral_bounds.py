@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 
-from fairpca._linalg import FloatArray, fetched, orthonormal, placed, symmetric, times
+from fairpca._linalg import FloatArray, dot, fetched, orthonormal, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs
 
 _EPS = float(np.finfo(float).eps)
@@ -69,7 +69,7 @@ def sum_bound(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     if q == n:
         return _from_all(matrix, pairs, r)
     below = functools.partial(_rest_is_below, matrix)
-    return bound_from_some(functools.partial(times, matrix), below, pairs.vectors, r)
+    return bound_from_some(functools.partial(dot, matrix), below, pairs.vectors, r)
 
 
 def _finite(pairs: EigenPairs) -> bool:
@@ -125,7 +125,7 @@ def bound_from_some(
     """
     basis = orthonormal(vectors)
     image = product(basis)
-    inner = symmetric(fetched(basis.T @ image))
+    inner = symmetric(fetched(dot(basis.T, image)))
     if not np.all(np.isfinite(inner)):
         return None
     values = np.diag(inner)
@@ -145,9 +145,9 @@ def bound_from_some(
     beta = float(values[j]) + 0.5 * step
     if not rest_is_below(held, values[:j], beta, 0.25 * step):
         return None
-    residual = image[:, :j] - held @ placed(inner, basis)
+    residual = image[:, :j] - dot(held, placed(inner, basis))
     # The rest counts as beta + 0.4 step, which is below every value that is held.
-    lifted = inner + fetched(residual.T @ residual) / (0.4 * step)
+    lifted = inner + fetched(dot(residual.T, residual)) / (0.4 * step)
     leading = np.linalg.eigvalsh(symmetric(lifted))[::-1][:r]
     # The basis is orthonormal and the products are right to a few units of the largest value.
     rounding = 4 * _EPS * float(np.sqrt(basis.shape[0] * r) * np.abs(values).max())
