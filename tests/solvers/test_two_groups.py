@@ -245,7 +245,7 @@ def test_the_search_ends_with_equal_losses_and_a_bound_that_meets_them():
         problem = pose(np.array([psd(rng, 20), psd(rng, 20)]), 6)
         best, reason = NewtonSearch(problem).run(max_iter=50)
         assert reason == "losses equal to rounding"
-        there = problem.oracle.full(np.array([best.root, 1 - best.root]))
+        there = problem.oracle.full(np.array([best.proof, 1 - best.proof]))
         assert subspace_distance(best.basis, there.vectors[:, :6]) < 1e-9
         assert best.spread <= problem.resolution
         assert best.value - best.bound <= problem.resolution

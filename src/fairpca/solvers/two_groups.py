@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, fetched, orthonormal, placed, symmetric
+from fairpca._linalg import FloatArray, fetched, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
@@ -31,10 +31,6 @@ from fairpca.solvers.two_group_ties import geodesic_candidate, swap_candidates
 
 # Newton is cheap enough to be driven to rounding; this is where it may stop before.
 _CLOSED = 1e-14
-# Up to this angle a basis is turned instead of computed anew: its square, 1e-11, is what the
-# derivative does not know. Five of six last steps are shorter; a larger angle would show in the
-# ninth digit of the components.
-_SMALL_ANGLE = 3e-6
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,6 @@ class _Point:
     basis : ndarray of shape (n, r)
         The r leading eigenvectors.
     pairs : EigenPairs
-    turn : ndarray of shape (n - r, r) or None
-        How fast the basis turns towards each of the other eigenvectors as t grows; None at the
-        ends of the interval.
     """
 
     t: float
@@ -63,7 +56,6 @@ class _Point:
     curvature: float
     basis: FloatArray
     pairs: EigenPairs
-    turn: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -83,9 +75,6 @@ class Best:
         The largest phi, and the weight of the first group at which phi has it.
     near : EigenPairs
         The pairs that the bound was computed from.
-    root : float
-        The weight nearest to the optimum: `proof`, or one step further where the last step took no
-        decomposition.
     """
 
     basis: FloatArray
@@ -95,7 +84,6 @@ class Best:
     bound: float
     proof: float
     near: EigenPairs
-    root: float = 0.5
 
 
 class NewtonSearch:
@@ -120,8 +108,6 @@ class NewtonSearch:
         The basis with the smallest worst loss so far.
     bound, proof, near : float, float, EigenPairs or None
         The largest phi so far, with its weight and pairs.
-    root : float or None
-        Where a last step without a decomposition ended.
     history : list of dict
         One entry for every full decomposition inside the interval.
     """
@@ -137,7 +123,6 @@ class NewtonSearch:
         self.best: Best | None = None
         self.bound, self.proof = -np.inf, 0.5
         self.near: EigenPairs | None = None
-        self.root: float | None = None
         self.history: list[dict[str, float]] = []
 
     def run(self, *, max_iter: int, first: float | None = None) -> tuple[Best, str]:
@@ -171,7 +156,7 @@ class NewtonSearch:
         reason = "max_iter reached"
         for _ in range(max_iter):
             point = self._evaluate(t)
-            if abs(point.slope) <= self.resolution or self._turned(point):
+            if abs(point.slope) <= self.resolution:
                 reason = "losses equal to rounding"
                 break
             side = 1 if point.slope > 0 else -1
@@ -231,33 +216,9 @@ class NewtonSearch:
         coupling = inner[self.r :]
         # A vanishing gap means a kink: the huge curvature makes Newton stand still there.
         gaps = np.maximum(pairs.values[: self.r] - pairs.values[self.r :, None], 1e-300)
-        turn = coupling / gaps
-        curvature = -2 * float(np.vdot(coupling, turn))
+        curvature = -2 * float(np.vdot(coupling, coupling / gaps))
         self.history.append({"t": t, "phi": value, "slope": slope})
-        return _Point(t, value, slope, curvature, basis, pairs, turn)
-
-    def _turned(self, point: _Point) -> bool:
-        """Take the last step without a decomposition, if it is short; return whether it was.
-
-        The basis at the root differs from the one at hand by the derivative times the step, but
-        for the square of the angle, and phi there by the square of the slope over the curvature.
-        Where both squares are rounding, the turned basis and the bound at hand are the answer.
-        """
-        if point.curvature >= 0 or point.slope**2 > -self.resolution * point.curvature:
-            return False
-        assert point.turn is not None
-        step = -point.slope / point.curvature
-        turn = step * point.turn
-        if not np.vdot(turn, turn) <= _SMALL_ANGLE**2:
-            return False
-        others = point.pairs.columns[:, self.r :]
-        basis = orthonormal(point.basis + others @ placed(turn, others))
-        losses = self.problem.losses(basis).tolist()
-        if abs(losses[0] - losses[1]) > self.resolution:
-            return False
-        self.root = point.t + step
-        self._consider(basis, self.root, *losses)
-        return True
+        return _Point(t, value, slope, curvature, basis, pairs)
 
     def _raise_bound(self, value: float, t: float, pairs: EigenPairs) -> None:
         # Among weights equal to rounding the later ones are nearer to the optimum.
@@ -309,8 +270,7 @@ class NewtonSearch:
     def _result(self) -> Best:
         assert self.best is not None
         assert self.near is not None
-        root = self.proof if self.root is None else self.root
-        return replace(self.best, bound=self.bound, proof=self.proof, near=self.near, root=root)
+        return replace(self.best, bound=self.bound, proof=self.proof, near=self.near)
 
 
 def _tangent_intersection(low: _Point, high: _Point) -> float:
@@ -427,7 +387,7 @@ def solve_two_groups(
         search = NewtonSearch(problem)
         first = None if start is None else float(start[0])
         best, reason = search.run(max_iter=max_iter, first=first)
-        weight, history = best.root, search.history
+        weight, history = best.proof, search.history
     else:
         large = _LargeSearch(problem, tol)
         best, reason = large.run(max_iter)
@@ -500,12 +460,12 @@ class _LargeSearch:
             found, _ = inner.run(max_iter=max_iter, first=t)
             # Where several bases tie, the best one was met at another weight than the bound; the
             # next decomposition belongs to the bound.
-            t = found.root
+            t = found.proof
             best = replace(found, basis=self.space.lifted(found.basis), t=t)
             closed = self._gap(best) <= self.tol
             settled = abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED
             if closed and (settled or not self.settles):
-                return self._with_better_weight(best, t), "gap closed"
+                return self._with_better_weight(best, found.proof), "gap closed"
             if self.oracle.n_eigen >= max_iter:
                 reason = "gap closed" if closed else "max_iter reached"
                 return self._proven(best), reason
