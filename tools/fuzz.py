@@ -129,6 +129,9 @@ def draw_case(plan: SimpleNamespace) -> SimpleNamespace:
         weight = np.where(first, 0.0 if plan.wrong == "no weight" else -1.0, 1.0)
     elif plan.wrong == "one row":
         X, codes, weight = X[:1], codes[:1], None
+    if plan.road == "chunks" and weight is not None and np.count_nonzero(weight) < 2:
+        # Chunks without any weight are never handed over, and a single row is refused.
+        weight = None
     r = n + 1 if plan.wrong == "rank" else r
     table = {"X": X, "codes": codes, "weight": weight, "r": r, "extra": 2 if free else 0}
     return SimpleNamespace(**vars(plan), **table)
