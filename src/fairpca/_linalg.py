@@ -125,10 +125,15 @@ def symmetric(matrix: FloatArray) -> FloatArray:
 def dot(left: Any, right: Any) -> Any:
     """Return ``left @ right``, of large matrices by SciPy's BLAS, which alone may have threads.
 
-    `_threads` says why. Arrays of another library are multiplied where they live.
+    `_threads` says why. Either may be a stack of matrices, of shape (k, n, q). Arrays of another
+    library are multiplied where they live.
     """
-    if is_foreign(left) or left.shape[0] * right.size <= _SMALL_PRODUCT:
+    if is_foreign(left) or left.shape[-2] * left.shape[-1] * right.shape[-1] <= _SMALL_PRODUCT:
         return left @ right
+    if left.ndim > 2:
+        return np.stack([dot(matrix, right) for matrix in left])
+    if right.ndim > 2:
+        return np.stack([dot(left, matrix) for matrix in right])
     # Transposed, so that the result comes out in the order of memory of C.
     (first, turned), (second, turned_too) = _fortran(right.T), _fortran(left.T)
     return dgemm(1.0, first, second, trans_a=turned, trans_b=turned_too).T

@@ -29,7 +29,7 @@ _TINY = 50
 # Up to this many columns every BLAS has one thread: the threads of both made a median fit of 51 to
 # 300 columns twice as slow. With SciPy's alone any number from 100 to 500 gave the same times on 2
 # and on 16 cores; one thread leaves the other cores to other fits.
-SMALL = 300
+_SMALL = 300
 
 
 class _Limits:
@@ -114,7 +114,7 @@ def blas_for(n: int, place: object = None) -> AbstractContextManager[None]:
     """
     if n <= _TINY:
         return contextlib.nullcontext()
-    return _Visit(every=n <= SMALL or place is not None)
+    return _Visit(every=n <= _SMALL or place is not None)
 
 
 def available_cores() -> int:

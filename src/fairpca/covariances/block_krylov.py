@@ -19,7 +19,6 @@ from fairpca._linalg import (
     dot,
     expand,
     fetched,
-    is_foreign,
     orthonormal,
     placed,
     symmetric,
@@ -73,8 +72,8 @@ class ProjectedBasis:
         if not fresh.shape[1]:
             return False
         images = self._products(fresh)
-        corner = symmetric(_coordinates(fresh, images))
-        side = _coordinates(self.basis, images)
+        corner = symmetric(fetched(dot(fresh.T, images)))
+        side = fetched(dot(self.basis.T, images))
         self.compressed = np.block([[self.compressed, side], [np.swapaxes(side, 1, 2), corner]])
         if self._keep_images:
             self._images = np.concatenate([self._images, images], axis=2)
@@ -88,13 +87,6 @@ class ProjectedBasis:
     def coordinates(self, columns: Any) -> FloatArray:
         """Return ``basis.T @ columns``, here."""
         return fetched(dot(self.basis.T, placed(columns, self.basis)))
-
-
-def _coordinates(basis: Any, images: Any) -> FloatArray:
-    """Return ``basis.T @ images`` for images of shape (k, n, q), here."""
-    if is_foreign(images):
-        return fetched(basis.T @ images)
-    return np.stack([dot(basis.T, image) for image in images])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from fairpca._linalg import FloatArray, IntArray, dot, rounding_level
-from fairpca._threads import SMALL, available_threads, in_threads
+from fairpca._threads import available_threads, in_threads
 from fairpca.covariances.eigenpairs import (
     FULL_SHARE,
     LOW_RANK_SHARE,
@@ -104,9 +104,7 @@ class DenseOracle(Oracle):
 
     def apply(self, columns: FloatArray) -> FloatArray:
         """Return ``S_i @ columns`` for every group."""
-        if self.n_features <= SMALL:
-            return np.asarray(self._matrices @ columns)
-        return np.stack([dot(matrix, columns) for matrix in self._matrices])
+        return np.asarray(dot(self._matrices, columns))
 
     def combine(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i weights[i] S_i``."""

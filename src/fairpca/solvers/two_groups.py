@@ -101,7 +101,7 @@ class NewtonSearch:
     Attributes
     ----------
     difference : ndarray of shape (n, n)
-        ``S_1 - S_2``; and `_difference`, the same where the oracle decomposes.
+        ``S_1 - S_2``.
     delta : float
         ``offsets[0] - offsets[1]``.
     best : Best or None
@@ -117,6 +117,7 @@ class NewtonSearch:
         self.oracle = problem.oracle
         self.r = problem.n_components
         self.difference = self.oracle.matrices[0] - self.oracle.matrices[1]
+        # The same where the oracle's eigenvectors are.
         self._difference = placed(self.difference, self.oracle.place)
         self.delta = float(problem.offsets[0] - problem.offsets[1])
         self.resolution = problem.resolution
