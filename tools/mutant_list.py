@@ -316,7 +316,7 @@ MUTANTS = (
     Mutant(
         "partial_fit forgets earlier rows",
         "estimator.py",
-        "moments if seen is None else seen.merge(moments)",
+        "moments if seen is None else seen.on_host().merge(moments)",
         "moments",
         f"{ESTIMATOR} partial_fit",
     ),
