@@ -156,10 +156,11 @@ class CovarianceSource(ABC):
     def _mix(self, matrix: FloatArray) -> None:
         """Replace the groups' matrices, in a copy of the source, by weighted sums of them."""
 
-    def spectra(self, groups: IntArray) -> FloatArray | None:
-        """Return all eigenvalues of some groups' matrices, largest first, to single precision.
+    def shared_spectrum(self) -> FloatArray | None:
+        """Return the eigenvalues of the mean of all groups' matrices, largest first.
 
-        None where the matrices are known by products only, which do not show all of them.
+        The mean is by weight, and the eigenvalues are right to single precision. None where the
+        matrices are known by products only, which do not show all of them.
         """
         return None
 
@@ -269,21 +270,20 @@ class MomentCovariances(CovarianceSource):
         scaled = self.covariances * placed(scales[:, None, None], self.covariances)
         return explicit_oracle(scaled, method, self._ranks, apart=apart, place=self.place)
 
-    def spectra(self, groups: IntArray) -> FloatArray | None:
-        """Return all eigenvalues of some groups' matrices, largest first, to single precision."""
+    def shared_spectrum(self) -> FloatArray | None:
+        """Return the eigenvalues of the mean of all groups' matrices, largest first."""
+        shape, xp = self.covariances.shape, library_of(self.covariances)
+        # In units of the trace: single precision, in which this takes half the time, has fewer
+        # orders of magnitude.
+        pooled = self.groups.weight / self.groups.weight.sum()
+        unit = float(pooled @ self.groups.traces) or 1.0
+        flat = xp.reshape(self.covariances, (shape[0], -1))
+        shared = xp.reshape(placed(pooled, flat) @ flat, shape[1:]) / unit
         if self.place is not None:
-            matrices, xp = placed(self.covariances, self.place), library_of(self.place)
-            chosen = xp.take(matrices, placed(groups, matrices), axis=0)
-            return fetched(xp.linalg.eigvalsh(chosen))[:, ::-1]
-        found = np.empty((len(groups), self.covariances.shape[1]))
-        for values, g in zip(found, groups, strict=True):
-            # In units of the trace: single precision has fewer orders of magnitude. It takes half
-            # the time, and here the time is that of one decomposition of every small group.
-            unit = float(self.groups.traces[g]) or 1.0
-            matrix = (self.covariances[g] / unit).astype(np.float32)
-            values[:] = scipy.linalg.eigh(matrix, eigvals_only=True, driver="ev")[::-1]
-            values *= unit
-        return found
+            there = library_of(self.place).linalg.eigvalsh(placed(shared, self.place))
+            return fetched(there)[::-1] * unit
+        values = scipy.linalg.eigh(shared.astype(np.float32), eigvals_only=True, driver="ev")
+        return values[::-1].astype(float) * unit
 
     def _mix(self, matrix: FloatArray) -> None:
         shape, xp = self.covariances.shape, library_of(self.covariances)
