@@ -1,5 +1,6 @@
 """Rows too wide or too sparse for explicit covariances give the same answer."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -219,3 +220,54 @@ def test_a_fit_leaves_sparse_rows_as_they_were(dtype, twice):
         np.testing.assert_array_equal(part, kept)
     expected = FairPCA(3).fit(X, sensitive_features=labels)
     np.testing.assert_allclose(model.group_losses_, expected.group_losses_, rtol=1e-6)
+
+
+def _dependent_rows(kind, rng):
+    X = rng.normal(size=(90, 600))
+    labels = np.repeat([0, 1, 2], [40, 30, 20])
+    if kind == "copies":
+        X[45:] = X[:45]
+    elif kind == "nearly copies":
+        X[45:] = X[:45] * (1 + 1e-9 * rng.normal(size=(45, 600)))
+    elif kind == "four directions":
+        X = rng.normal(size=(90, 4)) @ rng.normal(size=(4, 600))
+    elif kind == "a small group":
+        X[labels == 1] *= 1e-9
+    elif kind == "one row repeated":
+        X[labels == 2] = X[-1]
+    elif kind == "one large column":
+        X[:, 0] *= 1e6
+    return X, labels
+
+
+@pytest.mark.parametrize("criterion", ["loss", "relative"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "copies",
+        "nearly copies",
+        "four directions",
+        "a small group",
+        "one row repeated",
+        "one large column",
+    ],
+)
+@pytest.mark.parametrize("r", [3, 12])
+def test_wide_rows_that_depend_on_each_other_lose_what_is_claimed(kind, criterion, r):
+    """Coordinates of the rows have to know directions that hardly any row has."""
+    X, labels = _dependent_rows(kind, np.random.default_rng(0))
+    model = FairPCA(r, criterion=criterion)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, sensitive_features=labels)
+    basis = model.components_.T
+    np.testing.assert_allclose(basis.T @ basis, np.eye(r), atol=1e-14)
+    rebuilt = model.inverse_transform(model.transform(X))
+    for g, label in enumerate(model.groups_):
+        rows = X[labels == label] - X.mean(axis=0)
+        unit = np.sum(rows**2) / len(rows)
+        error = np.sum((X - rebuilt)[labels == label] ** 2) / len(rows)
+        assert model.group_errors_[g] == pytest.approx(error, abs=1e-13 * unit)
+        own = np.sum(np.linalg.svd(rows, compute_uv=False)[:r] ** 2) / len(rows)
+        loss = own - (unit - error)
+        assert model.group_losses_[g] == pytest.approx(loss, abs=1e-13 * unit)
