@@ -13,10 +13,8 @@ subspace here. Read `restricted` first.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
-from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.block_krylov import ProjectedBasis
 from fairpca.covariances.device import explicit_oracle
 from fairpca.covariances.eigenpairs import EigenPairs
@@ -48,17 +46,6 @@ class Subspace(ProjectedBasis):
             oracle.apply, oracle.n_groups, oracle.n_features, keep_images=False, place=place
         )
         self.large = problem
-
-    def within(self, coordinates: FloatArray) -> Subspace:
-        """Return the problem restricted to ``basis @ coordinates``, which takes no product.
-
-        The coordinates, of shape (p, q), are orthonormal. Widening the result leaves this subspace
-        as it is.
-        """
-        part = copy.copy(self)
-        part.basis = self.lifted(coordinates)
-        part.compressed = symmetric(coordinates.T @ self.compressed @ coordinates)
-        return part
 
     def problem(self, *, holds_own: bool = False) -> Problem:
         """Return the problem inside the subspace; see `restricted`."""

@@ -31,6 +31,13 @@ from fairpca.solvers.two_group_ties import geodesic_candidate, swap_candidates
 
 # Newton is cheap enough to be driven to rounding; this is where it may stop before.
 _CLOSED = 1e-14
+# Steps of t below this leave it as it is. A basis between two others equalises the losses after
+# longer ones too, but off the right one by a thousand times the step (at 1e-9, by 2e-6 in a table
+# of 400 columns).
+_SHORTEST = 1e-15
+# Eigenvectors that tie are turned by any angle. With this number for it, weights that agree to
+# eight digits count as the same.
+_FASTEST = 1e4
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,9 @@ class NewtonSearch:
         The basis with the smallest worst loss so far.
     bound, proof, near : float, float, EigenPairs or None
         The largest phi so far, with its weight and pairs.
+    turning : float
+        How far a unit of weight turns the leading eigenvectors (a tangent, to first order), at the
+        last weight inside the interval; where they tie, a large number.
     history : list of dict
         One entry for every full decomposition inside the interval.
     """
@@ -124,6 +134,7 @@ class NewtonSearch:
         self.best: Best | None = None
         self.bound, self.proof = -np.inf, 0.5
         self.near: EigenPairs | None = None
+        self.turning = 0.0
         self.history: list[dict[str, float]] = []
 
     def run(self, *, max_iter: int, first: float | None = None) -> tuple[Best, str]:
@@ -217,7 +228,9 @@ class NewtonSearch:
         coupling = inner[self.r :]
         # A vanishing gap means a kink: the huge curvature makes Newton stand still there.
         gaps = np.maximum(pairs.values[: self.r] - pairs.values[self.r :, None], 1e-300)
-        curvature = -2 * float(np.vdot(coupling, coupling / gaps))
+        rotation = coupling / gaps
+        curvature = -2 * float(np.vdot(coupling, rotation))
+        self.turning = min(float(np.abs(rotation).max(initial=0.0)), _FASTEST)
         self.history.append({"t": t, "phi": value, "slope": slope})
         return _Point(t, value, slope, curvature, basis, pairs)
 
@@ -243,11 +256,8 @@ class NewtonSearch:
         values = point.pairs.values
         tie = values[self.r - 1] - values[self.r] <= 1e-7 * self.oracle.scale
         # Newton wants a step t can hardly resolve, yet the losses still differ.
-        # A recovery costs about one decomposition of 60 columns: below that, one more Newton step
-        # is the cheaper way to the last digits.
-        step = 1e-15 if self.oracle.n_features <= 60 else 1e-9
-        stiff = point.curvature < 0 and abs(point.slope) <= step * abs(point.curvature)
-        return bool(tie or stiff or high.t - low.t <= step)
+        stiff = point.curvature < 0 and abs(point.slope) <= _SHORTEST * abs(point.curvature)
+        return bool(tie or stiff or high.t - low.t <= _SHORTEST)
 
     def _recover(self, point: _Point, low: _Point, high: _Point) -> None:
         """Consider bases with equal losses, between the bracket's ends and in the tied eigenspace.
@@ -343,15 +353,13 @@ def _hermite_step(point: _Point, before: _Point | None) -> float:
     return step if 0.5 < step / newton < 2 else np.nan
 
 
-# Relative gap above which the first decomposition is worth its directions only, and below which
-# the span of the last two bases is wide enough. Wrong ones cost a decomposition more.
-_WIDE_GAP, _NARROW_GAP = 1e-3, 1e-5
-# Up to this many components the subspace is found to rounding too, not only the value. A gap of
-# rounding leaves weights and subspace uncertain from the seventh digit on, and the same rows
-# counted in another order would show it. The error of the subspace is about the product of the
-# distances from the weight to the last two at which there are eigenvectors.
-_FEW = 32
-_SETTLED = 4e-9
+# Relative gap above which the first decomposition is worth its directions only.
+_WIDE_GAP = 1e-3
+# The subspace is found to about this angle too, not only the value: a gap of rounding leaves it
+# uncertain from the fifth digit on, and the same rows counted in another order would show it. The
+# angle is estimated, and the true one is mostly ten times smaller or less (faces, 50 components:
+# 4e-8 estimated, 3e-10 true). With 1e-8 faces take a decomposition more.
+_SETTLED = 1e-7
 # Eigenpairs past r that a decomposition of explicit matrices returns: the certificate needs them
 # to separate the leading ones from the rest.
 _SPARE = 6
@@ -416,10 +424,6 @@ class _LargeSearch:
         The largest phi of the large matrices, with its weight and pairs.
     spare : int
         Pairs past r that the next decomposition returns.
-    settles : bool
-        Whether the search goes on until the subspace, not only the value, is right to rounding.
-    slopes : list of (float, float)
-        Weights at which there are eigenvectors, and phi' there.
     """
 
     def __init__(self, problem: Problem, tol: float) -> None:
@@ -437,10 +441,6 @@ class _LargeSearch:
         for pairs in own:
             self.space.widen(pairs.columns[:, : self.r])
         self.spare = _SPARE if self.oracle.cheap_products else 0
-        # Behind products alone, the last digits of the subspace cost more than they are worth.
-        self.settles = self.oracle.cheap_products and self.r <= _FEW
-        # Weights at which there are eigenvectors, and the slope of phi there.
-        self.slopes: list[tuple[float, float]] = []
         self.history: list[dict[str, float]] = []
 
     def run(self, max_iter: int) -> tuple[Best, str]:
@@ -464,9 +464,11 @@ class _LargeSearch:
             t = found.proof
             best = replace(found, basis=self.space.lifted(found.basis), t=t)
             closed = self._gap(best) <= self.tol
-            settled = abs(t - visited[-1]) * abs(t - visited[-2]) <= _SETTLED
-            if closed and (settled or not self.settles):
-                return self._with_better_weight(best, found.proof), "gap closed"
+            # Between two weights at which there are eigenvectors they turn twice.
+            off = inner.turning**2 * abs(t - visited[-1]) * abs(t - visited[-2])
+            # Behind products alone, the last digits of the subspace cost more than they are worth.
+            if closed and (off <= _SETTLED or not self.oracle.cheap_products):
+                return self._proven(best), "gap closed"
             if self.oracle.n_eigen >= max_iter:
                 reason = "gap closed" if closed else "max_iter reached"
                 return self._proven(best), reason
@@ -475,16 +477,7 @@ class _LargeSearch:
             rough &= self.space.width < self.oracle.n_features
             pairs = self._decompose(best, rough)
             visited.append(t)
-            # The answer lies between the basis found and the eigenvectors just computed: one more
-            # solve in their span, much narrower than all that was seen, squares the error of both.
-            if not self.settles and not rough and self._gap(best) <= _NARROW_GAP:
-                narrow = self.space.within(fetched(found.basis))
-                narrow.widen(pairs.columns[:, : self.r])
-                self._note_slope(t, narrow, pairs)
-                best = _between(self.problem, best, narrow)
-                if self._gap(best) <= self.tol:
-                    return self._with_better_weight(best, best.t), "gap closed"
-            if not self._widen(t, pairs) and not rough:
+            if not self._widen(pairs) and not rough:
                 reason = "no new direction at working precision"
                 return self._proven(best), "gap closed" if closed else reason
 
@@ -509,28 +502,7 @@ class _LargeSearch:
         )
         return pairs
 
-    def _note_slope(self, t: float, space: Subspace, pairs: EigenPairs) -> None:
-        """Keep the slope of phi at a weight, from eigenvectors that lie in `space`."""
-        if self.slopes and self.slopes[-1][0] == t:
-            return
-        losses = space.problem().losses(space.coordinates(pairs.columns[:, : self.r]))
-        self.slopes.append((t, float(losses[0] - losses[1])))
-
-    def _with_better_weight(self, best: Best, inner: float) -> Best:
-        """Return the optimum with the weight at which the slope vanishes, by a secant.
-
-        The value and the bound are settled long before the weight is: they are flat in it.
-        Without two slopes it is `inner`, the best weight inside the subspace.
-        """
-        best = replace(best, t=inner)
-        if len(self.slopes) > 1:
-            (before, one), (last, other) = self.slopes[-2:]
-            if one != other:
-                t = last - other * (last - before) / (other - one)
-                best = replace(best, t=t if 0 < t < 1 else best.t)
-        return self._proven(best)
-
-    def _widen(self, t: float, pairs: EigenPairs) -> bool:
+    def _widen(self, pairs: EigenPairs) -> bool:
         """Add the eigenvectors to the subspace, with all that are tied to the r-th.
 
         Returns whether that added anything. If not, twice as many are asked for next time: a tie
@@ -539,10 +511,7 @@ class _LargeSearch:
         values = pairs.values
         tie = values > values[self.r - 1] - 1e-9 * self.oracle.scale
         used = max(self.r, int(np.count_nonzero(tie)))
-        grown = self.space.widen(pairs.columns[:, :used])
-        if not self.settles and self.oracle.cheap_products:
-            self._note_slope(t, self.space, pairs)
-        if grown:
+        if self.space.widen(pairs.columns[:, :used]):
             return True
         if self.r + self.spare >= self.oracle.n_features or used < len(values):
             return False
@@ -552,16 +521,3 @@ class _LargeSearch:
     def _proven(self, best: Best) -> Best:
         """Return the basis with the bound, its weight and its eigenpairs."""
         return replace(best, bound=self.bound, proof=self.proof, near=self.near)
-
-
-def _between(problem: Problem, best: Best, space: Subspace) -> Best:
-    """Return the optimum in `space`, unless it is no better.
-
-    The space is narrow: the span of the best basis and of the eigenvectors just computed.
-    """
-    found, _ = NewtonSearch(space.problem()).run(max_iter=50, first=best.t)
-    if found.value > best.value + problem.resolution:
-        return best
-    return replace(
-        best, basis=space.lifted(found.basis), value=found.value, spread=found.spread, t=found.t
-    )
