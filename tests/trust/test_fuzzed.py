@@ -242,9 +242,8 @@ FOUND = [
     1201100001625,
     # One minus the share of the heavier batch, of which few digits are left.
     1402050002448,
-    # Coordinates of wide rows from a Cholesky factor of their inner products, which takes a third of
-    # the time of a QR decomposition: a basis that mixes large and tiny directions kept half of its
-    # digits.
+    # Coordinates of wide rows from a Cholesky factor of their inner products, which takes a third
+    # of the time of a QR decomposition: a basis of large and tiny directions lost half its digits.
     7710005327,
     7710008854,
 ]
