@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -70,6 +69,8 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    # How `tojson` writes the data: finite numbers only, in the order of the dictionaries.
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     for name in ("number", "percent", "components"):
         environment.filters[name] = getattr(words, name)
     environment.filters["style"] = lambda name: _STYLES.get(name, "")
@@ -98,25 +99,21 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             most_left_out=_MOST_LEFT_OUT,
             provenance=list(_flat(audit.provenance)),
             level=words.percent(float(audit.provenance.get("parameters", {}).get("level", 0.95))),
-            style=_safe(style),
-            script=_safe(script),
+            style=style,
+            script=script,
             style_hash=_csp_hash(style),
             script_hash=_csp_hash(script),
-            data=_safe(
-                embedded_json(
-                    {
-                        "audit": audit.to_dict(),
-                        # The findings of new rows in the form of those in hand.
-                        "new": plain(_new_findings(audit)),
-                        "words": {
-                            side: {r: view.texts() for r, view in ranks.items()}
-                            for side, ranks in views.items()
-                        },
-                        "rows": words.n_rows(audit),
-                        "same": words.SAME,
-                    }
-                )
-            ),
+            data={
+                "audit": audit.to_dict(),
+                # The findings of new rows in the form of those in hand.
+                "new": plain(_new_findings(audit)),
+                "words": {
+                    side: {r: view.texts() for r, view in ranks.items()}
+                    for side, ranks in views.items()
+                },
+                "rows": words.n_rows(audit),
+                "same": words.SAME,
+            },
         )
     )
 
@@ -150,22 +147,8 @@ def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> N
         file.write(page)
 
 
-def embedded_json(value: Any) -> str:
-    """Return JSON, of finite numbers, that cannot end the script element it stands in."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    # json.dumps escapes everything outside ASCII; what is left can close or open markup.
-    for char in "<>&":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
-
-
 def _resource(name: str) -> str:
     return (resources.files("fairpca.report") / name).read_text(encoding="utf-8")
-
-
-def _safe(text: str) -> Any:
-    """Return text of this package that the template must not escape."""
-    return require("markupsafe", extra="app", purpose="the audit page").Markup(text)
 
 
 def _csp_hash(text: str) -> str:
