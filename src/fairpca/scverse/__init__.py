@@ -294,7 +294,7 @@ class _Cells:
         return np.concatenate([np.asarray(part, dtype=np.float32) for part in parts])
 
     def folds(self, n_folds: int) -> Any:
-        """Return the moments of every fold, in a list; of a single one, the moments."""
+        """Return the moments of every fold, in a list."""
         size = moments_bytes(int(self.genes.sum()), self.groups.n_groups * n_folds)
         if size > default_limit():
             raise MemoryError(
@@ -302,8 +302,6 @@ class _Cells:
                 f"group(s) and {n_folds} fold(s) take {readable(size)}, more than a quarter of "
                 "the memory; choose genes, for example mask_var='highly_variable'."
             )
-        if n_folds == 1:
-            return self._moments(self.groups)
         numbers = row_folds(0, len(self.groups.codes), n_folds)
         return split_folds(self._moments(self.groups.in_folds(numbers, n_folds)), n_folds)
 
