@@ -131,8 +131,14 @@ def matching(entry: str, names: Sequence[str], where: str = "the table") -> list
         return [entry]
     found = [name for name in names if fnmatch.fnmatchcase(str(name), str(entry))]
     if not found:
-        raise ValueError(f"{where} has no column {entry!r}; it has {listed(names, 12)}.")
+        _check_known(entry, names, where)
     return found
+
+
+def _check_known(name: str, names: Sequence[str], where: str) -> None:
+    """Raise ValueError unless the table that is called `where` has a column of that name."""
+    if name not in names:
+        raise ValueError(f"{where} has no column {name!r}; it has {listed(names, 12)}.")
 
 
 def choose_columns(
@@ -190,10 +196,8 @@ def choose(
     chosen_labels = _label_columns(_names(labels, "sensitive_features"), names, where)
     if weight is not None and not isinstance(weight, str):
         raise ValueError(f"sample_weight={type(weight).__name__}: name the column of weights.")
-    if weight is not None and weight not in names:
-        raise ValueError(
-            f"sample_weight: {where} has no column {weight!r}; it has {listed(names, 12)}."
-        )
+    if weight is not None:
+        _check_known(weight, names, f"sample_weight: {where}")
     outside = {label.column for label in chosen_labels} | ({weight} if weight else set())
     entries = _names(features, "features"), _names(drop, "drop")
     chosen = choose_columns(names, *entries, outside, where)
@@ -214,11 +218,7 @@ def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> l
     for entry in labels:
         cut = None if entry in names else Threshold.parse(str(entry))
         column = entry if cut is None else cut.column
-        if column not in names:
-            raise ValueError(
-                f"sensitive_features: {where} has no column {column!r}; it has "
-                f"{listed(names, 12)}."
-            )
+        _check_known(column, names, f"sensitive_features: {where}")
         taken = column in [label.name for label in found]
         if taken and cut is None:
             raise ValueError(f"sensitive_features names the column {column!r} twice.")
