@@ -325,7 +325,7 @@ class _Cells:
         known = np.all([~np.isnan(cells._matrix(part)).all(axis=0) for part in parts], axis=0)
         if not known.any():
             raise ValueError("X has no cell with data in every field; check the mask.")
-        weight = cells._weights(weights)[known]
+        weight = (cells.weight if weights is None else cells._weights(weights))[known]
         if not np.all(np.isfinite(weight)) or np.any(weight < 0):
             raise ValueError(
                 "weights has negative or missing values where X has data; pass one number of at "
@@ -376,9 +376,6 @@ class _Cells:
         """Return the weight of every cell."""
         found = []
         for field in self.fields:
-            if weights is None:
-                found.append(np.ones(field.n_cells))
-                continue
             given = weights
             if isinstance(weights, str):
                 check_choice("weights", weights, ("coslat",))
