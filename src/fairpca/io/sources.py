@@ -393,10 +393,5 @@ def open_source(
     choose_from = partial(choose, where=files[0].path, **given, **options)
     reader = importlib.import_module(FORMATS[kind][1])
     opened: Source = reader.open_files(files, choose_from, layout=layout, **given)
-    return replace(opened, batch_rows=batch_rows or default_batch_rows(opened.n_features))
-
-
-def default_batch_rows(n_features: int) -> int:
-    """Return how many rows a batch with this many features has."""
-    rows = _BATCH_ENTRIES // max(n_features, 1)
-    return int(np.clip(rows, _LEAST_BATCH_ROWS, _MOST_BATCH_ROWS))
+    fitting = np.clip(_BATCH_ENTRIES // opened.n_features, _LEAST_BATCH_ROWS, _MOST_BATCH_ROWS)
+    return replace(opened, batch_rows=batch_rows or int(fitting))
