@@ -627,8 +627,7 @@ def mmd_squared(
     Z = rows[chosen] @ basis
     if bandwidth is None:
         bandwidth = median_bandwidth(Z)
-    members = np.zeros((len(Z), groups.n_groups))
-    members[np.arange(len(Z)), groups.codes[chosen]] = weight[chosen]
+    members = np.eye(groups.n_groups)[groups.codes[chosen]] * weight[chosen, None]
     totals = members.sum(axis=0)
     # A group without weight has no distribution to compare.
     members = members[:, totals > 0] / totals[totals > 0]
