@@ -5,7 +5,6 @@ Also what every group would get from PCA and FairPCA fitted without it.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import has_fit_parameter
 
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import Finding, LeftOut
@@ -166,9 +166,8 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
                     "fitted, or pass rows."
                 )
             return model.fit_moments(table.moments)
-        accepted = inspect.signature(model.fit).parameters
         extra = {"sensitive_features": table.labels, "sample_weight": table.weights}
-        known = {k: v for k, v in extra.items() if k in accepted and v is not None}
+        known = {k: v for k, v in extra.items() if v is not None and has_fit_parameter(model, k)}
         return model.fit(table.X, table.y, **known)
 
 
