@@ -156,9 +156,7 @@ class Finding(_Losses):
     @property
     def gap(self) -> float:
         """``(worst loss - best loss) / worst loss``; zero where every loss is rounding."""
-        if self.worst_loss <= self.certificate.resolution:
-            return 0.0
-        return (self.worst_loss - self.best_loss) / self.worst_loss
+        return super().gap if self.worst_loss > self.certificate.resolution else 0.0
 
     def measure(self, name: str) -> FloatArray:
         """Return the values of one of `MEASURES`, one for every group."""
