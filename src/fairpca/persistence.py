@@ -25,6 +25,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca import methods
 from fairpca._checks import require
 from fairpca._linalg import fetched, is_foreign
 from fairpca.io.preparation import Preparation
@@ -38,25 +39,9 @@ __all__ = ["SavedModel", "load_model", "save_model"]
 #: file. A type missing here makes `save_model` refuse the models that contain it.
 TRUSTED_TYPES = (
     "fairpca.estimator.FairPCA",
-    "fairpca.methods.balanced.BalancedPCA",
-    "fairpca.methods.covariance_constrained.CovarianceConstrainedPCA",
-    "fairpca.methods.joint_diagonal.JointDiagonalPCA",
-    "fairpca.methods.local_search.ARPGDA",
-    "fairpca.methods.local_search.MinorizationFairPCA",
-    "fairpca.methods.local_search.RADA",
-    "fairpca.methods.mmd.MMDFairPCA",
-    "fairpca.methods.multi_criteria.MultiCriteriaPCA",
-    "fairpca.methods.null_space.NullSpaceFairPCA",
-    "fairpca.methods.pareto.ParetoFairPCA",
-    "fairpca.methods.sdr.SDRFairPCA",
-    "fairpca.methods.spea2.SPEA2FairPCA",
-    "fairpca.methods.stable.StablePCA",
-    "fairpca.methods.streaming.StreamingFairPCA",
+    *(f"{getattr(methods, name).__module__}.{name}" for name in methods.__all__),
     "fairpca.methods.streaming._Running",
     "fairpca.methods.streaming._Stream",
-    "fairpca.methods.tradeoff.ConstrainedFPCA",
-    "fairpca.methods.tradeoff.UnconstrainedFPCA",
-    "fairpca.methods.worst_case.WorstCasePCA",
     "fairpca.moments.group_moments.GroupMoments",
     "fairpca.solvers.solution.Certificate",
     "datetime.date",
