@@ -216,8 +216,6 @@ def joined(parts: Iterable[Any], rows: int) -> Iterator[Any]:
     waiting: list[Any] = []
 
     def join() -> Any:
-        if len(waiting) == 1:
-            return waiting[0]
         # Every batch has its own dictionary of labels; codes mean the same only in a common one.
         table = arrow().Table.from_batches(waiting).unify_dictionaries()
         return table.combine_chunks().to_batches()[0]
