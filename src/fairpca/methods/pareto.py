@@ -85,8 +85,6 @@ def common_descent(gradients: FloatArray, floor: float) -> FloatArray:
     flat = gradients.reshape(p, -1)
     gram = flat @ flat.T
     base, free, start = np.full(p, floor / p), 1 - floor, np.full(p, 1 / p)
-    if free <= 0:
-        return base
     chosen = maximise_on_simplex(-free * (gram @ base), free**2 * gram, np.ones(p), start)
     return base + free * chosen
 
