@@ -252,8 +252,8 @@ MUTANTS = (
     Mutant(
         "the curvature of phi is halved",
         "solvers/dual.py",
-        "return np.asarray(2.0 * self.couplings @ self.rotations.T)",
-        "return np.asarray(self.couplings @ self.rotations.T)",
+        "return np.asarray(2.0 * couplings @ self.rotations.T)",
+        "return np.asarray(couplings @ self.rotations.T)",
         "tests/solvers/test_many_group_parts.py",
     ),
     Mutant(

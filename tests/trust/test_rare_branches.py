@@ -92,5 +92,5 @@ def test_large_problems_stop_at_their_budget():
 
 
 def test_a_cluster_as_it_is():
-    cluster = Cluster(2, 4, np.array([0.7, 0.3]))
+    cluster = Cluster(2, 4, np.array([0.7, 0.3]), np.eye(2))
     np.testing.assert_array_equal(cluster.matrix, np.diag([0.7, 0.3]))

@@ -13,7 +13,6 @@ Read `Dual.evaluate` first, then `DualPoint` for what one decomposition gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +29,7 @@ class Cluster:
     """Which eigenvalues of A(t) count as tied, and how a relaxed P occupies their eigenvectors.
 
     P is one on the eigenvectors before `first`, zero from `last` on, and on the block between them
-    ``rotation @ diag(occupation) @ rotation.T``; no rotation means the eigenvectors as they are.
+    ``rotation @ diag(occupation) @ rotation.T``.
 
     Attributes
     ----------
@@ -39,20 +38,18 @@ class Cluster:
         Both are r where nothing is tied.
     occupation : ndarray of shape (q,)
         Eigenvalues of P on the block, between 0 and 1, with the sum r - first.
-    rotation : ndarray of shape (q, q) or None
-        Orthogonal.
+    rotation : ndarray of shape (q, q)
+        Orthogonal; the identity where P has the eigenvectors as they are.
     """
 
     first: int
     last: int
     occupation: FloatArray
-    rotation: FloatArray | None = None
+    rotation: FloatArray
 
     @property
     def matrix(self) -> FloatArray:
         """P on the block."""
-        if self.rotation is None:
-            return np.diag(self.occupation)
         return np.asarray((self.rotation * self.occupation) @ self.rotation.T)
 
     @classmethod
@@ -92,49 +89,33 @@ class DualPoint:
         self.phi = problem.phi(weights, pairs)
         self.r = problem.n_components
         self.images, self.losses = problem.images_and_losses(pairs.vectors[:, : self.r])
-        # Not functools.cached_property: on Python 3.11 it holds a lock that all instances share,
-        # and a process forked while another thread held it would wait for ever.
-        self._known: dict[str, FloatArray] = {}
-
-    def _once(self, name: str, compute: Callable[[], FloatArray]) -> FloatArray:
-        if name not in self._known:
-            self._known[name] = compute()
-        return self._known[name]
+        self._columns = np.empty((0, 0, 0))
+        self._rotations = np.empty((0, 0))
 
     def columns(self, m: int) -> FloatArray:
-        """Return the first m columns of every S_i in the eigenbasis of A(t), shape (k, n, m)."""
-        known = self._known.get("columns")
-        if known is None or known.shape[2] < m:
-            vectors = self.pairs.vectors
-            enough = self.images.shape[2] >= m
-            known = vectors.T @ (self.images if enough else self.matrices @ vectors[:, :m])
-            self._known["columns"] = known
-        return known[:, :, :m]
+        """Return the first m columns of every S_i in the eigenbasis of A(t), shape (k, n, m).
 
-    @property
-    def couplings(self) -> FloatArray:
-        """How each S_i couples the r leading eigenvectors to the others, shape (k, (n-r) r).
-
-        An entry is ``v_a . S_i v_b`` with v_b among the leading eigenvectors and v_a among the
-        others. To first order these entries alone rotate the leading subspace.
+        They are kept: the product takes as long as the decomposition where there are many groups.
         """
-        r = self.r
-        return self._once(
-            "couplings", lambda: self.columns(r)[:, r:].reshape(len(self.weights), -1)
-        )
+        if self._columns.shape[2] < m:
+            vectors = self.pairs.vectors
+            images = self.images if m <= self.r else self.matrices @ vectors[:, :m]
+            self._columns = vectors.T @ images
+        return self._columns[:, :, :m]
 
     @property
     def rotations(self) -> FloatArray:
-        """How each group's weight rotates the leading eigenvectors, to first order (a tangent).
+        """How each group's weight rotates the leading eigenvectors, shape (k, (n - r) r).
 
-        Every coupling over the distance of its two eigenvalues; the shape is that of `couplings`.
+        An entry is a tangent, to first order: ``v_a . S_i v_b``, with v_b among the leading
+        eigenvectors and v_a among the others, over the distance of the two eigenvalues.
         """
-        values, r = self.pairs.values, self.r
-
-        def rotations() -> FloatArray:
-            return self.couplings / self._gaps(values[:r], values[r:], self.couplings).ravel()
-
-        return self._once("rotations", rotations)
+        if not self._rotations.size:
+            values, r = self.pairs.values, self.r
+            couplings = self.columns(r)[:, r:]
+            found = couplings / self._gaps(values[:r], values[r:], couplings)
+            self._rotations = found.reshape(len(found), -1)
+        return self._rotations
 
     def _gaps(self, upper: FloatArray, lower: FloatArray, couplings: FloatArray) -> FloatArray:
         """Return the distances of eigenvalues that `couplings` are to be divided by.
@@ -166,19 +147,18 @@ class DualPoint:
             ``(p_b - p_a) / (lambda_b - lambda_a) (S_i)_ab (S_j)_ab`` over the pairs a > b.
         """
         first, last = cluster.first, cluster.last
-        size = last - first
+        size, values = last - first, self.pairs.values
         if not size:
-            return np.asarray(2.0 * self.couplings @ self.rotations.T)
-        values = self.pairs.values
-        part, upper, lower = self.columns(last)[:, first:], values[:last], values[first:]
+            couplings = self.columns(last)[:, first:].reshape(len(self.weights), -1)
+            return np.asarray(2.0 * couplings @ self.rotations.T)
+        part, upper, lower = self.columns(last)[:, first:].copy(), values[:last], values[first:]
         occupied, empty = np.ones(last), np.zeros(len(lower))
         occupied[first:], empty[:size] = cluster.occupation, cluster.occupation
-        if cluster.rotation is not None:
-            part, upper, lower = part.copy(), upper.copy(), lower.copy()
-            part[:, :, first:] = part[:, :, first:] @ cluster.rotation
-            part[:, :size] = cluster.rotation.T @ part[:, :size]
-            # Rayleigh quotients stand for the eigenvalues of rotated vectors.
-            upper[first:] = lower[:size] = (cluster.rotation**2).T @ values[first:last]
+        part[:, :, first:] = part[:, :, first:] @ cluster.rotation
+        part[:, :size] = cluster.rotation.T @ part[:, :size]
+        # Rayleigh quotients stand for the eigenvalues of rotated vectors.
+        tied = (cluster.rotation**2).T @ values[first:last]
+        upper, lower = np.append(upper[:first], tied), np.append(tied, lower[size:])
         ratio = (occupied - empty[:, None]) / self._gaps(upper, lower, part)
         ratio[:size, first:] = 0.0
         flat = part.reshape(len(part), -1)
@@ -211,8 +191,7 @@ class Relaxed:
     def held_vectors(self) -> FloatArray:
         """The tied eigenvectors, rotated so that P is diagonal in them."""
         held = self.cluster
-        vectors = self.point.pairs.vectors[:, held.first : held.last]
-        return vectors if held.rotation is None else vectors @ held.rotation
+        return np.asarray(self.point.pairs.vectors[:, held.first : held.last] @ held.rotation)
 
 
 def occupy(point: DualPoint, cluster: Cluster, r: int) -> Relaxed:
@@ -225,14 +204,9 @@ def occupy(point: DualPoint, cluster: Cluster, r: int) -> Relaxed:
         return Relaxed(point, cluster, point.losses)
     block = point.columns(last)[:, first:last, first:last]
     # Only what P changes against the r leading eigenvectors: the rest would cancel.
-    if cluster.rotation is None:
-        moved = cluster.occupation.copy()
-        moved[: r - first] -= 1.0
-        change = np.diagonal(block, axis1=1, axis2=2) @ moved
-    else:
-        matrix = cluster.matrix
-        matrix[np.arange(r - first), np.arange(r - first)] -= 1.0
-        change = block.reshape(len(block), -1) @ matrix.ravel()
+    matrix = cluster.matrix
+    matrix[np.arange(r - first), np.arange(r - first)] -= 1.0
+    change = block.reshape(len(block), -1) @ matrix.ravel()
     return Relaxed(point, cluster, point.losses - change)
 
 
@@ -243,24 +217,17 @@ def fill(occupation: FloatArray, total: float) -> FloatArray:
     would look better than any feasible one.
 
     The projection is ``clip(p + shift, 0, 1)`` for a single number shift. The sum is piecewise
-    linear in it and never falls, so Newton's method inside a bracket finds it in a few steps.
+    linear in it: an entry that leaves 0 makes it steeper by one, and flatter again when it
+    reaches 1.
     """
-    if not occupation.size:
+    n = len(occupation)
+    if not n:
         return occupation
-    low, high = -1.0 - float(occupation.max()), 1.0 - float(occupation.min())
-    shift = 0.0
-    for _ in range(200):
-        clipped = np.clip(occupation + shift, 0.0, 1.0)
-        missing = total - float(clipped.sum())
-        if abs(missing) <= 4e-16 * total:
-            break
-        low, high = (shift, high) if missing > 0 else (low, shift)
-        free = np.count_nonzero((clipped > 0) & (clipped < 1))
-        step = shift + missing / free if free else 0.5 * (low + high)
-        shift = step if low < step < high else 0.5 * (low + high)
-        if not low < shift < high:
-            break
-    return clipped
+    knots = np.concatenate([-occupation, 1.0 - occupation])
+    order = np.argsort(knots)
+    knots, slopes = knots[order], np.cumsum(np.where(order < n, 1, -1))
+    sums = np.append(0.0, np.cumsum(slopes[:-1] * np.diff(knots)))
+    return np.asarray(np.clip(occupation + np.interp(total, sums, knots), 0.0, 1.0))
 
 
 class BudgetSpent(Exception):
@@ -306,7 +273,7 @@ class Dual:
         self.left = max_iter
         self.resolution = problem.resolution
         # The empty cluster: P is the projector on the r leading eigenvectors.
-        self.simple = Cluster(self.r, self.r, np.zeros(0))
+        self.simple = Cluster(self.r, self.r, np.zeros(0), np.zeros((0, 0)))
         self.best: DualPoint | None = None
         self.relaxed: Relaxed | None = None
         # The magnitude of the eigenvalues of H(t), known from the first evaluation on.

@@ -75,7 +75,8 @@ class PathPoint:
     def relaxed(self, r: int) -> Relaxed:
         """Return P as a feasible point of the relaxation."""
         occupation = fill(np.where(self.occupied < 0.5, self.occupied, 1 - self.vacant), r)
-        return occupy(self.point, Cluster(0, len(occupation), occupation), r)
+        n = len(occupation)
+        return occupy(self.point, Cluster(0, n, occupation, np.eye(n)), r)
 
 
 @dataclass(frozen=True)
@@ -285,8 +286,8 @@ _MAX_POLISH_STEPS = 8
 _THRESHOLDS = (3e-2, 3e-3, 3e-4, 1e-1)
 
 
-def guesses(occupation: FloatArray, r: int) -> Iterator[Cluster]:
-    """Yield the clusters that occupations in the order of the eigenvalues suggest.
+def guesses(occupation: FloatArray, r: int) -> Iterator[slice]:
+    """Yield the blocks of tied eigenvalues that occupations, in the order of these, suggest.
 
     Occupations are near 1 above the tied eigenvalues, near 0 below, and fractions in between. How
     near is not known while mu is positive, so several thresholds are read.
@@ -300,7 +301,7 @@ def guesses(occupation: FloatArray, r: int) -> Iterator[Cluster]:
         if (first, last) in seen or last - first > _MAX_CLUSTER:
             continue
         seen.add((first, last))
-        yield Cluster(first, last, fill(occupation[first:last], r - first))
+        yield slice(first, last)
 
 
 def binding(weights: FloatArray, losses: FloatArray, scales: FloatArray) -> NDArray[np.bool_]:
@@ -422,10 +423,8 @@ def cluster_step(
     q, m = held.last - held.first, len(index)
     units = dual.spectral / dual.group_scales[index]
     tied = point.columns(held.last)[:, block, block]
-    level = np.diag(point.pairs.values[block])
-    if held.rotation is not None:
-        tied = held.rotation.T @ tied @ held.rotation
-        level = held.rotation.T @ level @ held.rotation
+    tied = held.rotation.T @ tied @ held.rotation
+    level = (held.rotation.T * point.pairs.values[block]) @ held.rotation
     rows, columns = np.triu_indices(q)
     root = np.where(rows == columns, 1.0, np.sqrt(2.0))
     inner = tied[:, rows, columns] * root
@@ -466,8 +465,6 @@ def carry(vectors: FloatArray, matrix: FloatArray, first: int, to: DualPoint, r:
     between them is the orthogonal matrix nearest to their inner products (the Procrustes problem).
     """
     q = vectors.shape[1]
-    if q == 0:
-        return Cluster(r, r, np.zeros(0))
     u, _, vt = np.linalg.svd(to.pairs.vectors[:, first : first + q].T @ vectors)
     turn = u @ vt
     return Cluster.of(first, symmetric(turn @ matrix @ turn.T), r)

@@ -197,11 +197,9 @@ def _follow_central_path(dual: Dual) -> None:
         if dual.closed:
             return
         active = binding(centre.weights, centre.losses, dual.group_scales)
-        for guess in guesses(np.diag(centre.matrix), dual.r):
-            if guess.last > guess.first:
-                block = slice(guess.first, guess.last)
-                guess = Cluster.of(guess.first, symmetric(centre.matrix[block, block]), dual.r)
-            polish(dual, occupy(centre.path.point, guess, dual.r), active)
+        for block in guesses(np.diag(centre.matrix), dual.r):
+            tied = Cluster.of(block.start, symmetric(centre.matrix[block, block]), dual.r)
+            polish(dual, occupy(centre.path.point, tied, dual.r), active)
             if dual.good:
                 return
 
