@@ -11,7 +11,7 @@ from fairpca._linalg import orthonormal
 from fairpca.criteria import pose
 from fairpca.solvers.descent import descend
 from fairpca.solvers.dual import Cluster, Dual, fill, occupy
-from fairpca.solvers.interior_point import derivatives, occupations
+from fairpca.solvers.interior_point import path_point
 from fairpca.solvers.many_groups import maximise_dual
 from fairpca.solvers.rounding import extreme_point
 from fairpca.solvers.simplex_qp import maximise_on_simplex
@@ -77,14 +77,14 @@ def test_barrier_occupations_and_curvature():
     rng = np.random.default_rng(1)
     dual, point = dual_of(wishart(rng, 4, 9), 3)
     mu = 0.01 * dual.spectral
-    here = occupations(point, mu, 3)
+    here = path_point(point, mu, 3)
     assert here.occupied.sum() == pytest.approx(3, rel=1e-12)
     np.testing.assert_allclose(here.occupied + here.vacant, 1, atol=1e-14)
-    gradient, hessian = derivatives(here, 3)
+    gradient, hessian = here.derivatives(3)
     direction = np.array([1.0, -2.0, 0.5, 0.5])
     h = 1e-5
     ends = [
-        derivatives(occupations(dual.evaluate(point.weights + s * h * direction), mu, 3), 3)[0]
+        path_point(dual.evaluate(point.weights + s * h * direction), mu, 3).derivatives(3)[0]
         for s in (1, -1)
     ]
     change = (ends[0] - ends[1]) / (2 * h)

@@ -47,7 +47,7 @@ import numpy as np
 
 from fairpca._linalg import FloatArray, IntArray, symmetric
 from fairpca.solvers.descent import descend
-from fairpca.solvers.interior_point import solved
+from fairpca.solvers.interior_point import above_phi, curvature, newton_steps, occupations
 from fairpca.solvers.problem import Problem
 
 #: Most columns of a problem that is searched: a node takes four decompositions of that size some
@@ -458,46 +458,21 @@ class _Relaxations:
     ) -> _Steps:
         """Return bound, barrier function and Newton step of every node at multipliers `x`.
 
-        As `interior_point.derivatives` does for one node; only the groups' weights add up to one.
+        As `interior_point` does for one node; only the groups' weights add up to one.
         `sizes` are the largest entries of the forms, from which the rounding of their sum follows.
         """
-        m, j, n, _ = forms.shape
+        r = self.r
         values, vectors = _checked_eigh(symmetric(np.einsum("mj,mjab->mab", x, forms)))
-        p, v = _occupations(values, mu, self.r)
+        _, p, v = occupations(values, mu, r, 0.5 * (values[:, r - 1] + values[:, r]))
         turned = np.swapaxes(vectors, 1, 2)[:, None] @ forms @ vectors[:, None]
-        diagonals = np.diagonal(turned, axis1=2, axis2=3)
-        gradient = offsets - np.einsum("mja,ma->mj", diagonals, p)
-        omega = 1.0 / (1.0 / (p[:, :, None] * p[:, None]) + 1.0 / (v[:, :, None] * v[:, None]))
-        flat = turned.reshape(m, j, n * n)
-        hessian = (flat * omega.reshape(m, 1, -1)) @ np.swapaxes(flat, 1, 2)
-        own = np.diagonal(omega, axis1=1, axis2=2)
-        mean = np.einsum("mja,ma->mj", diagonals, own)
-        hessian -= mean[:, :, None] * mean[:, None] / own.sum(axis=1)[:, None, None]
-        system = np.zeros((m, j + 1, j + 1))
-        system[:, :j, :j] = hessian / mu[:, None, None] * x[:, :, None] * x[:, None]
-        system[:, :j, :j] += mu[:, None, None] * np.eye(j)
-        size = np.abs(system).max(axis=(1, 2))
-        system[:, : self.g, j] = system[:, j, : self.g] = size[:, None] * x[:, : self.g]
-        right = np.zeros((m, j + 1))
-        right[:, :j] = x * gradient + mu[:, None]
-        step = solved(system, right[:, :, None])[:, :j, 0]
-        decrement = np.sqrt(np.maximum(np.einsum("mj,mj->m", step, right[:, :j]), 0.0) / mu)
+        gradient = offsets - np.einsum("mjaa,ma->mj", turned, p)
+        step, decrement = newton_steps(curvature(turned, p, v, mu), gradient, x, mu, self.g)
         longest = np.minimum(1.0, 0.9 / np.maximum(-step.min(axis=1), 1e-300))
-        phi = np.einsum("mj,mj->m", x, offsets) - values[:, n - self.r :].sum(axis=1)
-        moved = np.einsum("ma,ma->m", values[:, n - self.r :], v[:, n - self.r :])
-        moved -= np.einsum("ma,ma->m", values[:, : n - self.r], p[:, : n - self.r])
-        barriers = np.log(x).sum(axis=1) - np.log(p).sum(axis=1) - np.log(v).sum(axis=1)
+        phi = np.einsum("mj,mj->m", x, offsets) - values[:, :r].sum(axis=1)
         summed = np.maximum(np.abs(values).max(axis=1), np.einsum("mj,mj->m", x, sizes))
-        rounding = 8 * n * np.finfo(float).eps * summed * self.r
-        return _Steps(
-            phi - rounding,
-            phi + moved + mu * barriers,
-            step,
-            decrement,
-            longest,
-            vectors[:, :, ::-1],
-            p[:, ::-1],
-        )
+        rounding = 8 * self.n * np.finfo(float).eps * summed * r
+        value = phi + above_phi(values, p, v, x, mu, r)
+        return _Steps(phi - rounding, value, step, decrement, longest, vectors, p)
 
 
 @dataclass(frozen=True)
@@ -528,7 +503,7 @@ class _Steps:
 
 
 def _checked_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the eigenpairs of a stack of symmetric matrices, in increasing order, checked.
+    """Return the eigenpairs of a stack of symmetric matrices, in decreasing order, checked.
 
     Bounds of cells rest on them. Their sum and the sum of their squares must be the trace and the
     squared norm of the matrix; wrong or missing values change at least one of the two.
@@ -544,29 +519,4 @@ def _checked_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
             "the eigenvalues of a small matrix came out wrong; use another build of the linear "
             "algebra library that NumPy calls."
         )
-    return values, vectors
-
-
-def _occupations(values: FloatArray, mu: FloatArray, r: int) -> tuple[FloatArray, FloatArray]:
-    """Occupations of the barrier's P and their complements; eigenvalues ascend here."""
-    n = values.shape[1]
-    low, high = values[:, 0] - 2 * mu * n, values[:, -1] + 2 * mu * n
-    level = 0.5 * (values[:, n - r - 1] + values[:, n - r])
-    for _ in range(60):
-        a = (level[:, None] - values) / mu[:, None]
-        upper = np.abs(a) + np.sqrt(a * a + 4.0)
-        small, large = 2.0 / (upper + 2.0), upper / (upper + 2.0)
-        p, v = np.where(a >= 0, small, large), np.where(a >= 0, large, small)
-        excess, deficit = p[:, : n - r].sum(axis=1), v[:, n - r :].sum(axis=1)
-        # In logarithms the two sides are nearly straight lines, and Newton needs few steps.
-        residual = np.log(excess / deficit)
-        low, high = np.where(residual > 0, level, low), np.where(residual > 0, high, level)
-        slopes = 1.0 / (p**-2 + v**-2)
-        slope = slopes[:, : n - r].sum(axis=1) / excess + slopes[:, n - r :].sum(axis=1) / deficit
-        step = level + mu * residual / slope
-        settled = (np.abs(residual) <= 1e-9) | (np.abs(step - level) <= 1e-15 * np.abs(level))
-        if np.all(settled):
-            break
-        inside = (step > low) & (step < high)
-        level = np.where(settled, level, np.where(inside, step, 0.5 * (low + high)))
-    return p, v
+    return values[:, ::-1], np.ascontiguousarray(vectors[:, :, ::-1])

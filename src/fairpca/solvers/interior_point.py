@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -59,24 +60,32 @@ class PathPoint:
     occupied: FloatArray
     vacant: FloatArray
 
-    @property
-    def response(self) -> FloatArray:
-        """How P moves with A, entry by entry in the eigenbasis (times 1 / mu)."""
-        p, v = self.occupied, self.vacant
-        return np.asarray(1.0 / (1.0 / (p[:, None] * p) + 1.0 / (v[:, None] * v)))
-
     def value(self, r: int) -> float:
-        """F at this point: phi, what P changes against a projector, and the barriers."""
-        p, v, values = self.occupied, self.vacant, self.point.pairs.values
-        moved = float(values[:r] @ v[:r] - values[r:] @ p[r:])
-        barriers = np.log(self.point.weights).sum() - np.log(p).sum() - np.log(v).sum()
-        return self.point.phi + moved + self.mu * float(barriers)
+        """F at this point."""
+        point = self.point
+        above = above_phi(
+            point.pairs.values, self.occupied, self.vacant, point.weights, self.mu, r
+        )
+        return point.phi + float(above)
+
+    def derivatives(self, r: int) -> tuple[FloatArray, FloatArray]:
+        """Return gradient and minus the Hessian of F, both without the log t terms.
+
+        The gradient, of shape (k,), is the losses of P.
+        """
+        p, v = self.occupied, self.vacant
+        rotated = self.point.columns(len(p))
+        moved = np.diagonal(rotated, axis1=1, axis2=2) @ np.concatenate([-v[:r], p[r:]])
+        return self.point.losses - moved, curvature(rotated, p, v, np.asarray(self.mu))
 
     def relaxed(self, r: int) -> Relaxed:
         """Return P as a feasible point of the relaxation."""
         occupation = fill(np.where(self.occupied < 0.5, self.occupied, 1 - self.vacant), r)
         n = len(occupation)
-        return occupy(self.point, Cluster(0, n, occupation, np.eye(n)), r)
+        # As `occupy` would, which rotates first: that takes as long as the decomposition.
+        changes = np.diagonal(self.point.columns(n), axis1=1, axis2=2)
+        losses = self.point.losses - changes @ (occupation - (np.arange(n) < r))
+        return Relaxed(self.point, Cluster(0, n, occupation, np.eye(n)), losses)
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,7 @@ class Barrier:
                 if self.mu <= mu:
                     break
                 self.mu *= _SHRINK
-                self.here = occupations(self.here.point, self.mu, self.dual.r, self.here.level)
+                self.here = path_point(self.here.point, self.mu, self.dual.r, self.here.level)
                 step = self._newton()
             self.here = self._moved(step)
             step = self._newton()
@@ -155,22 +164,16 @@ class Barrier:
 
     def _at(self, point: DualPoint, level: float | None) -> PathPoint:
         """Return the path point at a dual point, and offer its P to the dual as an upper bound."""
-        here = occupations(point, self.mu, self.dual.r, level)
+        here = path_point(point, self.mu, self.dual.r, level)
         self.dual.offer(here.relaxed(self.dual.r))
         return here
 
     def _newton(self) -> _Step:
         """Return the Newton step of F at the present point, with the sum of the weights kept."""
-        t, k = self.here.point.weights, len(self.here.point.weights)
-        gradient, hessian = derivatives(self.here, self.dual.r)
-        # Rows and columns in units of t: weights near zero would otherwise drown the rest.
-        system = np.zeros((k + 1, k + 1))
-        system[:k, :k] = hessian * t[:, None] * t
-        system[np.arange(k), np.arange(k)] += self.mu
-        size = float(np.abs(system[:k, :k]).max())
-        system[:k, k] = system[k, :k] = size * t
-        step = solved(system, np.append(t * gradient + self.mu, 0.0)[:, None])[:k, 0]
-        decrement = float(np.sqrt(max(float(step @ system[:k, :k] @ step), 0.0) / self.mu))
+        t = self.here.point.weights
+        gradient, hessian = self.here.derivatives(self.dual.r)
+        step, away = newton_steps(hessian, gradient, t, np.asarray(self.mu), len(t))
+        decrement = float(away)
         longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
         long, short = (
             t * (1.0 + min(longest, length) * step) for length in (1.0, 1.0 / (1.0 + decrement))
@@ -184,20 +187,12 @@ class Barrier:
         change = np.tensordot(
             step.weights - here.point.weights, here.point.columns(len(here.occupied)), axes=1
         )
-        response = here.response
+        response = _responses(here.occupied, here.vacant)
         own = np.diagonal(response)
         level = float(own @ np.diagonal(change)) / float(own.sum())
         moved = response * (change - level * np.eye(len(own))) / self.mu
         matrix = np.diag(here.occupied) + moved
         return Centre(here, step.weights, matrix, step.losses)
-
-
-def solved(systems: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve one symmetric system, or a stack of them; by least squares where one is singular."""
-    try:
-        return np.asarray(np.linalg.solve(systems, right))
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.pinv(systems, hermitian=True) @ right)
 
 
 @dataclass(frozen=True)
@@ -220,35 +215,53 @@ class _Step:
     losses: FloatArray
 
 
-def occupations(point: DualPoint, mu: float, r: int, near: float | None = None) -> PathPoint:
-    """Return the inner minimiser P at a dual point, as eigenvalues and their complements.
+def path_point(point: DualPoint, mu: float, r: int, near: float | None = None) -> PathPoint:
+    """Return the inner minimiser P at a dual point; `near` is a guess of its level."""
+    values = point.pairs.values
+    guess = 0.5 * (values[r - 1] + values[r]) if near is None else near
+    level, occupied, vacant = occupations(values, np.asarray(mu), r, np.asarray(guess))
+    return PathPoint(point, mu, float(level), occupied, vacant)
+
+
+# What follows takes one problem, or a stack of them along the first axis, of shape (...).
+
+
+def occupations(
+    values: FloatArray, mu: FloatArray, r: int, level: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the inner minimiser P as its level, its eigenvalues and their complements.
 
     P has the eigenvectors of A(t), and each occupation p solves
     ``(level - lambda) / mu = 1 / p - 1 / (1 - p)``. The level is found by safeguarded Newton steps
-    so that the occupations add up to r; `near` is a guess of it.
+    so that the occupations add up to r.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., n)
+        Eigenvalues of A(t), decreasing.
+    mu, level : ndarray of shape (...)
+        The barrier parameter, and a guess of the level.
+    r : int
     """
-    values = point.pairs.values
-    spread = 2 * mu * len(values)
-    low, high = values[-1] - spread, values[0] + spread
-    level = 0.5 * (values[r - 1] + values[r]) if near is None else near
+    spread = 2 * mu * values.shape[-1]
+    low, high = values[..., -1] - spread, values[..., 0] + spread
+    level = np.clip(level, low, high)
     for _ in range(100):
-        if not low < level < high:
-            level = 0.5 * (low + high)
-        occupied, vacant = _inner((level - values) / mu)
+        occupied, vacant = _inner((level[..., None] - values) / mu[..., None])
         # Excess against deficit: the plain sum minus r would cancel at small mu. In logarithms
         # the two are nearly straight lines, and Newton needs few steps.
-        excess, deficit = float(occupied[r:].sum()), float(vacant[:r].sum())
-        residual = float(np.log(excess / deficit))
-        if abs(residual) <= 2e-13:
-            break
-        low, high = (level, high) if residual > 0 else (low, level)
+        excess, deficit = occupied[..., r:].sum(axis=-1), vacant[..., :r].sum(axis=-1)
+        residual = np.log(excess / deficit)
+        low, high = np.where(residual > 0, level, low), np.where(residual > 0, high, level)
         slopes = 1.0 / (occupied**-2 + vacant**-2)
-        slope = float(slopes[r:].sum()) / excess + float(slopes[:r].sum()) / deficit
+        slope = slopes[..., r:].sum(axis=-1) / excess + slopes[..., :r].sum(axis=-1) / deficit
         step = level + mu * residual / slope
-        if step == level or high - low <= 1e-15 * max(abs(low), abs(high)):
+        settled = (np.abs(residual) <= 2e-13) | (np.abs(step - level) <= 1e-15 * np.abs(level))
+        if settled.all():
             break
-        level = step
-    return PathPoint(point, mu, level, occupied, vacant)
+        step = np.where((low < step) & (step < high), step, 0.5 * (low + high))
+        level = np.where(settled, level, step)
+    return level, occupied, vacant
 
 
 def _inner(a: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -261,22 +274,61 @@ def _inner(a: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(empty, small, large), np.where(empty, large, small)
 
 
-def derivatives(here: PathPoint, r: int) -> tuple[FloatArray, FloatArray]:
-    """Return gradient and minus the Hessian of F, both without the log t terms.
+def above_phi(
+    values: FloatArray, p: FloatArray, v: FloatArray, x: FloatArray, mu: Any, r: int
+) -> FloatArray:
+    """Return F minus phi, shape (...): what P changes against a projector, and the barriers.
 
-    The gradient, of shape (k,), is the losses of P. The Hessian, of shape (k, k), follows from how
-    P moves with A; the term that is subtracted keeps the trace of P.
+    `p` and `v` are the occupations of P and their complements, `x` the multipliers.
     """
-    p, v, omega = here.occupied, here.vacant, here.response
-    rotated = here.point.columns(len(p))
-    diagonals = np.diagonal(rotated, axis1=1, axis2=2)
-    gradient = here.point.losses - diagonals @ np.concatenate([-v[:r], p[r:]])
-    flat = rotated.reshape(len(rotated), -1)
-    hessian = flat @ (flat * omega.ravel()).T
-    own = np.diagonal(omega)
-    mean = diagonals @ own
-    hessian -= mean[:, None] * mean / own.sum()
-    return gradient, hessian / here.mu
+    moved = (values[..., :r] * v[..., :r]).sum(axis=-1)
+    moved -= (values[..., r:] * p[..., r:]).sum(axis=-1)
+    barriers = np.log(x).sum(axis=-1) - np.log(p).sum(axis=-1) - np.log(v).sum(axis=-1)
+    return np.asarray(moved + mu * barriers)
+
+
+def _responses(p: FloatArray, v: FloatArray) -> FloatArray:
+    """Return how P moves with A, entry by entry in the eigenbasis (times 1 / mu)."""
+    both, neither = (part[..., :, None] * part[..., None, :] for part in (p, v))
+    return np.asarray(1.0 / (1.0 / both + 1.0 / neither))
+
+
+def curvature(rotated: FloatArray, p: FloatArray, v: FloatArray, mu: FloatArray) -> FloatArray:
+    """Return minus the Hessian of F, shape (..., j, j), without the log terms.
+
+    `rotated` are the j matrices in the eigenbasis, shape (..., j, n, n). The Hessian follows from
+    how P moves with A; the term that is subtracted keeps the trace of P.
+    """
+    omega = _responses(p, v)
+    flat = rotated.reshape(*rotated.shape[:-2], -1)
+    hessian = flat @ np.swapaxes(flat * omega.reshape(*omega.shape[:-2], 1, -1), -1, -2)
+    own = np.diagonal(omega, axis1=-2, axis2=-1)[..., None]
+    mean = np.diagonal(rotated, axis1=-2, axis2=-1) @ own
+    hessian -= mean * np.swapaxes(mean, -1, -2) / own.sum(axis=-2, keepdims=True)
+    return np.asarray(hessian / mu[..., None, None])
+
+
+def newton_steps(
+    hessian: FloatArray, gradient: FloatArray, x: FloatArray, mu: FloatArray, g: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return Newton's steps of F, in units of the multipliers `x`, and their decrements.
+
+    The first g multipliers keep their sum. In their units weights near zero do not drown the rest.
+    A singular system is solved by least squares.
+    """
+    j = x.shape[-1]
+    system, right = np.zeros((*x.shape[:-1], j + 1, j + 1)), np.zeros((*x.shape[:-1], j + 1, 1))
+    system[..., :j, :j] = hessian * x[..., :, None] * x[..., None, :]
+    system[..., :j, :j] += mu[..., None, None] * np.eye(j)
+    size = np.abs(system).max(axis=(-2, -1))
+    system[..., :g, j] = system[..., j, :g] = size[..., None] * x[..., :g]
+    right[..., :j, 0] = x * gradient + mu[..., None]
+    try:
+        solved = np.linalg.solve(system, right)
+    except np.linalg.LinAlgError:
+        solved = np.linalg.pinv(system, hermitian=True) @ right
+    decrement = np.sqrt(np.maximum((solved * right).sum(axis=(-2, -1)), 0.0) / mu)
+    return np.asarray(solved[..., :j, 0]), np.asarray(decrement)
 
 
 # The unknown W has q (q + 1) / 2 entries; a wrong guess of a large cluster would cost seconds.
