@@ -21,7 +21,7 @@ from fairpca._checks import (
     check_rows,
     check_shrinkage,
 )
-from fairpca._linalg import FloatArray, IntArray, complement, orthonormal, symmetric
+from fairpca._linalg import FloatArray, IntArray, complement, orthonormal
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import find_criterion
@@ -30,7 +30,7 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.label_codes import Label
 from fairpca.solvers import SOLVERS, solve_problem
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.solution import Certificate, Solution
+from fairpca.solvers.solution import Certificate
 
 
 @dataclass(frozen=True)
@@ -178,20 +178,14 @@ def fit_nested(
     )
     values = np.max(np.array(offsets) - retained, axis=1) / ranks.unit
     losses = offsets[-1] - retained[-1]
-    certificate = Certificate.of(
-        bounds[-1] * ranks.unit,
-        float(losses.max()),
-        scale=ranks.oracle.scale,
-        resolution=ranks.oracle.resolution,
-    )
-    solution = Solution(
+    solution = replace(
+        last.solution,
         components=np.ascontiguousarray(columns.T),
-        weights=last.solution.weights,
         losses=losses,
-        certificate=certificate,
+        certificate=ranks.problem(r).certificate(bounds[-1] * ranks.unit, float(losses.max())),
         n_eigen=ranks.oracle.n_eigen + last.solution.n_eigen,
         stop_reason=f"nested {direction}",
-        solver=last.solution.solver,
+        history=(),
     )
     return NestedFit(ranks.described(solution, r), values, bounds)
 
@@ -220,7 +214,7 @@ def _backward(ranks: Ranks, basis: FloatArray) -> FloatArray:
 def _inside(ranks: Ranks, basis: FloatArray, offsets: FloatArray, r: int) -> FloatArray:
     """Return the best rank-`r` basis inside a subspace, in that subspace's coordinates."""
     # Rounding is that of the whole problem, however little variance is left in the subspace.
-    oracle = DenseOracle(symmetric(ranks.oracle.project(basis)), scale=ranks.oracle.scale)
+    oracle = DenseOracle(ranks.oracle.project(basis), scale=ranks.oracle.scale)
     settings = ranks.settings
     solution = solve_problem(
         Problem(oracle, offsets, r),

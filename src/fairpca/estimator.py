@@ -349,9 +349,7 @@ class FairPCA(LinearReducer):
                 "GroupMoments.from_array(X, labels), or rows to fit."
             )
         with self._restore_on_error():
-            self.n_features_in_ = moments.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            self.__dict__.pop("_lives_on", None)
+            self._note_columns(moments.n_features)
             return self._solve_and_set(MomentCovariances(moments, self.group_by, self.center))
 
     def fit_operators(self, cells: StreamedCells) -> FairPCA:
@@ -369,9 +367,7 @@ class FairPCA(LinearReducer):
         """
         self._check_params()
         with self._restore_on_error():
-            self.n_features_in_ = cells.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            self.__dict__.pop("_lives_on", None)
+            self._note_columns(cells.n_features)
             return self._solve_and_set(OperatorCovariances(cells, self.group_by, self.center))
 
     def get_covariance(self) -> Any:
@@ -479,6 +475,12 @@ class FairPCA(LinearReducer):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
 
+    def _note_columns(self, n_features: int) -> None:
+        """Set the number of columns of rows that are not at hand: they have no names."""
+        self.n_features_in_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.pop("_lives_on", None)
+
     def _source(self, rows: Rows) -> CovarianceSource:
         return choose_source(
             rows.X,
@@ -502,9 +504,7 @@ class FairPCA(LinearReducer):
         table = open_table(X, labels, sample_weight, rules)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, table.n_features)
-        self.n_features_in_ = table.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.pop("_lives_on", None)
+        self._note_columns(table.n_features)
         if table.features is not None:
             self.feature_names_in_ = np.array(table.features, dtype=object)
         found = dask.moments_or_products(table, rules)

@@ -201,38 +201,28 @@ class Ranks:
         return self._path
 
     def described(self, solution: Solution, r: int) -> Fit:
-        """Add what every group keeps and loses of its rows, in unscaled variance."""
+        """Add what every group keeps and loses of its rows, in unscaled variance.
+
+        The certificate of a shrunk problem stays one of the shrunk matrices, and says so.
+        """
         basis = solution.components.T
-        if self.rows is not self.source:
-            return self._described_by_rows(solution, r)
-        own = self.own_sums(r)
-        if np.array_equal(self.criterion.offsets(own, self.traces), own):
+        shrunk = self.rows is not self.source
+        # The rows' own matrices are not divided by their traces, whatever the criterion does.
+        ranks = Ranks(self.rows, Settings()) if shrunk else self
+        own = ranks.own_sums(r)
+        if not shrunk and np.array_equal(self.criterion.offsets(own, self.traces), own):
             # The solver's values are the losses themselves: equal ones stay equal to the last
             # digit.
             losses = solution.losses / self.scales
             retained = own - losses
         else:
-            retained = self.oracle.retained_variance(basis) / self.scales
+            retained = ranks.oracle.retained_variance(basis) / ranks.scales
             losses = own - retained
         if basis.shape[1] == r:
             # Rounding only; with extra components a group may truly beat its own PCA of rank r.
             losses = np.maximum(losses, 0.0)
-        return Fit(basis, solution.times(1 / self.unit), retained, losses, self.shrinkage)
-
-    def _described_by_rows(self, solution: Solution, r: int) -> Fit:
-        """Return the fit of a shrunk problem: its certificate, and losses of the rows."""
-        basis = solution.components.T
-        # The rows' own matrices are not divided by their traces, whatever the criterion does.
-        unit = find_criterion("loss").unit(self.rows.groups.traces)
-        oracle = self.rows.oracle(np.full(len(self.traces), unit), "auto")
-        retained = oracle.retained_variance(basis) / unit
-        own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)]) / unit
-        solution = solution.times(1 / self.unit)
-        certificate = replace(solution.certificate, shrunk=True)
-        losses = own - retained
-        if basis.shape[1] == r:
-            losses = np.maximum(losses, 0.0)
-        solution = replace(solution, certificate=certificate)
+        certificate = replace(solution.certificate, shrunk=shrunk)
+        solution = replace(solution, certificate=certificate).times(1 / self.unit)
         return Fit(basis, solution, retained, losses, self.shrinkage)
 
     def priced(self, kept: Fit, best: Fit, r: int) -> Fit:
