@@ -2,108 +2,18 @@
 
 At the optimal t the loss difference g(U) = delta - Tr(U.T E U), E = S_1 - S_2, must vanish. When
 lambda_r is tied the eigensolver returns some basis of the tied eigenspace, not the one with g = 0.
-Two constructions move to it without ever losing rank; the caller keeps whichever candidate has the
-smaller worst loss. (The paper interpolates ``orth(t V_M + (1 - t) V_m)``, which loses rank when
-the two ends share directions and are listed in opposite order.)
-
-`swap_candidates` needs to know which eigenvalues are tied, and then has a closed form.
-`geodesic_candidate` needs a basis on either side of g = 0 instead.
+`geodesic_candidate` moves to it from bases on either side of g = 0, without ever losing rank and
+without knowing which eigenvalues are tied. (The paper interpolates ``orth(t V_M + (1 - t) V_m)``,
+which loses rank when the two ends share directions and are listed in opposite order.)
 
 It is an idea of its own: what to do where the optimal eigenvalue of two groups is tied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from fairpca._linalg import FloatArray, orthonormal, symmetric
-from fairpca.covariances.eigenpairs import EigenPairs
-
-# Cluster widths tried by the swap, relative to the problem's scale. A tie is never known exactly,
-# and a wrong guess costs nothing: the candidate then simply has the larger worst loss.
-_CLUSTER_WIDTHS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
-
-
-def swap_candidates(
-    pairs: EigenPairs, r: int, difference: FloatArray, delta: float, scale: float
-) -> Iterator[FloatArray]:
-    """Yield bases with equal losses inside the eigenvalue clusters around position `r`.
-
-    Inside a tied eigenspace every basis has the same weighted loss, so g may be moved to zero
-    there without giving up the optimum.
-
-    Parameters
-    ----------
-    pairs : EigenPairs
-        All eigenpairs at the optimal weight.
-    r : int
-    difference : ndarray of shape (n, n)
-        ``S_1 - S_2``.
-    delta : float
-        ``offsets[0] - offsets[1]``.
-    scale : float
-        Magnitude of the matrices, which cluster widths are relative to.
-
-    Yields
-    ------
-    ndarray of shape (n, r)
-        One for every cluster that is wide enough to reach g = 0; there may be none.
-    """
-    tried: set[tuple[int, int]] = set()
-    for width in _CLUSTER_WIDTHS:
-        near = np.abs(pairs.values - pairs.values[r - 1]) <= width * scale
-        inside = np.flatnonzero(near)
-        first, last = int(inside[0]), int(inside[-1]) + 1
-        if last <= r or (first, last) in tried:
-            continue
-        tried.add((first, last))
-        fixed, cluster = pairs.vectors[:, :first], pairs.vectors[:, first:last]
-        chosen = _swap(fixed, cluster, r - first, difference, delta)
-        if chosen is not None:
-            yield orthonormal(np.hstack([fixed, chosen]))
-
-
-def _swap(
-    fixed: FloatArray, cluster: FloatArray, d: int, difference: FloatArray, delta: float
-) -> FloatArray | None:
-    """Return `d` directions of the cluster with which g vanishes, or None if g cannot reach zero.
-
-    The d directions that make g smallest are exchanged one by one for those that make it largest.
-    The exchange in which g changes sign is done in part, by a rotation whose angle is explicit.
-
-    Parameters
-    ----------
-    fixed : ndarray of shape (n, r - d)
-        The eigenvectors above the cluster, which stay.
-    cluster : ndarray of shape (n, q)
-        The tied eigenvectors, of which the basis takes d.
-    d : int
-    difference, delta
-        As in `swap_candidates`.
-    """
-    # Directions of the cluster ordered by what they contribute to g = delta - Tr(U.T E U).
-    gains, rotation = np.linalg.eigh(-symmetric(cluster.T @ difference @ cluster))
-    directions = cluster @ rotation
-    q = len(gains)
-    value = delta - float(np.sum(fixed * (difference @ fixed))) + float(gains[:d].sum())
-    if value > 0 or value + float(gains[q - d :].sum() - gains[:d].sum()) < 0:
-        return None
-    chosen: FloatArray = directions[:, :d].copy()
-    # Source j and target q - d + j never collide when j runs downwards: rank cannot be lost.
-    for j in range(d - 1, -1, -1):
-        target = q - d + j
-        rise = float(gains[target] - gains[j])
-        if value + rise >= 0:
-            sine2 = min(max(-value / rise, 0.0), 1.0) if rise > 0 else 0.0
-            chosen[:, j] = (
-                np.sqrt(1 - sine2) * directions[:, j] + np.sqrt(sine2) * directions[:, target]
-            )
-            return chosen
-        chosen[:, j] = directions[:, target]
-        value += rise
-    return chosen
+from fairpca._linalg import FloatArray, orthonormal
 
 
 def geodesic_candidate(
@@ -119,8 +29,10 @@ def geodesic_candidate(
     ----------
     start, end : ndarray of shape (n, r)
         Orthonormal.
-    difference, delta
-        As in `swap_candidates`.
+    difference : ndarray of shape (n, n)
+        ``S_1 - S_2``.
+    delta : float
+        ``offsets[0] - offsets[1]``.
 
     Returns
     -------

@@ -27,7 +27,7 @@ from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 from fairpca.solvers.subspace import Subspace
-from fairpca.solvers.two_group_ties import geodesic_candidate, swap_candidates
+from fairpca.solvers.two_group_ties import geodesic_candidate
 
 # Newton is cheap enough to be driven to rounding; this is where it may stop before.
 _CLOSED = 1e-14
@@ -175,7 +175,7 @@ class NewtonSearch:
             same_side = same_side + side if same_side * side > 0 else side
             low, high = (point, high) if side > 0 else (low, point)
             if self._nearly_tied(point, low, high):
-                self._recover(point, low, high)
+                self._recover(point.t, low, high)
                 if self._closed():
                     reason = "losses equalised between neighbours, gap closed"
                     break
@@ -183,7 +183,7 @@ class NewtonSearch:
             t = _next(point, low, high, abs(same_side), falling, last)
             last = point
             if not low.t < t < high.t:
-                self._recover(point, low, high)
+                self._recover(point.t, low, high)
                 reason = "bracket at working precision"
                 break
         return self._result(), reason
@@ -259,19 +259,15 @@ class NewtonSearch:
         stiff = point.curvature < 0 and abs(point.slope) <= _SHORTEST * abs(point.curvature)
         return bool(tie or stiff or high.t - low.t <= _SHORTEST)
 
-    def _recover(self, point: _Point, low: _Point, high: _Point) -> None:
-        """Consider bases with equal losses, between the bracket's ends and in the tied eigenspace.
+    def _recover(self, t: float, low: _Point, high: _Point) -> None:
+        """Consider the basis with equal losses between the bracket's ends.
 
-        Both are only candidates: they replace the best basis if their worst loss is smaller.
+        It is only a candidate: it replaces the best basis if its worst loss is smaller.
         """
         ends = fetched(low.basis), fetched(high.basis)
         on_the_way = geodesic_candidate(*ends, self.difference, self.delta)
         if on_the_way is not None:
-            self._consider(on_the_way, point.t, *self.problem.losses(on_the_way).tolist())
-        for basis in swap_candidates(
-            point.pairs, self.r, self.difference, self.delta, self.oracle.scale
-        ):
-            self._consider(basis, point.t, *self.problem.losses(basis).tolist())
+            self._consider(on_the_way, t, *self.problem.losses(on_the_way).tolist())
 
     def _closed(self) -> bool:
         assert self.best is not None
