@@ -161,10 +161,8 @@ class NewtonSearch:
         # Where one group's own optimum already serves the other better, there is nothing to trade.
         if low.slope <= 0 or high.slope >= 0:
             return self._result(), "one group binds alone"
-        same_side, falling = 0, True
-        last: _Point | None = None
-        known = first is not None and low.t < first < high.t
-        t = first if first is not None and known else _tangent_intersection(low, high)
+        same_side, last = 0, np.inf
+        t = first if first is not None and 0 < first < 1 else _tangent_intersection(low, high)
         reason = "max_iter reached"
         for _ in range(max_iter):
             point = self._evaluate(t)
@@ -179,9 +177,8 @@ class NewtonSearch:
                 if self._closed():
                     reason = "losses equalised between neighbours, gap closed"
                     break
-            falling = last is None or abs(point.slope) <= 0.5 * abs(last.slope)
-            t = _next(point, low, high, abs(same_side), falling, last)
-            last = point
+            falling, last = abs(point.slope) <= 0.5 * last, abs(point.slope)
+            t = _next(point, low, high, abs(same_side), falling)
             if not low.t < t < high.t:
                 self._recover(point.t, low, high)
                 reason = "bracket at working precision"
@@ -288,14 +285,7 @@ def _tangent_intersection(low: _Point, high: _Point) -> float:
     return t if low.t < t < high.t else 0.5 * (low.t + high.t)
 
 
-def _next(
-    point: _Point,
-    low: _Point,
-    high: _Point,
-    same_side: int,
-    falling: bool,
-    before: _Point | None,
-) -> float:
+def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: bool) -> float:
     """Return the next weight, strictly inside the bracket unless the bracket is exhausted.
 
     Parameters
@@ -308,45 +298,19 @@ def _next(
         How many times in a row the same end of the bracket moved.
     falling : bool
         Whether the last step at least halved the slope.
-    before : _Point or None
-        The one evaluated before `point`, inside the interval.
     """
     if high.t - low.t <= 4 * np.finfo(float).eps:
         return high.t
     # Newton as long as it halves the slope; past a kink it would jump back and forth.
     if falling and point.curvature < 0:
-        for step in (_hermite_step(point, before), -point.slope / point.curvature):
-            if low.t < point.t + step < high.t:
-                return float(point.t + step)
+        t = point.t - point.slope / point.curvature
+        if low.t < t < high.t:
+            return t
     t = _tangent_intersection(low, high)
     if same_side >= 2:
         # The same end moved twice: step past the estimate so that the stale end moves too.
         t += t - point.t
     return t if low.t < t < high.t and same_side < 4 else 0.5 * (low.t + high.t)
-
-
-def _hermite_step(point: _Point, before: _Point | None) -> float:
-    """Return the way from `point` to the root of the cubic with slope and curvature of both.
-
-    Two points know two derivatives of the slope more than one does: steps converge with the order
-    2.7 in place of Newton's 2. Not a number where there is no second point, or no root near by.
-    """
-    if before is None or before.curvature >= 0 or before.t == point.t:
-        return np.nan
-    width = before.t - point.t
-    mean = (before.slope - point.slope) / width
-    # The cubic at point.t + s is slope + s (curvature + s (second + s third)).
-    third = (point.curvature + before.curvature - 2 * mean) / width**2
-    second = (mean - point.curvature) / width - third * width
-    step = newton = -point.slope / point.curvature
-    for _ in range(20):
-        value = point.slope + step * (point.curvature + step * (second + step * third))
-        change = point.curvature + step * (2 * second + 3 * step * third)
-        if not change < 0:
-            return np.nan
-        step -= value / change
-    # Far from Newton's own step the cubic tells of the way from `before`, not of the root.
-    return step if 0.5 < step / newton < 2 else np.nan
 
 
 # Relative gap above which the first decomposition is worth its directions only.
