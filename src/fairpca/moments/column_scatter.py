@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._linalg import AnyArray, FloatArray, IntArray
-from fairpca.moments.row_scatter import Scatter, clear_dust
+from fairpca.moments.row_scatter import Scatter, cell_order, clear_dust
 
 # Entries gathered at a time (measured on Parquet files of 10 to 500 columns: fewer pay for the
 # calls, more for memory that left the cache; either way up to a third slower).
@@ -49,7 +49,7 @@ def column_scatter(
     """
     m, n, n_cells = len(codes), len(columns), len(count)
     found = Scatter.zeros(count, n)
-    order = _group_order(codes, n_cells)
+    order = cell_order(codes, n_cells)
     edges = np.r_[0, np.cumsum(count)]
     step = int(np.clip(_BLOCK_ENTRIES // max(n, 1), _LEAST_ROWS, _MOST_ROWS))
     buffer = np.empty((n, min(step, m)))
@@ -73,14 +73,6 @@ def column_scatter(
                 _count_in(found, cell, stretch, None if weight is None else weight[inside])
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     return found
-
-
-def _group_order(codes: IntArray, n_cells: int) -> IntArray | None:
-    """Return the rows in group order; None where they are already."""
-    if n_cells == 1 or bool(np.all(codes[1:] >= codes[:-1])):
-        return None
-    # Sixteen-bit keys are sorted by radix.
-    return np.argsort(codes.astype(np.int16) if n_cells < 2**15 else codes, kind="stable")
 
 
 def _gather(

@@ -336,11 +336,7 @@ class _Column:
 
     @property
     def lacks_labels(self) -> bool:
-        return self.coded.counts is None and bool(self.coded.codes.min(initial=0) < 0)
-
-
-def _numbered(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"{UNNAMED}_{j}" for j in range(n_columns))
+        return bool(self.coded.codes.min(initial=0) < 0)
 
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
@@ -370,7 +366,7 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if array.ndim == 2:
         if array.shape[1] == 1:
             return [(UNNAMED, array[:, 0])]
-        return _not_empty(list(zip(_numbered(array.shape[1]), array.T, strict=True)))
+        return _not_empty([(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)])
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
         "of labels per attribute."
@@ -485,7 +481,7 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
         radix = len(column.coded.labels) + 1
         if size * radix > _LARGEST_CODE:
             # Those that occur are at most as many as rows: they are counted anew.
-            combined, numbers, _ = factorize_integers(combined)
+            combined, numbers = factorize_integers(combined)
             known, open_columns = _decoded(numbers, known, open_columns), []
             size = len(known)
         combined *= radix
@@ -493,7 +489,7 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
         combined += 1
         size *= radix
         open_columns.append(column)
-    codes, numbers, counts = factorize_integers(combined)
+    codes, numbers = factorize_integers(combined)
     cells = _decoded(numbers, known, open_columns)
 
     def dropped(cell: tuple[Label, ...]) -> bool:
@@ -501,8 +497,6 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
         return all(gone) if keep_partial else any(gone)
 
     labels = sort_labels(cell for cell in cells if not dropped(cell))
-    if labels == cells:
-        return Coded(codes, tuple(labels), counts)
     rank = {label: i for i, label in enumerate(labels)}
     table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
     return Coded(table.take(codes), tuple(labels))
@@ -533,10 +527,6 @@ def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
                 f"sensitive_features column {column.name!r} has {rows} rows and "
                 f"{columns[0].name!r} has {m}; give every column one label per row."
             )
-    _check_length(m, n_rows)
-
-
-def _check_length(m: int, n_rows: int | None) -> None:
     if n_rows is not None and m != n_rows:
         raise ValueError(
             f"sensitive_features has {m} rows but X has {n_rows}; pass one label (or one row of "

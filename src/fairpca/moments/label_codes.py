@@ -34,21 +34,14 @@ class Coded(NamedTuple):
     codes : ndarray of shape (m,)
     labels : tuple
         Distinct and sorted.
-    counts : ndarray of shape (k,) or None
-        Rows of every label, where they were counted on the way and none is missing.
     """
 
     codes: IntArray
     labels: tuple[Label, ...]
-    counts: IntArray | None = None
 
     def rows_per_label(self) -> IntArray:
-        """Return `counts`, counting the codes if nobody did."""
-        if self.counts is not None:
-            return self.counts
-        codes = self.codes
-        labelled = codes[codes >= 0] if codes.min(initial=0) < 0 else codes
-        return np.bincount(labelled, minlength=len(self.labels))
+        """Return how many rows have each label, shape (k,)."""
+        return np.bincount(self.codes + 1, minlength=len(self.labels) + 1)[1:]
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
@@ -106,12 +99,12 @@ def factorize_integers(array: AnyArray) -> Coded:
     counts = np.bincount(places, minlength=span)
     present = np.flatnonzero(counts)
     if len(present) == span:
-        return Coded(places, tuple(range(low, low + span)), counts)
+        return Coded(places, tuple(range(low, low + span)))
     table = np.zeros(span, dtype=np.int64)
     table[present] = np.arange(len(present))
     # As Python's integers: an unsigned one may be past the largest signed one.
     labels = tuple(low + place for place in present.tolist())
-    return Coded(table.take(places), labels, counts[present])
+    return Coded(table.take(places), labels)
 
 
 def _factorize_text(array: AnyArray) -> Coded:
@@ -129,7 +122,7 @@ def _factorize_text(array: AnyArray) -> Coded:
         places[array == text] = place
     # What the sample missed is mostly little.
     others = np.flatnonzero(places < 0)
-    rare, labels, _ = factorize_objects(array[others].tolist())
+    rare, labels = factorize_objects(array[others].tolist())
     places[others] = rare + len(texts)
     return recode(places, [*texts, *labels])
 
@@ -167,7 +160,7 @@ def recode(codes: IntArray, values: Sequence[Label]) -> Coded:
     `values` may repeat, be missing, or occur in no row; negative codes stay missing.
     """
     used = np.flatnonzero(np.bincount(codes + 1, minlength=len(values) + 1)[1:])
-    ranks, labels, _ = factorize_objects([values[i] for i in used.tolist()])
+    ranks, labels = factorize_objects([values[i] for i in used.tolist()])
     # The entry after the last serves the code -1.
     table = np.full(len(values) + 1, -1, dtype=np.int64)
     table[used] = ranks

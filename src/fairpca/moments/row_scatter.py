@@ -99,11 +99,6 @@ class Scatter:
 
     def add(self, cell: int, weight: float, mean: FloatArray, scatter: FloatArray) -> None:
         """Merge the weight, mean (2, n) and centred scatter of further rows into a cell."""
-        if self.weight[cell] == 0:
-            # The first ones; with many columns every pass over their squares shows.
-            self.weight[cell], self.mean[cell] = weight, mean
-            self.scatter[cell] = scatter
-            return
         self.weight[cell], self.mean[cell], between = merge_means(
             self.weight[cell], self.mean[cell], weight, mean
         )
@@ -472,12 +467,17 @@ def block_rows(n_features: int) -> int:
 def _positions(codes: IntArray, count: IntArray) -> Callable[[int], slice | IntArray]:
     """Return a function from a cell to its rows: a slice where they are consecutive."""
     edges = [0, *np.cumsum(count).tolist()]
-    # Short keys are compared faster, and sorted by radix.
-    keys = codes.astype(np.int16) if len(count) < 2**15 else codes
-    if (keys[1:] >= keys[:-1]).all():
+    order = cell_order(codes, len(count))
+    if order is None:
         return lambda cell: slice(edges[cell], edges[cell + 1])
-    order = np.argsort(keys, kind="stable")
     return lambda cell: order[edges[cell] : edges[cell + 1]]
+
+
+def cell_order(codes: IntArray, n_cells: int) -> IntArray | None:
+    """Return the numbers of the rows, cell after cell; None where they are in that order."""
+    # Short keys are compared faster, and sorted by radix.
+    keys = codes.astype(np.int16) if n_cells < 2**15 else codes
+    return None if (keys[1:] >= keys[:-1]).all() else np.argsort(keys, kind="stable")
 
 
 def _strands(rows: slice | IntArray, n_features: int) -> list[list[slice | IntArray]]:
