@@ -50,6 +50,32 @@ def test_error_is_the_mean_squared_residual(rows):
         group_errors(pca, X, sensitive_features=group, center="none")
 
 
+def test_new_rows_are_measured_about_the_mean_that_the_model_subtracts(rows):
+    X, group = rows
+    model = FairPCA(2).fit(X[:40], sensitive_features=group[:40])
+    new, labels = X[40:] + 0.5, group[40:]
+    lost = ((new - model.inverse_transform(model.transform(new))) ** 2).sum(axis=1)
+    whole = ((new - model.mean_) ** 2).sum(axis=1)
+    one = metrics.sample_losses(model, new, sensitive_features=labels)
+    for X_new in (new, GroupMoments.from_array(new, labels)):
+        given = {} if X_new is not new else {"sensitive_features": labels}
+        errors, losses = group_errors(model, X_new, **given), group_losses(model, X_new, **given)
+        shares = group_shares(model, X_new, **given)
+        for i, label in enumerate("abc"):
+            inside = labels == label
+            assert errors[i] == pytest.approx(lost[inside].mean())
+            assert losses[i] == pytest.approx(one[inside].mean())
+            assert shares[i] == pytest.approx(1 - lost[inside].sum() / whole[inside].sum())
+
+
+def test_a_mean_far_from_zero_costs_no_digits(rows):
+    X, group = rows
+    far = X + np.array([1e9, 0, -1e8, 0, 0])
+    model = FairPCA(2).fit(far, sensitive_features=group)
+    found = group_errors(model, far, sensitive_features=group)
+    np.testing.assert_allclose(found, model.group_errors_, rtol=1e-12)
+
+
 @pytest.mark.parametrize("center", ["global", "group"])
 def test_the_numbers_fit_together(rows, center):
     X, group = rows

@@ -149,6 +149,26 @@ def _read(
     return basis, MomentCovariances(moments, center=center)
 
 
+def _spread(
+    reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str
+) -> tuple[FloatArray, FloatArray]:
+    """Return orthonormal columns, and every group's second moments about the right mean.
+
+    That of the reducer, where it has one: a projection subtracts it from all rows, also from rows
+    that it was not fitted to.
+    """
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    mean = getattr(reducer, "mean_", None)
+    if center == "group" or mean is None or source.moments is None:
+        return basis, source.covariances
+    apart = source.total.mean - np.asarray(fetched(mean), dtype=float)
+    # The rounding of a mean far from zero would be a distance.
+    apart[np.abs(apart) <= 16 * np.finfo(float).eps * np.abs(source.total.mean)] = 0.0
+    shift = source.groups.shift + apart
+    covariances = source.moments.grouped().covariances
+    return basis, covariances + shift[:, :, None] * shift[:, None, :]
+
+
 def _check_columns(basis: FloatArray, n_features: int) -> None:
     if len(basis) != n_features:
         raise ValueError(
@@ -176,7 +196,8 @@ def group_variances(
     sample_weight : array-like of shape (m,), optional
         Weight 2 is the row twice.
     center : {"global", "group"}, default="global"
-        What the variance of a group is about: the mean of all rows of `X`, as in `FairPCA`, or the
+        What the variance of a group is about: the mean that the reducer subtracts, its `mean_`,
+        also on rows it was not fitted to (the mean of all rows of `X` where it has none); or the
         group's own mean.
 
     Returns
@@ -192,8 +213,8 @@ def group_variances(
     >>> group_variances([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [4.0, 0.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    return kept_variance(basis, source.covariances)
+    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
+    return kept_variance(basis, matrices)
 
 
 def group_errors(
@@ -207,7 +228,7 @@ def group_errors(
     """Mean squared reconstruction error of each group.
 
     Together with `group_variances` it adds up to the variance of the group about `center`. With
-    "global" it is the mean squared distance between the rows and what a PCA-like
+    "global" it is the mean squared distance between the rows, in hand or new, and what a PCA-like
     ``inverse_transform(transform(X))`` gives back.
 
     Parameters
@@ -228,10 +249,10 @@ def group_errors(
     >>> group_errors([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 1.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    errors = source.groups.traces - kept_variance(basis, source.covariances)
+    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
+    errors = np.trace(matrices, axis1=1, axis2=2) - kept_variance(basis, matrices)
     # Rounding can leave a group that keeps everything slightly below zero.
-    return np.maximum(errors, 0.0)
+    return np.asarray(np.maximum(errors, 0.0))
 
 
 def group_losses(
@@ -262,9 +283,9 @@ def group_losses(
     >>> group_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 1.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    own = own_variance(source.covariances, basis.shape[1])
-    return np.maximum(own - kept_variance(basis, source.covariances), 0.0)
+    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
+    own = own_variance(matrices, basis.shape[1])
+    return np.maximum(own - kept_variance(basis, matrices), 0.0)
 
 
 def group_shares(
@@ -296,10 +317,10 @@ def group_shares(
     >>> group_shares([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.5, 0.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    kept, traces = kept_variance(basis, source.covariances), source.groups.traces
+    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
+    kept, traces = kept_variance(basis, matrices), np.trace(matrices, axis1=1, axis2=2)
     # The ones stay where there is nothing to divide by.
-    return np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0)
+    return np.asarray(np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0))
 
 
 def sample_errors(reducer: Any, X: Any) -> FloatArray:
@@ -314,8 +335,7 @@ def sample_errors(reducer: Any, X: Any) -> FloatArray:
     Returns
     -------
     ndarray of shape (m,)
-        Its mean over the rows of a group is the group's entry of `group_errors`, where the means
-        are the same.
+        Its mean over the rows of a group is the group's entry of `group_errors`.
 
     Examples
     --------
@@ -347,8 +367,7 @@ def sample_losses(
     Returns
     -------
     ndarray of shape (m,)
-        Its mean over the rows of a group is the group's entry of `group_losses`, where the means
-        are the same.
+        Its mean over the rows of a group is the group's entry of `group_losses`.
 
     Examples
     --------
