@@ -8,7 +8,6 @@ check fails.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -78,10 +77,14 @@ class EigenPairs:
     values: FloatArray
     columns: Any
 
-    @functools.cached_property
+    @property
     def vectors(self) -> FloatArray:
         """The columns, brought here when they are first asked for."""
-        return fetched(self.columns)
+        # Not functools.cached_property: on Python 3.11 it holds a lock that all instances share,
+        # and a process forked while another thread held it would wait for ever.
+        if "_here" not in self.__dict__:
+            self.__dict__["_here"] = fetched(self.columns)
+        return self.__dict__["_here"]  # type: ignore[no-any-return]
 
     def head(self, r: int) -> EigenPairs:
         """Return the `r` leading pairs."""
