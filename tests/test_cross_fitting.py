@@ -97,6 +97,23 @@ def test_every_fold_has_its_share_of_every_group():
         assert counts.max() - counts.min() <= 1
 
 
+def test_what_groups_are_called_changes_nothing():
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(90, 4)) * [3, 2, 1, 1], rng.integers(0, 3, 90)
+    one = cross_fit(X, np.array(["a", "b", "c"])[codes], 2)
+    other = cross_fit(X, np.array(["z", "b", "c"])[codes], 2)
+    np.testing.assert_allclose(other.losses[..., [2, 0, 1]], one.losses, atol=1e-12)
+    np.testing.assert_allclose(other.high[..., [2, 0, 1]], one.high, atol=1e-12)
+
+
+def test_rounding_does_not_decide_about_groups_with_fewer_rows_than_components():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(210, 12)) * np.linspace(3, 1, 12)
+    labels, order = np.repeat(["few", "many"], [10, 200]), rng.permutation(12)
+    one, other = cross_fit(X, labels, 9), cross_fit(X[:, order] + 1, labels, 9)
+    np.testing.assert_allclose(other.losses, one.losses, rtol=1e-6)
+
+
 def test_groups_too_small_to_check_are_named():
     X, labels = table(4, sizes=(60, 40, 3))
     found = cross_fit(X, labels, 2)
