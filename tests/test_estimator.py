@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairpca import FairPCA, GroupMoments, audit
+from fairpca import FairPCA, GroupMoments, audit, compare, component_path
 from fairpca._linalg import subspace_distance
 from fairpca.methods import NullSpaceFairPCA
 
@@ -544,3 +544,21 @@ class TestNotebook:
         assert table.count("<tr>") == 31
         assert "10 more groups" in table
         assert f"<bdi>{model.groups_[int(model.group_losses_.argmax())]}</bdi>" in table
+
+
+def test_a_single_label_warns_as_none_does():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.warns(UserWarning, match=r"one label, 'a'.*ordinary PCA"):
+        FairPCA(1).fit(X, sensitive_features=["a"] * 20)
+
+
+def test_wrong_kinds_of_arguments_have_a_remedy():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    labels = ["a", "b"] * 10
+    for wrong in ("mle", np.float32(0.5)):
+        with pytest.raises(ValueError, match=r"must be an integer such as 5; FairPCA also takes"):
+            FairPCA(wrong).fit(X, sensitive_features=labels)
+    with pytest.raises(ValueError, match=r"moments=ndarray: pass GroupMoments"):
+        component_path(X, 2)
+    with pytest.raises(ValueError, match=r"estimators is a table.*they come first"):
+        compare(X, labels, 2)

@@ -203,6 +203,15 @@ def test_moments_and_wide_rows_warn_too():
         FairPCA(3).fit(wide, sensitive_features=np.repeat(["a", "b"], [40, 20]))
 
 
+def test_where_nobody_loses_nothing_rests_on_noise():
+    rng = np.random.default_rng(0)
+    X = np.zeros((60, 8))
+    X[:, :3] = rng.normal(size=(60, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FairPCA(4).fit(X, sensitive_features=["a"] * 40 + ["b"] * 20)
+
+
 def test_loss_of_chance_is_what_random_rows_show():
     # The truth: 40 rows from the same distribution as everybody's, against the known best basis.
     rng = np.random.default_rng(0)

@@ -58,7 +58,10 @@ def check_covariances(covariances: Any) -> FloatArray:
 def check_rank(n_components: Any, n_features: int) -> None:
     """Raise ValueError unless 1 <= n_components <= n_features and it is an integer."""
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
-        raise ValueError(f"n_components={n_components!r} must be an integer here.")
+        raise ValueError(
+            f"n_components={n_components!r} must be an integer such as 5; FairPCA also takes a "
+            "share of variance, a float such as 0.9."
+        )
     if not 1 <= n_components <= n_features:
         raise ValueError(
             f"n_components={n_components} must be between 1 and the number of features, "

@@ -113,6 +113,11 @@ def component_path(
     check_choice("group_by", group_by, ("intersection", "marginal"))
     check_choice("solver", solver, SOLVERS)
     check_limits(tol, max_iter, 0)
+    if not isinstance(moments, GroupMoments):
+        raise ValueError(
+            f"moments={type(moments).__name__}: pass GroupMoments, such as "
+            "GroupMoments.from_array(X, sensitive_features)."
+        )
     source = MomentCovariances(moments, group_by, center)
     check_rows(source.total.count, "component_path")
     check_groups(source.groups.labels, source.groups.weight)

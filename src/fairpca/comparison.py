@@ -419,6 +419,11 @@ def compare(
     check_choice("center", center, CENTERS)
     check_choice("target", target, metrics.TARGETS)
     check_choice("on_error", on_error, ("record", "raise"))
+    if hasattr(estimators, "shape"):
+        raise ValueError(
+            f"estimators is a table, {type(estimators).__name__}; they come first, then rows: "
+            "compare([PCA(2), FairPCA(2)], X, sensitive_features)."
+        )
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
     rows = metrics.as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))

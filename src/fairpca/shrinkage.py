@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
+from fairpca._linalg import FloatArray, rounding_level
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.sources import CovarianceSource
@@ -173,6 +173,9 @@ def warn_of_noise(
     groups = source.groups
     few = np.flatnonzero((groups.count < _MANY_ROWS) & (weights > 0) & (groups.weight > 0))
     if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT:
+        return
+    if losses.max() <= rounding_level(float(groups.traces.max()), groups.mean.shape[1]):
+        # Nobody loses anything, and the weights are any.
         return
     # What so few rows say about their own spectrum is noise, too; they have that of all groups, in
     # units of their own variance. With spectra of their own, shrunk by 80 / (rows + 80), the

@@ -299,6 +299,8 @@ class TestTransform:
         assert dropped["n_rows"] == 159
         filled = cli("transform", model, path, "--missing", "mean", "--json").json
         assert filled["n_rows"] == 160
+        said = cli("transform", model, path, "--missing", "mean", "-o", tmp_path / "z.csv").err
+        assert "1 missing number(s) replaced by the mean" in said
         frame.assign(v1=holes["v1"].fillna(frame["v1"].mean())).to_csv(path, index=False)
         expected = cli("transform", model, path, "--json").json
         np.testing.assert_allclose(filled["rows"], expected["rows"], atol=1e-12)

@@ -143,7 +143,9 @@ class TestAudit:
         done = cli("audit", csv, "--group", "sex", "-r", "0.8", "--json")
         found = Audit.from_json(done.out)
         assert found.at("FairPCA").share.min() >= 0.8
-        assert f"takes {found.n_components} components" in done.err
+        assert f"takes {found.n_components} components of FairPCA" in done.err
+        kept = found.at("PCA").share.min()
+        assert (f"PCA with as many keeps {kept:.3g} of" in done.err) == (kept < 0.8)
 
     def test_the_mean_can_be_chosen(self, cli, csv, tmp_path):
         call = ("audit", csv, "-g", "sex", "-r", 2, "--ranks", 2, "--bootstrap", 0)

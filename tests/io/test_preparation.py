@@ -89,6 +89,14 @@ class TestPreparation:
         with pytest.raises(ValueError, match="infinite"):
             prepare(odd, columns=["v0"])
 
+    @pytest.mark.parametrize("standardize", [True, False])
+    @pytest.mark.parametrize("value", [1e200, 1.7e308])
+    def test_values_too_large_to_square(self, frame, standardize, value):
+        name = next(n for n in frame.columns if frame[n].dtype.kind == "f")
+        large = frame.assign(**{name: frame[name].where(frame.index != 0, value)})
+        with pytest.raises(ValueError, match=f"'{name}' has values too large to square"):
+            prepare(large, columns=[name], standardize=standardize)
+
     def test_text_where_numbers_were(self, frame):
         preparation, _ = prepare(frame, columns=["v0"])
         with pytest.raises(ValueError, match="holds text"):

@@ -160,7 +160,7 @@ def audit(options: AuditOptions) -> int:
     if options.max_gap is not None and options.on == "new" and found.new_rows is None:
         raise ValueError(f"--max-gap is about new rows: add --on rows. {found.warnings[0]}")
     if isinstance(r, float):
-        output.note(f"{r:g} of every group's variance takes {found.n_components} components.")
+        output.note(_share_note(found, r))
     output.deliver(
         options,
         found.to_dict,
@@ -175,6 +175,18 @@ def audit(options: AuditOptions) -> int:
     if options.on == "new" and found.new_rows is not None:
         return _gate(f"{name} on new rows", found, found.new_rows.at(name), options.max_gap)
     return _gate(f"{name} on the rows in hand", found, found.at(name), options.max_gap)
+
+
+def _share_note(found: Audit, share: float) -> str:
+    """Return how many components a share takes, and whom PCA with as many leaves below it."""
+    from fairpca.auditing.verdict import named
+
+    text = f"{share:g} of every group's variance takes {found.n_components} components of FairPCA"
+    kept = found.at("PCA").share
+    if kept.min() >= share:
+        return f"{text}."
+    group = named(found, int(kept.argmin()))
+    return f"{text}; PCA with as many keeps {kept.min():.3g} of {group}."
 
 
 def _fit_arguments(options: AuditOptions) -> list[str]:

@@ -90,7 +90,9 @@ class Preparation:
                 f"{listed(list(frame.columns), 12)}. Add or rename columns, or fit again without "
                 "those it lacks."
             )
-        X, notes = _numbers(frame, self.features)
+        X, notes, filled = _numbers(frame, self.features)
+        if filled:
+            notes.append(f"{filled:,} missing number(s) replaced by the {self.missing}")
         if self.standardized:
             # In place: a copy of a large table takes longer than the arithmetic.
             X -= [value for feature in self.features for value in feature.mean]
@@ -201,13 +203,19 @@ def prepare(
     if infinite.any():
         name = preparation.feature_names[int(infinite.argmax())]
         raise ValueError(f"column {name!r} has infinite values; replace them first.")
-    mean = X.mean(axis=0)
-    if standardize:
-        # In place: a copy of a large table takes longer than the arithmetic.
-        X -= mean
-        scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
-    else:
-        scale = X.std(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0)
+        if standardize:
+            # In place: a copy of a large table takes longer than the arithmetic.
+            X -= mean
+            scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
+        else:
+            scale = X.std(axis=0)
+    if not np.all(np.isfinite(scale)):
+        name = preparation.feature_names[int((~np.isfinite(scale)).argmax())]
+        raise ValueError(
+            f"column {name!r} has values too large to square; replace or rescale them first."
+        )
     same = scale <= _CONSTANT * np.maximum(np.abs(mean), 1e-300)
     constant = [name for name, flat in zip(preparation.feature_names, same, strict=True) if flat]
     if standardize:
@@ -296,13 +304,14 @@ def _feature(column: Any, name: str, coded: bool, missing: str) -> Feature:
     return Feature(name, (), (0.0,), (1.0,), fill, date)
 
 
-def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[str]]:
-    """Return the columns of features as numbers before scaling, and notes on unknown levels.
+def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[str], int]:
+    """Return the columns of features as numbers before scaling.
 
-    NaN is what is missing and not filled. Columns that are numbers already are taken at once;
+    Beside them come notes on unknown levels, and how many missing numbers were filled in. NaN is
+    what is missing and not filled. Columns that are numbers already are taken at once;
     one by one, thousands of them would take seconds.
     """
-    kinds, notes = frame.dtypes.to_dict(), []
+    kinds, notes, filled = frame.dtypes.to_dict(), [], 0
     numeric = {f.name for f in features if not f.levels and kinds[f.name].kind in "biuf"}
     ends = np.cumsum([len(feature.outputs) for feature in features])
     X = np.empty((len(frame), ends[-1]))
@@ -324,8 +333,10 @@ def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[
                     "was fitted and count as none of the known ones"
                 )
         if feature.fill is not None:
-            block[np.isnan(block)] = feature.fill
-    return X, notes
+            gaps = np.isnan(block)
+            block[gaps] = feature.fill
+            filled += int(np.count_nonzero(gaps))
+    return X, notes, filled
 
 
 def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
@@ -364,9 +375,6 @@ def _account(
         notes.append(f"{listed(dates)} became days since 1970-01-01")
     if constant:
         notes.append(f"constant column(s) {listed(constant)} kept; they contribute nothing")
-    filled = sum(gaps[f.name] for f in features if f.fill is not None)
-    if filled:
-        notes.append(f"{filled:,} missing number(s) replaced by the {preparation.missing}")
     texts = [f.name for f in categories if gaps[f.name]]
     if texts:
         missing = sum(gaps[name] for name in texts)

@@ -191,8 +191,9 @@ class Groups:
             first = f"the first in row {missing[0] + 1:,}, counting from 1"
             raise ValueError(
                 f"sensitive_features has {len(missing):,} missing label(s), {first}; fill them "
-                "in, or pass unlabelled='ignore' to keep those rows in the mean and the pooled "
-                "variance but out of the worst case."
+                "in, or leave those rows out. unlabelled='ignore' of FairPCA, fairpca.audit and "
+                "GroupMoments.from_array keeps them in the mean and the pooled variance but out "
+                "of the worst case."
             )
         coded = columns[0].coded
         if len(columns) > 1:
