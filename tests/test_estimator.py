@@ -546,12 +546,6 @@ class TestNotebook:
         assert f"<bdi>{model.groups_[int(model.group_losses_.argmax())]}</bdi>" in table
 
 
-def test_a_single_label_warns_as_none_does():
-    X = np.random.default_rng(0).normal(size=(20, 3))
-    with pytest.warns(UserWarning, match=r"one label, 'a'.*ordinary PCA"):
-        FairPCA(1).fit(X, sensitive_features=["a"] * 20)
-
-
 def test_wrong_kinds_of_arguments_have_a_remedy():
     X = np.random.default_rng(0).normal(size=(20, 3))
     labels = ["a", "b"] * 10

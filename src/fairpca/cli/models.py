@@ -64,6 +64,11 @@ def fit(options: FitOptions) -> None:
         notes=notes,
     )
     output.note(f"wrote {options.output}")
+    if len(model.groups_) == 1:
+        output.note(
+            f"all rows are in one group, {model.groups_[0]!r}, and the result is ordinary PCA: "
+            "check the column, or the threshold, of --group."
+        )
     output.print_result(options, *_described(model, options.output))
 
 
