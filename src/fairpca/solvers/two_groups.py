@@ -424,7 +424,9 @@ class _LargeSearch:
             t = found.proof
             best = replace(found, basis=self.space.lifted(found.basis), t=t)
             closed = self._gap(best) <= self.tol
-            # Between two weights at which there are eigenvectors they turn twice.
+            # Eigenvectors are known at the last two weights. As in any interpolation, the error of
+            # what lies between them is the product of both distances, times how fast they turn,
+            # squared.
             off = inner.turning**2 * abs(t - visited[-1]) * abs(t - visited[-2])
             # Behind products alone, the last digits of the subspace cost more than they are worth.
             if closed and (off <= _SETTLED or not self.oracle.cheap_products):
