@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 import fairpca
 from benchmarks.race import say
 from fairpca import FairPCA, GroupMoments
-from fairpca.cross_fitting import _dealt, own_errors, shared_errors
+from fairpca.cross_fitting import _dealings, own_errors, shared_errors
 
 # What is fitted to every sample; shrinkage 1 is PCA.
 FITS: dict[str, dict[str, Any]] = {
@@ -182,13 +182,15 @@ def _cross_fitted(
         unseen = GroupMoments.from_array(
             np.concatenate([g[m:] for g, m in zip(mixed, sizes, strict=True)]), others
         )
-        fold = _dealt(drawn, 5, draw)
-        folds = [GroupMoments.from_array(rows[fold == i], drawn[fold == i]) for i in range(5)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            seen = fairpca.cross_fit(folds, n_components=r, fits=fits)
-            true = _true_losses(folds, unseen, list(fits.values()), r)
-        found.append([seen.losses[:, 0], seen.low[:, 0], seen.high[:, 0], true])
+            seen = fairpca.cross_fit(rows, drawn, r, fits=fits, random_state=draw)
+            repeats, n_folds = seen.fold_losses.shape[:2]
+            true = [
+                _true_losses(folds, unseen, list(fits.values()), r)
+                for folds in _dealings(rows, drawn, n_folds, repeats, None, draw)
+            ]
+        found.append([seen.losses[:, 0], seen.low[:, 0], seen.high[:, 0], np.mean(true, axis=0)])
     return [np.array(part) for part in zip(*found, strict=True)]
 
 

@@ -50,29 +50,66 @@ def own_error(X, labels, fitted, new, g, r, amount):
     return np.mean(np.sum((rows - rows @ own @ own.T) ** 2, axis=1))
 
 
-@pytest.mark.parametrize("r", [1, 3])
-def test_as_refitting_from_rows(r):
+def dealt(labels, n_folds, seed=0, repeats=1):
+    """Return the fold of every row, dealing by dealing."""
+    rng = np.random.default_rng(seed)
+    return [_dealt(labels, n_folds, rng) for _ in range(repeats)]
+
+
+@pytest.mark.parametrize(("r", "repeats"), [(1, 1), (3, 1), (2, 3)])
+def test_as_refitting_from_rows(r, repeats):
     X, labels = table()
-    found = cross_fit(X, labels, r, fits={"fair": FairPCA()}, random_state=3)
-    loss, error = refitted(X, labels, _dealt(labels, 5, 3), r)
+    fits = {"fair": FairPCA()}
+    found = cross_fit(X, labels, r, fits=fits, n_repeats=repeats, random_state=3)
+    again = [refitted(X, labels, fold, r) for fold in dealt(labels, 5, 3, repeats)]
+    loss, error = np.mean(again, axis=0)
     np.testing.assert_allclose(found.losses[0, 0], loss, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.errors[0, 0], error, rtol=1e-9)
 
 
 def test_moments_of_folds_are_the_rows_of_folds():
     X, labels = table(1)
-    fold = _dealt(labels, 4, 0)
+    (fold,) = dealt(labels, 4)
     folds = [GroupMoments.from_array(X[fold == i], labels[fold == i]) for i in range(4)]
-    one = cross_fit(X, labels, [1, 2], n_folds=4)
+    one = cross_fit(X, labels, [1, 2], n_folds=4, n_repeats=1)
     other = cross_fit(folds, n_components=[1, 2])
     np.testing.assert_allclose(other.losses, one.losses, atol=1e-9)
     np.testing.assert_allclose(other.low, one.low, atol=1e-9)
 
 
+def test_losses_and_variances_are_means_over_dealings():
+    X, labels = table(5)
+    found = cross_fit(X, labels, 2, n_repeats=3)
+    single = []
+    for fold in dealt(labels, 5, repeats=3):
+        folds = [GroupMoments.from_array(X[fold == i], labels[fold == i]) for i in range(5)]
+        single.append(cross_fit(folds, n_components=2))
+    np.testing.assert_allclose(found.losses, np.mean([one.losses for one in single], axis=0))
+    squares = np.mean([(one.high - one.low) ** 2 for one in single], axis=0)
+    # Of five folds, three dealings know the mean as well as 15 values that share training rows.
+    fewer = (1 / 3 + 5 / 4) / (1 + 5 / 4)
+    np.testing.assert_allclose((found.high - found.low) ** 2, fewer * squares)
+    gains = [cross.improvement("FairPCA", "PCA") for cross in (found, *single)]
+    widths = np.array([gain.high - gain.low for gain in gains])
+    assert widths[0] ** 2 == pytest.approx(fewer * np.mean(widths[1:] ** 2))
+
+
+def test_intervals_of_several_dealings_depend_less_on_the_seed():
+    X, labels = table(7)
+    spread = {}
+    for repeats in (1, 5):
+        options = {"fits": {"PCA": FairPCA(shrinkage=1.0)}, "n_repeats": repeats}
+        found = [cross_fit(X, labels, 1, random_state=seed, **options) for seed in range(10)]
+        widths = np.array([one.high - one.low for one in found])
+        spread[repeats] = np.mean(widths.max(axis=0) / widths.min(axis=0))
+    assert spread[1] > 3
+    assert spread[5] < 2
+
+
 def test_pca_is_among_the_fits():
     X, labels = table(2)
-    found = cross_fit(X, labels, 2)
-    fold = _dealt(labels, 5, 0)
+    found = cross_fit(X, labels, 2, n_repeats=1)
+    (fold,) = dealt(labels, 5)
     error = np.zeros(3)
     for i in range(5):
         pca = PCA(2).fit(X[fold != i])
@@ -91,7 +128,7 @@ def test_pca_is_among_the_fits():
 
 def test_every_fold_has_its_share_of_every_group():
     labels = np.repeat([0, 1, 2], [23, 7, 50])
-    fold = _dealt(labels, 5, 0)
+    (fold,) = dealt(labels, 5)
     for code in range(3):
         counts = np.bincount(fold[labels == code], minlength=5)
         assert counts.max() - counts.min() <= 1
@@ -135,6 +172,7 @@ def test_losses_of_few_rows_are_optimistic_in_hand():
     ("change", "match"),
     [
         ({"n_folds": 1}, "n_folds=1 must be an integer of at least 2"),
+        ({"n_repeats": 0}, "n_repeats=0 must be an integer of at least 1"),
         ({"n_components": 7}, "n_components=7 must be between 1 and"),
         ({"fits": {"pca": PCA()}}, "pass at least one FairPCA by its name"),
         ({"fits": {}}, "pass at least one FairPCA by its name"),
@@ -158,9 +196,11 @@ def test_moments_know_their_labels():
 
 @pytest.mark.parametrize("center", ["global", "group"])
 def test_a_small_group_that_differs_shows_its_loss(center):
-    # 40 rows in another direction: PCA of all rows loses 8 of their 9 units of variance.
+    # 40 rows in another direction: PCA of all rows keeps their first column instead of the second.
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(90, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 3, 1]])
     fits = {"PCA": FairPCA(shrinkage=1.0, center=center)}
     found = cross_fit(X, ["many"] * 90 + ["few"] * 40, 1, fits=fits)
-    assert found.losses[0, 0, found.groups.index("few")] == pytest.approx(8, rel=0.4)
+    lost = np.mean(X[90:, 1] ** 2 - X[90:, 0] ** 2)
+    assert lost > 5
+    assert found.losses[0, 0, found.groups.index("few")] == pytest.approx(lost, rel=0.1)

@@ -62,8 +62,9 @@ for label, count, moved in zip(
 # -------------------------
 # ``cross_fit`` deals the rows of every group into five folds. Each fold is left out of the fits
 # once and then measured; the group's own PCA, which losses are set against, is fitted without it,
-# too. Intervals come from the spread between folds. A loss below zero means that the shared
-# projection serves the group better than one of its own.
+# too. That is done five times with other folds, and the numbers are means. Intervals come from the
+# spread between folds. A loss below zero means that the shared projection serves the group better
+# than one of its own.
 
 found = cross_fit(X, education, r)
 in_hand = {

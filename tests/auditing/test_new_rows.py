@@ -177,10 +177,10 @@ class TestUnknown:
         assert found.new_rows is None
         assert "No group has the 5 rows" in found.warnings[0]
 
-    @pytest.mark.parametrize("n_folds", [1, -2])
-    def test_wrong_numbers_of_folds(self, n_folds):
-        with pytest.raises(ValueError, match="n_folds"):
-            audit(*alike(), 2, n_folds=n_folds)
+    @pytest.mark.parametrize("wrong", [{"n_folds": 1}, {"n_folds": -2}, {"n_repeats": 0}])
+    def test_wrong_numbers_of_folds(self, wrong):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            audit(*alike(), 2, **wrong)
 
 
 class TestVerdict:

@@ -215,10 +215,13 @@ class NewRows:
         Folds the rows were dealt into; each was left out once.
     findings : tuple of NewFinding
         PCA first, then every other reducer that could be fitted again.
+    n_repeats : int
+        How often rows were dealt anew; the numbers are means over all dealings.
     """
 
     n_folds: int
     findings: tuple[NewFinding, ...]
+    n_repeats: int = 1
 
     def at(self, reducer: str) -> NewFinding:
         """Return what one reducer does; KeyError where it was not fitted again."""

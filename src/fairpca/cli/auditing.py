@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 GAP_EXCEEDED = 3
 
 # Options that are called like the argument of the audit they set.
-_PASSED_ON = ("center", "group_by", "unlabelled", "n_folds", "n_bootstrap", "min_group_size")
+_PASSED_ON = (
+    "center",
+    "group_by",
+    "unlabelled",
+    "n_folds",
+    "n_repeats",
+    "n_bootstrap",
+    "min_group_size",
+)
 # Names of ``--reducer`` and what an audit calls them.
 _REDUCERS = {"pca": "PCA", "fairpca": "FairPCA", "auto": "shrunk FairPCA"}
 # Options about what a model file decides itself. Ignored in silence, they would mislead.
@@ -71,6 +79,9 @@ class AuditOptions(TableOptions):
         hand.
     n_folds : int, default=5
         Folds that are left out in turn to see what new rows get; 0 leaves new rows out.
+    n_repeats : int, optional
+        How often rows are dealt into folds, each time with new fits; by default 5 times with up to
+        200 columns and 20 groups, once with more.
     balanced : bool, default=False
         Look at balanced PCA too, in which every group weighs the same.
     ranks : str, optional
@@ -105,6 +116,7 @@ class AuditOptions(TableOptions):
     max_gap: Annotated[float | None, option("GAP", min=0.0)] = None
     on: Annotated[str, option("ROWS", among=("new", "rows"))] = "new"
     n_folds: Annotated[int, option("N", "--folds", min=0)] = 5
+    n_repeats: Annotated[int | None, option("N", "--repeats", min=1)] = None
     balanced: Annotated[bool, option("", "--balanced")] = False
     ranks: Annotated[str | None, option("LIST")] = None
     target: Annotated[str | None, option("COL")] = None

@@ -52,6 +52,7 @@ _OPTION_OF = {
     "sample_weight": "--weight",
     "n_bootstrap": "--bootstrap",
     "n_folds": "--folds",
+    "n_repeats": "--repeats",
     "random_state": "--seed",
     "group_by": "--group-by",
     "min_group_size": "--min-group-size",
