@@ -8,9 +8,18 @@ from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairpca._linalg import FloatArray, array_namespace, fetched, is_foreign, is_sparse, symmetric
+from fairpca._linalg import (
+    AnyArray,
+    FloatArray,
+    array_namespace,
+    fetched,
+    is_foreign,
+    is_sparse,
+    symmetric,
+)
 
 
 def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -101,7 +110,7 @@ def check_shrinkage(shrinkage: Any) -> None:
 
 
 def as_numpy(X: Any) -> Any:
-    """Return arrays of other libraries as NumPy arrays; refuse hidden values.
+    """Return arrays of other libraries as NumPy arrays; refuse hidden values, text and dates.
 
     From another device they are brought here only where scikit-learn was told to follow arrays:
     else nobody expects the copy.
@@ -113,6 +122,7 @@ def as_numpy(X: Any) -> Any:
             "were there; fill or drop them first."
         )
     if not is_foreign(X):
+        _check_columns(X)
         return X
     if array_namespace(X) is not None:
         return fetched(X)
@@ -124,6 +134,41 @@ def as_numpy(X: Any) -> Any:
             "within sklearn.config_context(array_api_dispatch=True), or pass a copy in the "
             "memory of the processor, such as X.cpu() of torch."
         ) from error
+
+
+def _check_columns(X: Any) -> None:
+    """Raise ValueError that names the columns of a frame that hold no numbers.
+
+    Text that reads as numbers is taken for them, as scikit-learn does. A date is refused: some
+    libraries would give its distance from 1970 in nanoseconds, larger than anything else in X.
+    """
+    frame = None
+    if not isinstance(X, np.ndarray | list | tuple):
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return
+    wrong = [
+        repr(name)
+        for name, dtype in frame.schema.items()
+        if not (dtype.is_numeric() or dtype == nw.Boolean) and _no_numbers(frame[name].to_numpy())
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 5:,} more" if len(wrong) > 5 else ""
+        raise ValueError(
+            f"X has no numbers in the column(s) {', '.join(wrong[:5])}{more}; encode text, for "
+            "example with sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels "
+            "of groups belong in sensitive_features alone."
+        )
+
+
+def _no_numbers(values: AnyArray) -> bool:
+    """Whether these are dates, or text and other objects that do not read as numbers."""
+    if values.dtype.kind not in "biufcmM":
+        try:
+            values.astype(float)
+        except (TypeError, ValueError):
+            return True
+    return values.dtype.kind in "mM"
 
 
 @contextlib.contextmanager

@@ -189,7 +189,10 @@ def warn_of_noise(
     if weights[noisy].sum() <= _TELLING_WEIGHT:
         return
     order = noisy[np.argsort(-weights[noisy], kind="stable")]
-    named = ", ".join(f"{groups.labels[g]!r} ({groups.count[g]} rows)" for g in order[:5])
+    named = ", ".join(
+        f"{groups.labels[g]!r} ({groups.count[g]} row{'s' if groups.count[g] != 1 else ''})"
+        for g in order[:5]
+    )
     more = f" and {len(order) - 5} more" if len(order) > 5 else ""
     warnings.warn(
         f"The projection rests on groups whose loss is no larger than chance makes it in so few "

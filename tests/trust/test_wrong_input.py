@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
@@ -46,6 +48,7 @@ BAD = {
     "max_iter as float": (lambda: fit(max_iter=2.5), "max_iter=2.5 must be at least 1"),
     "extra as text": (lambda: fit(max_extra_components="x"), "max_extra_components='x' must be"),
     "rows as moments": (lambda: FairPCA(2).fit_moments(X), "moments is a ndarray; pass Group"),
+    "a name for labels": (lambda: fit(labels="sex"), "sensitive_features='sex' is one name; pass"),
     "solve tol": (lambda: fairpca.solve([np.eye(3)] * 2, 1, tol=-1), "tol=-1 must be between"),
     "solve max_iter": (lambda: fairpca.solve([np.eye(3)] * 2, 1, max_iter=0), "max_iter=0 must"),
     "solve ragged": (lambda: fairpca.solve([np.eye(3), np.eye(2)], 1), "all of the same size"),
@@ -72,6 +75,45 @@ def test_wrong_input_is_named(case):
     call, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def table(*, text=None):
+    """Return a frame of numbers, and of text or dates in two columns where `text` names it."""
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    if text is None:
+        return frame
+    odd = {
+        "text": "north",
+        "category": pd.Categorical(["x"] * 30),
+        "date": pd.Timestamp("2026-01-01"),
+    }
+    return frame.assign(city=odd[text], b=odd[text])
+
+
+@pytest.mark.parametrize("library", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("text", ["text", "category", "date"])
+def test_columns_that_hold_no_numbers_are_named(library, text):
+    rows, wrong = library(table()), library(table(text=text))
+    model = FairPCA(2).fit(rows, sensitive_features=G)
+    for call in (
+        lambda: fit(wrong),
+        lambda: model.transform(wrong),
+        lambda: model.score(wrong),
+        lambda: GroupMoments.from_array(wrong, G),
+        lambda: fairpca.cross_fit(wrong, G, 2),
+        lambda: fairpca.audit(wrong, G, 2),
+        lambda: fairpca.metrics.group_errors(model, wrong, sensitive_features=G),
+        lambda: fairpca.methods.BalancedPCA(2).fit(wrong, sensitive_features=G),
+    ):
+        with pytest.raises(ValueError, match=r"no numbers in the column\(s\) 'b', 'city'; encode"):
+            call()
+
+
+def test_columns_of_objects_that_are_numbers_are_read():
+    rows = table()
+    odd = rows.assign(a=rows["a"].astype(object), b=rows["b"].map(repr), c=rows["c"] > 0)
+    plain = rows.assign(c=(rows["c"] > 0).astype(float))
+    np.testing.assert_array_equal(fit(odd).components_, fit(plain).components_)
 
 
 @pytest.mark.parametrize(

@@ -361,6 +361,11 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
         return _not_empty([(name, native.get_column(name)) for name in native.columns])
     if isinstance(native, nw.Series):
         return [(native.name or UNNAMED, native)]
+    if isinstance(sensitive_features, str):
+        raise ValueError(
+            f"sensitive_features={sensitive_features!r} is one name; pass the labels themselves, "
+            f"one per row, such as table[{sensitive_features!r}]."
+        )
     array = _as_array(sensitive_features)
     if array.ndim == 1:
         return [(UNNAMED, array)]
