@@ -176,6 +176,7 @@ def test_losses_of_few_rows_are_optimistic_in_hand():
         ({"n_components": 7}, "n_components=7 must be between 1 and"),
         ({"fits": {"pca": PCA()}}, "pass at least one FairPCA by its name"),
         ({"fits": {}}, "pass at least one FairPCA by its name"),
+        ({"fits": [FairPCA()]}, "pass at least one FairPCA by its name"),
     ],
 )
 def test_wrong_arguments_are_named(change, match):

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -120,6 +121,11 @@ def as_numpy(X: Any) -> Any:
         raise ValueError(
             f"X is a masked array with {hidden} masked value(s), which would be read as if they "
             "were there; fill or drop them first."
+        )
+    if isinstance(X, str | Path):
+        raise ValueError(
+            f"X={str(X)!r} is a name; read the file first, for example with pandas.read_csv, or "
+            "count it with fairpca.io.read_moments and pass what that returns to fit_moments."
         )
     if not is_foreign(X):
         _check_columns(X)

@@ -345,13 +345,13 @@ def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
             "FairPCA": FairPCA(),
             'FairPCA(shrinkage="auto")': FairPCA(shrinkage="auto"),
         }
-    wrong = [name for name, model in fits.items() if not hasattr(model, "fit_moments")]
-    if wrong or not fits:
+    named = dict(fits) if isinstance(fits, Mapping) else {}
+    if not named or not all(hasattr(model, "fit_moments") for model in named.values()):
         raise ValueError(
-            f"fits={dict(fits)!r}: pass at least one FairPCA by its name, or BalancedPCA; other "
-            "estimators cannot be fitted to moments."
+            f"fits={fits!r}: pass at least one FairPCA by its name, such as "
+            '{"FairPCA": FairPCA()}, or BalancedPCA; other estimators cannot be fitted to moments.'
         )
-    return dict(fits)
+    return named
 
 
 def shared_errors(model: Any, training: GroupMoments, left_out: GroupMoments) -> FloatArray:
