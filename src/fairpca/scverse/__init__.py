@@ -222,21 +222,17 @@ def _group_frame(model: FairPCA) -> Any:
     """Return what is known of every group: one line each, the label columns first."""
     pandas = _require("pandas")
     names = model.group_names_
-    rows = [(label,) if len(names) == 1 else label for label in model.groups_]
+    labels = [(label,) if len(names) == 1 else label for label in model.groups_]
+    rows = [[str(part) for part in label] for label in labels]
     # As objects: not every version of anndata can write the newer texts of pandas to a file.
-    index = pandas.Index([", ".join(map(str, row)) for row in rows], dtype=object)
-    columns = {
-        name: pandas.Series([str(row[j]) for row in rows], index, dtype=object)
-        for j, name in enumerate(names)
-    }
-    columns |= {
-        "cells": model.group_counts_,
-        "loss": model.group_losses_,
-        "error": model.group_errors_,
-        "weight": model.group_weights_,
-        "shrinkage": model.shrinkage_,
-    }
-    return pandas.DataFrame(columns, index=index)
+    index = pandas.Index([", ".join(row) for row in rows], dtype=object)
+    return pandas.DataFrame(rows, index, list(names), dtype=object).assign(
+        cells=model.group_counts_,
+        loss=model.group_losses_,
+        error=model.group_errors_,
+        weight=model.group_weights_,
+        shrinkage=model.shrinkage_,
+    )
 
 
 @dataclass(frozen=True)
@@ -278,13 +274,16 @@ class _Cells:
         return cls(X, genes, labels, Groups.from_labels(labels, n_rows=adata.n_obs), on_disk)
 
     def fit(self, model: FairPCA) -> None:
-        """Fit a model to the rows."""
-        if not self.on_disk and not (is_sparse(self.X) and self._counts()):
+        """Fit a model to the rows; those in a file are treated as `fit` treats others.
+
+        Covariances are formed where they fit, and are no slower than products with rows.
+        """
+        if not self.on_disk:
             model.fit(self.X, sensitive_features=self.labels)
-        elif self._counts():
-            model.fit_moments(self._moments(self.groups))
-        else:
+        elif products_pay(int(self.genes.sum()), self.groups.n_groups, _stored(self.X)):
             model.fit_operators(self._operators())
+        else:
+            model.fit_moments(self._moments(self.groups))
 
     def projected(self, model: FairPCA) -> AnyArray:
         """Return all cells projected by a fitted model, in single precision as scanpy has them."""
@@ -304,10 +303,6 @@ class _Cells:
             )
         numbers = row_folds(0, len(self.groups.codes), n_folds)
         return split_folds(self._moments(self.groups.in_folds(numbers, n_folds)), n_folds)
-
-    def _counts(self) -> bool:
-        """Whether covariances are formed: they fit, and are no slower than products with rows."""
-        return not products_pay(int(self.genes.sum()), self.groups.n_groups, _stored(self.X))
 
     def _pieces(self) -> Iterator[tuple[slice, Any]]:
         """Yield all rows in order, the genes in use only: all at once where they are in memory."""
