@@ -318,9 +318,7 @@ def group_shares(
     [0.5, 0.0]
     """
     basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
-    kept, traces = kept_variance(basis, matrices), np.trace(matrices, axis1=1, axis2=2)
-    # The ones stay where there is nothing to divide by.
-    return np.asarray(np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0))
+    return share_of(kept_variance(basis, matrices), np.trace(matrices, axis1=1, axis2=2))
 
 
 def sample_errors(reducer: Any, X: Any) -> FloatArray:
@@ -499,6 +497,11 @@ def _own_basis(centred: FloatArray, r: int, weight: FloatArray | None) -> FloatA
 def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
     """Return ``Tr(basis.T S_i basis)`` for orthonormal columns and (k, n, n) covariances."""
     return np.asarray(np.einsum("nr,knr->k", basis, covariances @ basis))
+
+
+def share_of(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return part / whole, and one where there is nothing to divide by."""
+    return np.asarray(np.divide(part, whole, out=np.ones(part.shape), where=whole > 0))
 
 
 def own_variance(covariances: FloatArray, n_components: int) -> FloatArray:

@@ -366,7 +366,7 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
                 n_components=r,
                 loss=loss,
                 error=np.maximum(traces - kept, 0.0),
-                share=np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0),
+                share=metrics.share_of(kept, traces),
                 total_error=left,
                 price=_excess(left, pca_error, total_trace),
                 cut=0.0 - _excess(worst, pca_worst, scale),
@@ -411,15 +411,14 @@ def _new_rows(
             fits[name] = clone(reducer).set_params(group_by=table.group_by)
         elif table.group_by == "intersection":
             fits[name] = clone(reducer)
-    labels, sample_weight = (table.groups, table.weights) if folds is None else (None, None)
     found = cross_fit(
         table.X if folds is None else folds,
-        labels,
+        table.groups,
         r,
         fits=fits,
         n_folds=n_folds,
         n_repeats=n_repeats,
-        sample_weight=sample_weight,
+        sample_weight=table.weights,
         random_state=seed,
     )
     worst = found.worst()
