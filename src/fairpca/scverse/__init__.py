@@ -14,7 +14,7 @@ covariances are never formed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -151,13 +151,7 @@ def pca(
         "variance_ratio": model.explained_variance_ratio_,
         "mean": mean,
         "groups": _group_frame(model),
-        "certificate": {
-            "value": proof.value,
-            "lower_bound": proof.lower_bound,
-            "gap": proof.gap,
-            "optimal": proof.optimal,
-            "text": str(proof),
-        },
+        "certificate": {**asdict(proof), "optimal": proof.optimal, "text": str(proof)},
     }
     return out if copy else None
 
