@@ -17,8 +17,10 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from fairpca._checks import as_numpy, check_choice, check_weights, labels_are_no_rows
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
@@ -122,16 +124,17 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
     return rows
 
 
-def as_moments(X: Any, sensitive_features: Any = None, sample_weight: Any = None) -> GroupMoments:
+def fitted_to(X: Any, model: Any, **extra: Any) -> Any:
+    """Return a clone fitted to rows, with those further arguments that are known and it takes."""
+    known = {k: v for k, v in extra.items() if v is not None and has_fit_parameter(model, k)}
+    return clone(model).fit(X, **known)
+
+
+def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
     """Return the moments of the groups: those of rows, or the ones given as `X`.
 
-    Arguments are those of `group_variances`. Without labels every row is in one group; rows that
-    have none beside others are left out.
+    Arguments are those of `group_variances`. Without labels every row is in one group.
     """
-    return _counted(X, sensitive_features, sample_weight).grouped()
-
-
-def _counted(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
     if isinstance(X, GroupMoments):
         return X
     # Rows of another array library are counted where they live.
@@ -144,7 +147,7 @@ def _read(
 ) -> tuple[FloatArray, MomentCovariances]:
     """Return what a reducer keeps, as orthonormal columns, and the groups' second moments."""
     check_choice("center", center, CENTERS)
-    basis, moments = basis_of(reducer), _counted(X, sensitive_features, sample_weight)
+    basis, moments = basis_of(reducer), as_moments(X, sensitive_features, sample_weight)
     _check_columns(basis, moments.n_features)
     return basis, MomentCovariances(moments, center=center)
 

@@ -525,8 +525,7 @@ def audit_model(
     groups = Groups.from_labels(
         sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
     )
-    weight = check_weights(sample_weight, len(rows))
-    cells = GroupMoments.from_array(rows, groups, sample_weight=weight)
+    cells = GroupMoments.from_array(rows, groups, sample_weight=sample_weight)
     chosen = cells.grouped(group_by)
     check_groups(chosen.labels, chosen.weight)
     second = chosen.second_moments(model.mean_)
