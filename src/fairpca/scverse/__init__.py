@@ -281,10 +281,9 @@ class _Cells:
 
     def projected(self, model: FairPCA) -> AnyArray:
         """Return all cells projected by a fitted model, in single precision as scanpy has them."""
-        parts = [model.transform(rows) for _, rows in self._pieces()]
-        if is_dask(self.X):
-            parts = [part.compute() for part in parts]
-        return np.concatenate([np.asarray(part, dtype=np.float32) for part in parts])
+        # Of a Dask array this is where it is computed.
+        parts = [np.asarray(model.transform(rows), np.float32) for _, rows in self._pieces()]
+        return np.concatenate(parts)
 
     def folds(self, n_folds: int) -> Any:
         """Return the moments of every fold, in a list."""
