@@ -31,12 +31,8 @@ FORMAT = 1
 # Tells a file of ours from any other JSON.
 _KIND = "fairpca audit"
 
-#: The measures every group has, and what each is called in prose.
-MEASURES = {
-    "loss": "loss against the group's own PCA",
-    "error": "mean squared reconstruction error",
-    "share": "share of the group's variance kept",
-}
+#: The measures every group has: the attributes of a `Finding` that have one number for each.
+MEASURES = ("loss", "error", "share")
 
 # Fields of an audit that stay in memory: they are large, and moments say more about people than a
 # report should.
@@ -160,7 +156,7 @@ class Finding(_Losses):
 
     def measure(self, name: str) -> FloatArray:
         """Return the values of one of `MEASURES`, one for every group."""
-        check_choice("measure", name, tuple(MEASURES))
+        check_choice("measure", name, MEASURES)
         values: FloatArray = getattr(self, name)
         return values
 
