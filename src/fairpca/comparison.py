@@ -445,7 +445,8 @@ def compare(
             )
     bench = _Bench(rows, groups, source, task)
     found = [
-        bench.measure(name, model, on_error) for name, model in metrics.named_reducers(estimators)
+        bench.measure(name, model, on_error)
+        for name, model in metrics.named_reducers(estimators).items()
     ]
     counts = tuple(source.groups.count.tolist())
     labels = tuple(source.groups.labels)

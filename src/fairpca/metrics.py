@@ -78,28 +78,26 @@ def basis_of(reducer: Any) -> FloatArray:
     return span(rows.T)
 
 
-def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> list[tuple[str, Any]]:
-    """Return pairs of distinct names and reducers, given as one, a list, a mapping or None.
+def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> dict[str, Any]:
+    """Return reducers by distinct names, given as one, a list, a mapping or None.
 
     Without a name a reducer is called after its class; one whose name is reserved gets the mark
     "(given)".
     """
     if reducers is None:
-        return []
+        return {}
     if isinstance(reducers, Mapping):
         pairs = [(str(name), reducer) for name, reducer in reducers.items()]
     else:
         several = reducers if isinstance(reducers, list | tuple) else [reducers]
         pairs = [(type(reducer).__name__, reducer) for reducer in several]
-    taken = set(reserved)
-    named = []
+    named: dict[str, Any] = {}
     for name, reducer in pairs:
         base = f"{name} (given)" if name in reserved else name
         unique, number = base, 2
-        while unique in taken:
+        while unique in named:
             unique, number = f"{base} ({number})", number + 1
-        taken.add(unique)
-        named.append((unique, reducer))
+        named[unique] = reducer
     return named
 
 

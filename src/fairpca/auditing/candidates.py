@@ -126,13 +126,11 @@ def fitted_rank(reducer: Any) -> int | None:
     return None
 
 
-def given_candidates(
-    named: list[tuple[str, Any]], table: Table, ranks: Iterable[int]
-) -> list[Candidate]:
+def given_candidates(named: dict[str, Any], table: Table, ranks: Iterable[int]) -> list[Candidate]:
     """Return each given reducer: as it is where it is fitted, otherwise fitted at every rank."""
     found = []
     n = table.moments.n_features
-    for name, reducer in named:
+    for name, reducer in named.items():
         if fitted_rank(reducer) is None:
             found += [Candidate(name, basis_of(_fit(name, reducer, table, r))) for r in ranks]
             continue

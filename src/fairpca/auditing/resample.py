@@ -78,7 +78,7 @@ def group_intervals(
     case; without rows or replicates there are none.
     """
     if table.X is None or n_replicates == 0:
-        return Intervals(everywhere=table.X is not None)
+        return Intervals()
     k, n, _ = table.source.covariances.shape
     ranks = [c.n_components for c in candidates]
     size = float(table.moments.count.sum()) * n
