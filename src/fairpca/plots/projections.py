@@ -220,8 +220,13 @@ class LoadingsDisplay(Display):
             Of `plot`.
         """
         components = np.asarray(estimator.components_, dtype=float)
+        n = components.shape[1]
         remembered = getattr(estimator, "feature_names_in_", None)
-        names = _names(components.shape[1], feature_names, remembered, getattr(X, "columns", None))
+        numbered = [f"x{j}" for j in range(n)]
+        known = (feature_names, remembered, getattr(X, "columns", None), numbered)
+        names = [str(name) for name in next(given for given in known if given is not None)]
+        if len(names) != n:
+            raise ValueError(f"feature_names has {len(names)} entries and there are {n} columns.")
         title = title or type(estimator).__name__
         return cls(components, feature_names=names, title=title).plot(ax=ax, **options)
 
@@ -293,12 +298,3 @@ class LoadingsDisplay(Display):
             else:
                 axes.set(xticks=[], yticks=[])
         return self
-
-
-def _names(n: int, *known: Any) -> list[str]:
-    """Return names of n columns: the first that are known, else x0, x1, ..."""
-    default = [f"x{j}" for j in range(n)]
-    names = next((list(map(str, given)) for given in known if given is not None), default)
-    if len(names) != n:
-        raise ValueError(f"feature_names has {len(names)} entries and there are {n} columns.")
-    return names

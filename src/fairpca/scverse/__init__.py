@@ -207,7 +207,7 @@ def audit(
     cells = _Cells.of(adata, groupby, layer, mask_var)
     data: Any = cells.X
     labels: Any = cells.labels
-    if cells.on_disk or not isinstance(cells.X, np.ndarray):
+    if not isinstance(cells.X, np.ndarray):
         data, labels = cells.folds(max(n_folds, 1)), None
     return fairpca.auditing.audit(data, labels, n_comps, n_folds=n_folds, **options)
 
