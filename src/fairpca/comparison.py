@@ -19,10 +19,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import has_fit_parameter
 
 from fairpca import metrics
 from fairpca._checks import check_choice, require
@@ -230,12 +228,12 @@ class Comparison:
 
     def to_csv(self) -> str:
         """Return the records as CSV text; a missing number is an empty field."""
-        records = self.to_records()
+        # What is None is written as an empty field.
+        records = plain(self.to_records())
         text = io.StringIO()
         writer = csv.DictWriter(text, list(records[0]) if records else ["name"])
         writer.writeheader()
-        for record in records:
-            writer.writerow({key: "" if _missing(cell) else cell for key, cell in record.items()})
+        writer.writerows(records)
         return text.getvalue()
 
     def __str__(self) -> str:
@@ -447,7 +445,8 @@ def compare(
             )
     bench = _Bench(rows, groups, source, task)
     found = [
-        bench.measure(name, model, on_error) for name, model in metrics.named_reducers(estimators)
+        bench.measure(name, model, on_error)
+        for name, model in metrics.named_reducers(estimators).items()
     ]
     counts = tuple(source.groups.count.tolist())
     labels = tuple(source.groups.labels)
@@ -475,8 +474,7 @@ def default_estimators(n_components: int, *, center: str = "global") -> dict[str
     from fairpca import methods
     from fairpca.estimator import FairPCA
 
-    fair = FairPCA(n_components, center=center)
-    found: dict[str, Any] = {"PCA": PCA(n_components), "FairPCA": fair}
+    found: dict[str, Any] = {"PCA": PCA(n_components), "FairPCA": FairPCA(n_components)}
     found |= {name: getattr(methods, name)(n_components) for name in methods.__all__}
     for model in found.values():
         if "center" in model.get_params():
@@ -539,10 +537,8 @@ class _Bench:
         return ComparisonRow(name, optimises, fit_seconds=seconds, message=message, **numbers)
 
     def _fit(self, model: Any, rows: IntArray) -> Any:
-        known = {}
-        if has_fit_parameter(model, "sensitive_features"):
-            known["sensitive_features"] = _labels_as_given(self.groups, rows)
-        return clone(model).fit(self.X[rows], **known)
+        labels = _labels_as_given(self.groups, rows)
+        return metrics.fitted_to(self.X[rows], model, sensitive_features=labels)
 
     def _after(self, fitted: Any) -> dict[str, Any]:
         """Return how different the groups look in the columns that the reducer makes."""

@@ -17,8 +17,10 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from fairpca._checks import as_numpy, check_choice, check_weights, labels_are_no_rows
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
@@ -76,28 +78,26 @@ def basis_of(reducer: Any) -> FloatArray:
     return span(rows.T)
 
 
-def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> list[tuple[str, Any]]:
-    """Return pairs of distinct names and reducers, given as one, a list, a mapping or None.
+def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> dict[str, Any]:
+    """Return reducers by distinct names, given as one, a list, a mapping or None.
 
     Without a name a reducer is called after its class; one whose name is reserved gets the mark
     "(given)".
     """
     if reducers is None:
-        return []
+        return {}
     if isinstance(reducers, Mapping):
         pairs = [(str(name), reducer) for name, reducer in reducers.items()]
     else:
         several = reducers if isinstance(reducers, list | tuple) else [reducers]
         pairs = [(type(reducer).__name__, reducer) for reducer in several]
-    taken = set(reserved)
-    named = []
+    named: dict[str, Any] = {}
     for name, reducer in pairs:
         base = f"{name} (given)" if name in reserved else name
         unique, number = base, 2
-        while unique in taken:
+        while unique in named:
             unique, number = f"{base} ({number})", number + 1
-        taken.add(unique)
-        named.append((unique, reducer))
+        named[unique] = reducer
     return named
 
 
@@ -122,16 +122,17 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
     return rows
 
 
-def as_moments(X: Any, sensitive_features: Any = None, sample_weight: Any = None) -> GroupMoments:
+def fitted_to(X: Any, model: Any, **extra: Any) -> Any:
+    """Return a clone fitted to rows, with those further arguments that are known and it takes."""
+    known = {k: v for k, v in extra.items() if v is not None and has_fit_parameter(model, k)}
+    return clone(model).fit(X, **known)
+
+
+def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
     """Return the moments of the groups: those of rows, or the ones given as `X`.
 
-    Arguments are those of `group_variances`. Without labels every row is in one group; rows that
-    have none beside others are left out.
+    Arguments are those of `group_variances`. Without labels every row is in one group.
     """
-    return _counted(X, sensitive_features, sample_weight).grouped()
-
-
-def _counted(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
     if isinstance(X, GroupMoments):
         return X
     # Rows of another array library are counted where they live.
@@ -144,7 +145,7 @@ def _read(
 ) -> tuple[FloatArray, MomentCovariances]:
     """Return what a reducer keeps, as orthonormal columns, and the groups' second moments."""
     check_choice("center", center, CENTERS)
-    basis, moments = basis_of(reducer), _counted(X, sensitive_features, sample_weight)
+    basis, moments = basis_of(reducer), as_moments(X, sensitive_features, sample_weight)
     _check_columns(basis, moments.n_features)
     return basis, MomentCovariances(moments, center=center)
 
@@ -318,9 +319,7 @@ def group_shares(
     [0.5, 0.0]
     """
     basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
-    kept, traces = kept_variance(basis, matrices), np.trace(matrices, axis1=1, axis2=2)
-    # The ones stay where there is nothing to divide by.
-    return np.asarray(np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0))
+    return share_of(kept_variance(basis, matrices), np.trace(matrices, axis1=1, axis2=2))
 
 
 def sample_errors(reducer: Any, X: Any) -> FloatArray:
@@ -499,6 +498,11 @@ def _own_basis(centred: FloatArray, r: int, weight: FloatArray | None) -> FloatA
 def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
     """Return ``Tr(basis.T S_i basis)`` for orthonormal columns and (k, n, n) covariances."""
     return np.asarray(np.einsum("nr,knr->k", basis, covariances @ basis))
+
+
+def share_of(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return part / whole, and one where there is nothing to divide by."""
+    return np.asarray(np.divide(part, whole, out=np.ones(part.shape), where=whole > 0))
 
 
 def own_variance(covariances: FloatArray, n_components: int) -> FloatArray:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import has_fit_parameter
 
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import Finding, LeftOut
@@ -21,7 +20,7 @@ from fairpca.auditing.verdict import SHRUNK
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.fitting import Ranks, Settings
-from fairpca.metrics import basis_of, kept_variance
+from fairpca.metrics import basis_of, fitted_to, kept_variance
 from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
 from fairpca.shrinkage import NoisyGroupWarning
@@ -127,13 +126,11 @@ def fitted_rank(reducer: Any) -> int | None:
     return None
 
 
-def given_candidates(
-    named: list[tuple[str, Any]], table: Table, ranks: Iterable[int]
-) -> list[Candidate]:
+def given_candidates(named: dict[str, Any], table: Table, ranks: Iterable[int]) -> list[Candidate]:
     """Return each given reducer: as it is where it is fitted, otherwise fitted at every rank."""
     found = []
     n = table.moments.n_features
-    for name, reducer in named:
+    for name, reducer in named.items():
         if fitted_rank(reducer) is None:
             found += [Candidate(name, basis_of(_fit(name, reducer, table, r))) for r in ranks]
             continue
@@ -166,9 +163,8 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
                     "fitted, or pass rows."
                 )
             return model.fit_moments(table.moments)
-        extra = {"sensitive_features": table.labels, "sample_weight": table.weights}
-        known = {k: v for k, v in extra.items() if v is not None and has_fit_parameter(model, k)}
-        return model.fit(table.X, table.y, **known)
+        given = {"sensitive_features": table.labels, "sample_weight": table.weights}
+        return fitted_to(table.X, model, y=table.y, **given)
 
 
 def left_out_groups(

@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -31,12 +32,8 @@ FORMAT = 1
 # Tells a file of ours from any other JSON.
 _KIND = "fairpca audit"
 
-#: The measures every group has, and what each is called in prose.
-MEASURES = {
-    "loss": "loss against the group's own PCA",
-    "error": "mean squared reconstruction error",
-    "share": "share of the group's variance kept",
-}
+#: The measures every group has: the attributes of a `Finding` that have one number for each.
+MEASURES = ("loss", "error", "share")
 
 # Fields of an audit that stay in memory: they are large, and moments say more about people than a
 # report should.
@@ -160,7 +157,7 @@ class Finding(_Losses):
 
     def measure(self, name: str) -> FloatArray:
         """Return the values of one of `MEASURES`, one for every group."""
-        check_choice("measure", name, tuple(MEASURES))
+        check_choice("measure", name, MEASURES)
         values: FloatArray = getattr(self, name)
         return values
 
@@ -598,33 +595,6 @@ def plain(value: Any) -> Any:
 # What reading a damaged dictionary raises. A label can be nested deeper than Python can follow.
 _DAMAGE = (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
 
-# How a field is read, by its annotation: from the value in the file and the number of groups.
-_READERS: dict[str, Callable[[Any, int], Any]] = {
-    "bool": lambda value, k: bool(value),
-    "int": lambda value, k: int(value),
-    "str": lambda value, k: str(value),
-    "float": lambda value, k: float(_numbers(value, ())),
-    "Label": lambda value, k: _label(value),
-    "FloatArray": lambda value, k: _numbers(value, (k,)),
-    "CheckedArray": lambda value, k: _checked(value, k),
-    "tuple[int, ...]": lambda value, k: tuple(map(int, _typed(list, value))),
-    "tuple[str, ...]": lambda value, k: tuple(map(str, _typed(list, value))),
-    "tuple[float, float] | None": lambda value, k: tuple(_numbers(value, (2,)).tolist()),
-    "dict[str, Any]": lambda value, k: _typed(dict, value),
-    "dict[str, FloatArray]": lambda value, k: {
-        name: _numbers(value[name], (k, 2)) for name in MEASURES if name in value
-    },
-    "Certificate": lambda value, k: _record(Certificate, value, k),
-    "tuple[GroupRow, ...]": lambda value, k: _records(GroupRow, value, k),
-    "tuple[Finding, ...]": lambda value, k: _records(Finding, value, k),
-    "NewRows | None": lambda value, k: _record(NewRows, value, k),
-    "tuple[NewFinding, ...]": lambda value, k: _records(NewFinding, value, k),
-    # Files name the group in words, too, under "group".
-    "tuple[LeftOut, ...]": lambda value, k: _records(
-        LeftOut, [{**row, "group": row["index"]} for row in value], k
-    ),
-}
-
 
 def _record(cls: Any, row: Any, k: int) -> Any:
     """Return one record; a field with a default may be absent, and is then not known."""
@@ -633,12 +603,16 @@ def _record(cls: Any, row: Any, k: int) -> Any:
     for f in fields(cls):
         optional = f.default is not MISSING or f.default_factory is not MISSING
         if f.name not in _NOT_WRITTEN and not (optional and row.get(f.name) is None):
-            found[f.name] = _READERS[str(f.type)](row[f.name], k)
+            found[f.name] = _read(str(f.type), row[f.name], k)
     return cls(**found)
 
 
-def _records(cls: Any, rows: Any, k: int) -> tuple[Any, ...]:
-    return tuple(_record(cls, row, k) for row in _typed(list, rows))
+def _read(kind: str, value: Any, k: int) -> Any:
+    """Return a value of a file as the annotation of its field asks for it."""
+    if kind.startswith("tuple[") and kind.endswith(", ...]"):
+        inner = kind.removeprefix("tuple[").removesuffix(", ...]")
+        return tuple(_read(inner, entry, k) for entry in _typed(list, value))
+    return _READERS[kind.removesuffix(" | None")](value, k)
 
 
 def _typed(kind: type, value: Any) -> Any:
@@ -669,6 +643,27 @@ def _label(value: Any) -> Label:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ValueError(f"{value!r} is no group label")
+
+
+# How a value is read, by its type: from what is in the file and the number of groups.
+_READERS: dict[str, Callable[[Any, int], Any]] = {
+    "bool": lambda value, k: bool(value),
+    "int": lambda value, k: int(value),
+    "str": lambda value, k: str(value),
+    "float": lambda value, k: float(_numbers(value, ())),
+    "Label": lambda value, k: _label(value),
+    "FloatArray": lambda value, k: _numbers(value, (k,)),
+    "CheckedArray": lambda value, k: _checked(value, k),
+    "tuple[float, float]": lambda value, k: tuple(_numbers(value, (2,)).tolist()),
+    "dict[str, Any]": lambda value, k: _typed(dict, value),
+    "dict[str, FloatArray]": lambda value, k: {
+        name: _numbers(value[name], (k, 2)) for name in MEASURES if name in value
+    },
+    # Files name the group in words, too, under "group".
+    "LeftOut": lambda value, k: _record(LeftOut, {**value, "group": value["index"]}, k),
+}
+for _kind in (Certificate, Finding, GroupRow, NewFinding, NewRows):
+    _READERS[_kind.__name__] = partial(_record, _kind)
 
 
 def _check_complete(audit: Audit) -> None:

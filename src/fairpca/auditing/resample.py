@@ -33,6 +33,7 @@ import numpy as np
 from fairpca._linalg import FloatArray, IntArray
 from fairpca.auditing.candidates import Candidate, Table
 from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.metrics import share_of
 
 # Most blocks a group is dealt into. Fewer give rougher quantiles; more cost memory, since every
 # block keeps an n x n matrix while the groups' own PCAs are refitted.
@@ -77,9 +78,12 @@ def group_intervals(
     case; without rows or replicates there are none.
     """
     if table.X is None or n_replicates == 0:
-        return Intervals(everywhere=table.X is not None)
+        return Intervals()
     k, n, _ = table.source.covariances.shape
-    chosen, everywhere = _affordable(table, candidates, n_components)
+    ranks = [c.n_components for c in candidates]
+    size = float(table.moments.count.sum()) * n
+    everywhere = 2.0 * (sum(ranks) + max(ranks)) * size <= _MOST_FLOPS
+    chosen = [p for p, r in enumerate(ranks) if everywhere or r == n_components]
     shown = [candidates[p] for p in chosen]
     refit = _DECOMPOSITION * n**3 * n_replicates * k <= _MOST_FLOPS
     rng = np.random.default_rng(seed)
@@ -100,7 +104,7 @@ def group_intervals(
     for j, (p, candidate) in enumerate(zip(chosen, shown, strict=True)):
         base = pca.get(candidate.n_components, j)
         if base != j:
-            low, high = _interval(1.0 - _ratio(worst[:, j], worst[:, base]), level)
+            low, high = _interval(1.0 - share_of(worst[:, j], worst[:, base]), level)
             cuts[p] = (float(low), float(high))
     return Intervals(measures, cuts, everywhere, refit)
 
@@ -110,22 +114,6 @@ def _interval(replicates: FloatArray, level: float) -> FloatArray:
     tail = (1 - level) / 2
     ends = np.quantile(replicates, [tail, 1 - tail], axis=0)
     return np.asarray(np.moveaxis(ends, 0, -1))
-
-
-def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
-    """Return top / bottom, and one where there is nothing to divide by."""
-    return np.divide(top, bottom, out=np.ones(top.shape), where=bottom > 0)
-
-
-def _affordable(
-    table: Table, candidates: list[Candidate], n_components: int
-) -> tuple[list[int], bool]:
-    """Return the positions of the candidates that get intervals, and whether these are all."""
-    ranks = [c.n_components for c in candidates]
-    size = float(table.moments.count.sum()) * table.moments.n_features
-    if 2.0 * (sum(ranks) + max(ranks)) * size <= _MOST_FLOPS:
-        return list(range(len(candidates))), True
-    return [p for p, r in enumerate(ranks) if r == n_components], False
 
 
 def _replicates(
@@ -177,5 +165,5 @@ def _replicates(
         "loss": np.maximum(own_kept[:, ranks - 1] - kept, 0.0),
         "refitted": np.maximum(refitted[:, ranks - 1] - kept, 0.0),
         "error": np.maximum(means[:, :1] - kept, 0.0),
-        "share": _ratio(kept, means[:, :1]),
+        "share": share_of(kept, means[:, :1]),
     }

@@ -178,7 +178,7 @@ def audit(
     check_choice("target", target, metrics.TARGETS)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = metrics.named_reducers(reducers, reserved=("PCA", "FairPCA", SHRUNK))
-    fitted = [rank for _, reducer in named if (rank := fitted_rank(reducer)) is not None]
+    fitted = [rank for rank in map(fitted_rank, named.values()) if rank is not None]
     r = _asked(n_components, fitted, table)
     ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
     candidates = [
@@ -195,7 +195,7 @@ def audit(
     fair = next(c for c in asked if c.reducer == "FairPCA")
     known = table.source.groups
     groups = GroupRow.rows(known, known.traces, group_by, min_group_size)
-    new_rows, unknown = _new_rows(table, dict(named), r, n_folds, n_repeats, random_state)
+    new_rows, unknown = _new_rows(table, named, r, n_folds, n_repeats, random_state)
     parameters = {
         "n_components": n_components,
         "ranks": ranks,
@@ -215,7 +215,7 @@ def audit(
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
-        reducers=("PCA", "FairPCA", SHRUNK, *(name for name, _ in named)),
+        reducers=("PCA", "FairPCA", SHRUNK, *named),
         groups=groups,
         group_columns=tuple(table.moments.names),
         group_by=group_by,
@@ -326,11 +326,9 @@ def _ranks(
     most = next(most for columns, most in _RANKS_BY_COLUMNS if n <= columns)
     if k > FEW_GROUPS:
         most = _RANKS_OF_MANY_GROUPS[k > 2 * FEW_GROUPS]
-    if most == 0:
-        return sorted(wanted)
     top = max(min(n - 1, max(3 * r, most)), 1)
     # Every number where they are few; otherwise evenly on a logarithmic scale, since losses change
-    # most at the first components.
+    # most at the first components. With very many groups there are none beside those wanted.
     grid = np.geomspace(1, top, most) if top > most else np.arange(1, top + 1)
     return sorted(wanted | {round(float(value)) for value in grid})
 
@@ -366,7 +364,7 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
                 n_components=r,
                 loss=loss,
                 error=np.maximum(traces - kept, 0.0),
-                share=np.divide(kept, traces, out=np.ones_like(kept), where=traces > 0),
+                share=metrics.share_of(kept, traces),
                 total_error=left,
                 price=_excess(left, pca_error, total_trace),
                 cut=0.0 - _excess(worst, pca_worst, scale),
@@ -411,15 +409,14 @@ def _new_rows(
             fits[name] = clone(reducer).set_params(group_by=table.group_by)
         elif table.group_by == "intersection":
             fits[name] = clone(reducer)
-    labels, sample_weight = (table.groups, table.weights) if folds is None else (None, None)
     found = cross_fit(
         table.X if folds is None else folds,
-        labels,
+        table.groups,
         r,
         fits=fits,
         n_folds=n_folds,
         n_repeats=n_repeats,
-        sample_weight=sample_weight,
+        sample_weight=table.weights,
         random_state=seed,
     )
     worst = found.worst()
@@ -526,8 +523,7 @@ def audit_model(
     groups = Groups.from_labels(
         sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
     )
-    weight = check_weights(sample_weight, len(rows))
-    cells = GroupMoments.from_array(rows, groups, sample_weight=weight)
+    cells = GroupMoments.from_array(rows, groups, sample_weight=sample_weight)
     chosen = cells.grouped(group_by)
     check_groups(chosen.labels, chosen.weight)
     second = chosen.second_moments(model.mean_)

@@ -235,6 +235,11 @@ def n_rows(audit: Any) -> int:
     return told if isinstance(told, int) else sum(group.count for group in audit.groups)
 
 
+def interval_level(audit: Any) -> str:
+    """Return the level of the intervals of the rows in hand."""
+    return percent(float(audit.provenance.get("parameters", {}).get("level", 0.95)))
+
+
 def rows_of(audit: Any, position: int) -> str:
     """Return how many of the rows are of a group."""
     return f"{audit.groups[position].count:,} of {n_rows(audit):,} rows"
@@ -423,10 +428,9 @@ def row_sentences(audit: Any, n_components: int | None = None) -> list[str]:
             f"On the rows in hand, with {components(r)}, PCA costs no group anything: each keeps "
             "as much of its variance as its own PCA would."
         ]
-    level = float(audit.provenance.get("parameters", {}).get("level", 0.95))
     price = f"by {percent(fair.price)}" if fair.price >= _NO_PRICE else "by less than 0.01%"
     price = f"The price: the error over all rows rises {price}, and {_payers(audit, pca, fair)}."
-    return [_problem(audit, pca), _remedy(audit, pca, fair, level), price]
+    return [_problem(audit, pca), _remedy(audit, pca, fair), price]
 
 
 def _payers(audit: Any, pca: Any, fair: Any) -> str:
@@ -462,7 +466,7 @@ def _problem(audit: Any, pca: Any) -> str:
     return f"{serves}, {factor} times what {best} loses ({number(pca.best_loss)})."
 
 
-def _remedy(audit: Any, pca: Any, fair: Any, level: float) -> str:
+def _remedy(audit: Any, pca: Any, fair: Any) -> str:
     """Return the sentence about the worst loss under FairPCA: whose it is, how sure the cut."""
     if fair.cut < _NO_CUT:
         return (
@@ -472,14 +476,15 @@ def _remedy(audit: Any, pca: Any, fair: Any, level: float) -> str:
     interval = ""
     if fair.cut_interval is not None:
         low, high = fair.cut_interval
-        interval = f" ({percent(level)} interval {percent(low)} to {percent(high)})"
+        level = interval_level(audit)
+        interval = f" ({level} interval {percent(low)} to {percent(high)})"
         if low <= 0:
             # The improvement may be chance, and the sentence says so.
             larger = f"{percent(-low)} larger" if low < 0 else "no change"
             smaller = f"{percent(high)} smaller" if high > 0 else f"{percent(-high)} larger"
             interval = (
                 f" in these rows (the same projections on rows drawn again: from {larger} to "
-                f"{smaller}, {percent(level)} interval)"
+                f"{smaller}, {level} interval)"
             )
     tied = worst_places(fair.loss)
     who = named_all(audit, tied) if len(tied) < len(audit.groups) else "every group alike"

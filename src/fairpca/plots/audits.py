@@ -91,13 +91,11 @@ class _AuditDisplay(Display):
         ax, **options
             Of `from_audit`, such as `measure`.
         """
-        name = type(estimator).__name__
-        name += _GIVEN if name in ("PCA", "FairPCA") else ""
         found = audit(
             X,
             sensitive_features,
             getattr(estimator, "n_components_", None),
-            reducers={name: clone(estimator) if cls._over_ranks else estimator},
+            reducers=clone(estimator) if cls._over_ranks else estimator,
             ranks=ranks if cls._over_ranks else [],
             sample_weight=sample_weight,
             center=center_of(estimator),
@@ -105,6 +103,8 @@ class _AuditDisplay(Display):
             n_bootstrap=0,
             leave_one_out=False,
         )
+        # The audit has named it, and puts it behind its own reducers.
+        name = found.reducers[-1]
         options |= {"reducer": name} if cls._one_reducer else {"reducers": ["PCA", name]}
         return cls.from_audit(found, ax=ax, **options)  # type: ignore[attr-defined,no-any-return]
 

@@ -24,8 +24,8 @@ _COLOURS = "PuOr_r"
 _LONGEST_LEGEND = 20
 
 
-def _projection_of(audit: Audit, reducer: str) -> tuple[FloatArray, FloatArray]:
-    """Return the components of one reducer of an audit, and the mean they are applied about.
+def _projection_of(audit: Audit, reducer: str) -> SimpleNamespace:
+    """Return one reducer of an audit with what is drawn of a fitted estimator.
 
     The components are rotated as `FairPCA` rotates them: the pooled covariance decreases along
     them. An audit that was read from a file has none, which is a ValueError.
@@ -37,7 +37,11 @@ def _projection_of(audit: Audit, reducer: str) -> tuple[FloatArray, FloatArray]:
         )
     pooled = audit.moments.pooled()
     components, _ = principal_rotation(basis, pooled.covariances[0])
-    return components, pooled.mean[0]
+    return SimpleNamespace(
+        components_=components,
+        feature_names_in_=audit.provenance.get("source", {}).get("features"),
+        transform=lambda rows: (np.asarray(rows, dtype=float) - pooled.mean[0]) @ components.T,
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -132,11 +136,7 @@ class ScatterDisplay(Display):
         X, **options
             As in `from_estimator`; `sensitive_features` is required there.
         """
-        components, mean = _projection_of(audit, reducer)
-        projection = SimpleNamespace(
-            transform=lambda rows: (np.asarray(rows, dtype=float) - mean) @ components.T
-        )
-        return cls.from_estimator(projection, X, **options)
+        return cls.from_estimator(_projection_of(audit, reducer), X, **options)
 
     def _draw(self, axes: Any) -> None:
         """Draw the points, those of small groups on top."""
@@ -200,6 +200,7 @@ class LoadingsDisplay(Display):
         X: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
+        title: str | None = None,
         ax: Any = None,
         **options: Any,
     ) -> Self:
@@ -213,25 +214,25 @@ class LoadingsDisplay(Display):
             Otherwise its column names are used.
         feature_names : sequence of str, optional
             Names that take precedence over both. Without any the columns are x0, x1, ...
+        title : str, optional
+            Whose components they are. Default: the name of the class.
         ax, **options
             Of `plot`.
         """
         components = np.asarray(estimator.components_, dtype=float)
+        n = components.shape[1]
         remembered = getattr(estimator, "feature_names_in_", None)
-        names = _names(components.shape[1], feature_names, remembered, getattr(X, "columns", None))
-        title = type(estimator).__name__
+        numbered = [f"x{j}" for j in range(n)]
+        known = (feature_names, remembered, getattr(X, "columns", None), numbered)
+        names = [str(name) for name in next(given for given in known if given is not None)]
+        if len(names) != n:
+            raise ValueError(f"feature_names has {len(names)} entries and there are {n} columns.")
+        title = title or type(estimator).__name__
         return cls(components, feature_names=names, title=title).plot(ax=ax, **options)
 
     @classmethod
     def from_audit(
-        cls,
-        audit: Audit,
-        X: Any = None,
-        *,
-        reducer: str = "FairPCA",
-        feature_names: Sequence[str] | None = None,
-        ax: Any = None,
-        **options: Any,
+        cls, audit: Audit, X: Any = None, *, reducer: str = "FairPCA", **options: Any
     ) -> Self:
         """Draw one of the projections an audit looked at, as `from_estimator` does.
 
@@ -242,13 +243,11 @@ class LoadingsDisplay(Display):
             where its rows were a frame.
         reducer : str, default="FairPCA"
             One of `audit.reducers`.
-        X, feature_names, ax, **options
+        X, **options
             As in `from_estimator`.
         """
-        components, _ = _projection_of(audit, reducer)
-        remembered = audit.provenance.get("source", {}).get("features")
-        names = _names(components.shape[1], feature_names, remembered, getattr(X, "columns", None))
-        return cls(components, feature_names=names, title=reducer).plot(ax=ax, **options)
+        options = {"title": reducer, **options}
+        return cls.from_estimator(_projection_of(audit, reducer), X, **options)
 
     def plot(
         self,
@@ -299,12 +298,3 @@ class LoadingsDisplay(Display):
             else:
                 axes.set(xticks=[], yticks=[])
         return self
-
-
-def _names(n: int, *known: Any) -> list[str]:
-    """Return names of n columns: the first that are known, else x0, x1, ..."""
-    default = [f"x{j}" for j in range(n)]
-    names = next((list(map(str, given)) for given in known if given is not None), default)
-    if len(names) != n:
-        raise ValueError(f"feature_names has {len(names)} entries and there are {n} columns.")
-    return names

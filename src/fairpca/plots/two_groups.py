@@ -80,7 +80,7 @@ class _TwoGroupDisplay(Display):
         options = {"center": center_of(estimator), "ax": ax, **options}
         if cls._shows_projection:
             options |= {"basis": basis, "name": type(estimator).__name__}
-        moments = as_moments(X, sensitive_features, sample_weight)
+        moments = as_moments(X, sensitive_features, sample_weight).grouped()
         return cls.from_moments(moments, basis.shape[1], **options)  # type: ignore[attr-defined,no-any-return]
 
     @staticmethod

@@ -71,8 +71,6 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     )
     # How `tojson` writes the data: finite numbers only, in the order of the dictionaries.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    for name in ("number", "percent", "components"):
-        environment.filters[name] = getattr(words, name)
     environment.filters["style"] = lambda name: _STYLES.get(name, "")
     template = environment.from_string(_resource("page.html.j2"))
     # The policy of the page names both by their hash, so they must be exactly what is sent.
@@ -85,20 +83,16 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
         template.render(
             title=title or _title(audit),
             audit=audit,
+            words=words,
             side=first.side,
             text=first.texts(),
             table=first.table(),
-            group_title=words.group_title(audit),
             why_not=None if audit.new_rows else words.why_no_new_rows(audit),
-            asked=words.components(audit.n_components),
-            about=words.about(audit),
-            order=words.order(audit),
             basis=_basis(audit),
             score=words.percent if audit.scores.get("score") == "accuracy" else words.number,
             left_out=_left_out(audit),
             most_left_out=_MOST_LEFT_OUT,
             provenance=list(_flat(audit.provenance)),
-            level=words.percent(float(audit.provenance.get("parameters", {}).get("level", 0.95))),
             style=style,
             script=script,
             style_hash=_csp_hash(style),

@@ -14,7 +14,7 @@ covariances are never formed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -151,13 +151,7 @@ def pca(
         "variance_ratio": model.explained_variance_ratio_,
         "mean": mean,
         "groups": _group_frame(model),
-        "certificate": {
-            "value": proof.value,
-            "lower_bound": proof.lower_bound,
-            "gap": proof.gap,
-            "optimal": proof.optimal,
-            "text": str(proof),
-        },
+        "certificate": {**asdict(proof), "optimal": proof.optimal, "text": str(proof)},
     }
     return out if copy else None
 
@@ -213,7 +207,7 @@ def audit(
     cells = _Cells.of(adata, groupby, layer, mask_var)
     data: Any = cells.X
     labels: Any = cells.labels
-    if cells.on_disk or not isinstance(cells.X, np.ndarray):
+    if not isinstance(cells.X, np.ndarray):
         data, labels = cells.folds(max(n_folds, 1)), None
     return fairpca.auditing.audit(data, labels, n_comps, n_folds=n_folds, **options)
 
@@ -222,21 +216,17 @@ def _group_frame(model: FairPCA) -> Any:
     """Return what is known of every group: one line each, the label columns first."""
     pandas = _require("pandas")
     names = model.group_names_
-    rows = [(label,) if len(names) == 1 else label for label in model.groups_]
+    labels = [(label,) if len(names) == 1 else label for label in model.groups_]
+    rows = [[str(part) for part in label] for label in labels]
     # As objects: not every version of anndata can write the newer texts of pandas to a file.
-    index = pandas.Index([", ".join(map(str, row)) for row in rows], dtype=object)
-    columns = {
-        name: pandas.Series([str(row[j]) for row in rows], index, dtype=object)
-        for j, name in enumerate(names)
-    }
-    columns |= {
-        "cells": model.group_counts_,
-        "loss": model.group_losses_,
-        "error": model.group_errors_,
-        "weight": model.group_weights_,
-        "shrinkage": model.shrinkage_,
-    }
-    return pandas.DataFrame(columns, index=index)
+    index = pandas.Index([", ".join(row) for row in rows], dtype=object)
+    return pandas.DataFrame(rows, index, list(names), dtype=object).assign(
+        cells=model.group_counts_,
+        loss=model.group_losses_,
+        error=model.group_errors_,
+        weight=model.group_weights_,
+        shrinkage=model.shrinkage_,
+    )
 
 
 @dataclass(frozen=True)
@@ -278,20 +268,22 @@ class _Cells:
         return cls(X, genes, labels, Groups.from_labels(labels, n_rows=adata.n_obs), on_disk)
 
     def fit(self, model: FairPCA) -> None:
-        """Fit a model to the rows."""
-        if not self.on_disk and not (is_sparse(self.X) and self._counts()):
+        """Fit a model to the rows; those in a file are treated as `fit` treats others.
+
+        Covariances are formed where they fit, and are no slower than products with rows.
+        """
+        if not self.on_disk:
             model.fit(self.X, sensitive_features=self.labels)
-        elif self._counts():
-            model.fit_moments(self._moments(self.groups))
-        else:
+        elif products_pay(int(self.genes.sum()), self.groups.n_groups, _stored(self.X)):
             model.fit_operators(self._operators())
+        else:
+            model.fit_moments(self._moments(self.groups))
 
     def projected(self, model: FairPCA) -> AnyArray:
         """Return all cells projected by a fitted model, in single precision as scanpy has them."""
-        parts = [model.transform(rows) for _, rows in self._pieces()]
-        if is_dask(self.X):
-            parts = [part.compute() for part in parts]
-        return np.concatenate([np.asarray(part, dtype=np.float32) for part in parts])
+        # Of a Dask array this is where it is computed.
+        parts = [np.asarray(model.transform(rows), np.float32) for _, rows in self._pieces()]
+        return np.concatenate(parts)
 
     def folds(self, n_folds: int) -> Any:
         """Return the moments of every fold, in a list."""
@@ -304,10 +296,6 @@ class _Cells:
             )
         numbers = row_folds(0, len(self.groups.codes), n_folds)
         return split_folds(self._moments(self.groups.in_folds(numbers, n_folds)), n_folds)
-
-    def _counts(self) -> bool:
-        """Whether covariances are formed: they fit, and are no slower than products with rows."""
-        return not products_pay(int(self.genes.sum()), self.groups.n_groups, _stored(self.X))
 
     def _pieces(self) -> Iterator[tuple[slice, Any]]:
         """Yield all rows in order, the genes in use only: all at once where they are in memory."""

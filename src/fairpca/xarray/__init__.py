@@ -125,27 +125,25 @@ class FairEOF:
             kinds = ", ".join(sorted({type(part).__name__ for part in parts})) or "an empty list"
             raise ValueError(f"X is {kinds}; pass a DataArray, a Dataset, or a list of them.")
         dims = (dim,) if isinstance(dim, str) or not isinstance(dim, Sequence) else tuple(dim)
-        labels = _list_labels(parts, dims, group) if several else _labels(X, dims, group)
         cells = _Cells.of(parts, dims, weights)
+        labels = _list_labels(parts, dims, group) if several else _labels(X, dims, group)
         rows = np.concatenate([cells.rows(part) for part in parts])
         if not 1 <= self.n_modes <= rows.shape[1]:
             raise ValueError(
                 f"n_modes={self.n_modes!r} must be between 1 and the number of cells with data, "
                 f"{rows.shape[1]}."
             )
-        scale = np.ones(rows.shape[1])
         if self.standardize:
             # A cell that never changes stays as it is.
             spread = rows.std(axis=0)
-            scale = np.where(spread > 0, spread, 1.0)
+            cells = replace(cells, weight=cells.weight / np.where(spread > 0, spread, 1.0))
         model = FairPCA(
             self.n_modes, criterion=self.criterion, center=self.center, shrinkage=self.shrinkage
         )
-        weighted = rows / scale * cells.weight
         # Set last, so that a fit that fails leaves the one before.
-        self.model_ = model.fit(weighted, sensitive_features=labels)
-        self._cells, self._scale, self._list = cells, scale, several
-        self._scores = self._projected(parts)
+        self.model_ = model.fit(rows * cells.weight, sensitive_features=labels)
+        self._cells = cells
+        self._scores = self.transform(X)
         return self
 
     def components(self) -> Any:
@@ -166,8 +164,7 @@ class FairEOF:
         -------
         DataArray with the dimensions mode and `dim`, or a list of them
         """
-        found = self._fitted._scores
-        return found if self._list else found[0]
+        return self._fitted._scores
 
     def transform(self, X: Any) -> Any:
         """Project fields with the same cells; groups are not needed.
@@ -180,9 +177,19 @@ class FairEOF:
         -------
         DataArray with the dimensions mode and `dim`, or a list of them
         """
-        several = isinstance(X, list | tuple)
-        found = self._fitted._projected(X if several else [X])
-        return found if several else found[0]
+        if isinstance(X, list | tuple):
+            return [self.transform(part) for part in X]
+        cells = self._fitted._cells
+        values = self.model_.transform(cells.rows(X) * cells.weight).T
+        # What has no dimension at all says nothing about the samples, and is left out.
+        along = {key: given for key, given in _coords_along(X, cells.dims).items() if given.dims}
+        return _xarray().DataArray(
+            values.reshape(-1, *(X.sizes[name] for name in cells.dims)),
+            along | self._modes,
+            ("mode", *cells.dims),
+            name="scores",
+            attrs=self._attrs,
+        )
 
     def fit_transform(self, X: Any, dim: Any = "time", **options: Any) -> Any:
         """Fit, then return the scores; arguments as in `fit`."""
@@ -205,30 +212,28 @@ class FairEOF:
         values = scores.transpose(*others, "mode").to_numpy()
         weight = np.where(cells.weight > 0, cells.weight, np.nan)
         flat = self.model_.inverse_transform(values.reshape(-1, values.shape[-1]))
-        rows = (flat / weight * self._scale).reshape(*values.shape[:-1], -1)
+        rows = (flat / weight).reshape(*values.shape[:-1], -1)
         coords = {name: scores.coords[name] for name in others if name in scores.coords}
         return cells.unpacked(rows, tuple(others), coords, "reconstructed", self._attrs)
 
     def explained_variance(self) -> Any:
         """Return the variance of all samples along every mode."""
-        return self._of_modes(self._fitted.model_.explained_variance_, "explained_variance")
+        return self._of_modes("explained_variance")
 
     def explained_variance_ratio(self) -> Any:
         """Return the variance along every mode as a share of that of all cells."""
-        ratio = self._fitted.model_.explained_variance_ratio_
-        return self._of_modes(ratio, "explained_variance_ratio")
+        return self._of_modes("explained_variance_ratio")
 
     def singular_values(self) -> Any:
         """Return the length of the scores of every mode."""
-        return self._of_modes(self._fitted.model_.singular_values_, "singular_values")
+        return self._of_modes("singular_values")
 
     def group_losses(self) -> Any:
         """Return what every group loses against EOFs of its own, as a DataArray over `group`."""
-        xarray = _xarray()
         model = self._fitted.model_
         names = [str(label) for label in model.groups_]
         coords = {"group": names, "samples": ("group", model.group_counts_)}
-        return xarray.DataArray(
+        return _xarray().DataArray(
             model.group_losses_, coords, "group", name="group_losses", attrs=self._attrs
         )
 
@@ -259,48 +264,24 @@ class FairEOF:
             "certificate": str(self.model_.certificate_),
         }
 
-    def _of_modes(self, values: FloatArray, name: str) -> Any:
-        xarray = _xarray()
-        return xarray.DataArray(values, coords=self._modes, name=name, attrs=self._attrs)
-
-    def _projected(self, parts: Sequence[Any]) -> list[Any]:
-        """Return the scores of every field."""
-        xarray = _xarray()
-        found, dims = [], self._cells.dims
-        for part in parts:
-            rows = self._cells.rows(part) / self._scale * self._cells.weight
-            shape = (part.sizes[name] for name in dims)
-            values = self.model_.transform(rows).T.reshape(-1, *shape)
-            # What has no dimension at all says nothing about the samples, and is left out.
-            along = {key: given for key, given in _coords_along(part, dims).items() if given.dims}
-            scores = xarray.DataArray(values, along | self._modes, ("mode", *dims), name="scores")
-            found.append(scores.assign_attrs(self._attrs))
-        return found
-
-
-@dataclass(frozen=True)
-class _Field:
-    """One variable: its dimensions besides the samples', with their sizes and coordinates."""
-
-    name: Hashable
-    sizes: dict[Hashable, int]
-    coords: dict[Hashable, Any]
-
-    @property
-    def n_cells(self) -> int:
-        return int(np.prod(list(self.sizes.values()), dtype=int))
+    def _of_modes(self, name: str) -> Any:
+        """Return an attribute of the model that has one number for every mode."""
+        values = getattr(self._fitted.model_, f"{name}_")
+        return _xarray().DataArray(values, coords=self._modes, name=name, attrs=self._attrs)
 
 
 @dataclass(frozen=True)
 class _Cells:
     """Which columns the cells of a field are: those with data, one variable after the other.
 
-    `dims` are the dimensions of samples. `known` says of every cell whether it has data, `weight`
-    what those that have are multiplied with, `dataset` whether results are Datasets.
+    `dims` are the dimensions of samples. `fields` are arrays over the other dimensions, one for
+    every variable, with their coordinates; what they hold does not matter. `known` says of every
+    cell whether it has data, `weight` what those that have are multiplied with, `dataset` whether
+    results are Datasets.
     """
 
     dims: tuple[Hashable, ...]
-    fields: tuple[_Field, ...]
+    fields: tuple[Any, ...]
     known: AnyArray
     weight: FloatArray
     dataset: bool
@@ -318,8 +299,9 @@ class _Cells:
                     f"{', '.join(map(repr, variable.dims))}; name those of the samples."
                 )
             sizes = {d: size for d, size in variable.sizes.items() if d not in dims}
-            fields.append(_Field(name, sizes, _coords_along(variable, sizes)))
-        n = sum(field.n_cells for field in fields)
+            empty, coords = np.empty(tuple(sizes.values())), _coords_along(variable, sizes)
+            fields.append(_xarray().DataArray(empty, coords, tuple(sizes), name))
+        n = sum(field.size for field in fields)
         every = np.ones(n, dtype=bool)
         cells = cls(dims, tuple(fields), every, np.ones(n), hasattr(first, "data_vars"))
         known = np.all([~np.isnan(cells._matrix(part)).all(axis=0) for part in parts], axis=0)
@@ -369,7 +351,7 @@ class _Cells:
                         "on one grid, for example with interp_like."
                     )
             ordered = variable.transpose(*self.dims, *field.sizes)
-            columns.append(ordered.to_numpy().astype(float, copy=False).reshape(-1, field.n_cells))
+            columns.append(ordered.to_numpy().astype(float, copy=False).reshape(-1, field.size))
         return np.concatenate(columns, axis=1)
 
     def _weights(self, weights: Any) -> FloatArray:
@@ -401,10 +383,9 @@ class _Cells:
         xarray = _xarray()
         every = np.full((*rows.shape[:-1], len(self.known)), np.nan)
         every[..., self.known] = rows
-        found, start = {}, 0
-        for field in self.fields:
-            part = every[..., start : start + field.n_cells]
-            start += field.n_cells
+        ends = np.cumsum([field.size for field in self.fields])
+        found = {}
+        for field, part in zip(self.fields, np.split(every, ends[:-1], axis=-1), strict=True):
             found[field.name] = xarray.DataArray(
                 part.reshape(*rows.shape[:-1], *field.sizes.values()),
                 dims=(*dims, *field.sizes),
@@ -432,7 +413,7 @@ def _along(array: Any, sizes: Mapping[Hashable, int]) -> AnyArray:
     return np.asarray(array.expand_dims(lacking).transpose(*sizes).to_numpy().ravel())
 
 
-def _root_of_area(field: _Field) -> Any:
+def _root_of_area(field: Any) -> Any:
     """Return the root of the cosine of the latitude; ValueError without such a coordinate."""
     for key, given in field.coords.items():
         if str(key).lower() in _LATITUDES or given.attrs.get("standard_name") == "latitude":
@@ -451,7 +432,7 @@ def _list_labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any) -
             f"group has {len(names)} label(s) and X has {len(parts)} fields; pass one label a "
             "field."
         )
-    lengths = [int(np.prod([part.sizes.get(d, 1) for d in dims])) for part in parts]
+    lengths = [int(np.prod([part.sizes[d] for d in dims])) for part in parts]
     return [name for name, m in zip(names, lengths, strict=True) for _ in range(m)]
 
 
@@ -467,7 +448,7 @@ def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray | None:
                 f"group={group!r} is no coordinate of X; there are "
                 f"{', '.join(map(repr, X.coords))}, and parts of dates such as 'time.season'."
             ) from None
-    sizes = {key: X.sizes.get(key, 1) for key in dims}
+    sizes = {key: X.sizes[key] for key in dims}
     if hasattr(group, "dims"):
         extra = [key for key in group.dims if key not in dims]
         if extra:
