@@ -225,6 +225,15 @@ def check_table(X: Any) -> Any:
     return X
 
 
+def check_counted(sensitive_features: Any, sample_weight: Any) -> None:
+    """Raise ValueError where labels or weights come beside moments, which have their own."""
+    if sensitive_features is not None or sample_weight is not None:
+        raise ValueError(
+            "sensitive_features and sample_weight are counted in the moments already; leave them "
+            "out."
+        )
+
+
 def check_square(*sums: Any) -> None:
     """Raise ValueError unless sums of squares of X are numbers."""
     if not all(np.all(np.isfinite(part)) for part in sums):

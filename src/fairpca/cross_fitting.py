@@ -18,7 +18,14 @@ from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._checks import check_choice, check_rank, check_table, check_weights, require
+from fairpca._checks import (
+    check_choice,
+    check_counted,
+    check_rank,
+    check_table,
+    check_weights,
+    require,
+)
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca._threads import blas_for
 from fairpca.covariances.eigenpairs import leading_pairs
@@ -286,11 +293,7 @@ def _dealings(
 ) -> Iterator[list[GroupMoments]]:
     """Yield the moments of the folds of every dealing; ValueError for fewer than two folds."""
     if isinstance(X, Sequence) and X and all(isinstance(fold, GroupMoments) for fold in X):
-        if labels is not None or sample_weight is not None:
-            raise ValueError(
-                "sensitive_features and sample_weight are counted in the moments already; leave "
-                "them out."
-            )
+        check_counted(labels, sample_weight)
         yield _at_least_two(list(X))
         return
     repeats = 1 if n_repeats is None else n_repeats

@@ -22,7 +22,13 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca._checks import as_numpy, check_choice, check_weights, labels_are_no_rows
+from fairpca._checks import (
+    as_numpy,
+    check_choice,
+    check_counted,
+    check_weights,
+    labels_are_no_rows,
+)
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
 from fairpca.covariances.sources import CENTERS, MomentCovariances
 from fairpca.moments.group_moments import GroupMoments
@@ -134,6 +140,7 @@ def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMome
     Arguments are those of `group_variances`. Without labels every row is in one group.
     """
     if isinstance(X, GroupMoments):
+        check_counted(sensitive_features, sample_weight)
         return X
     # Rows of another array library are counted where they live.
     rows = as_rows(X) if array_namespace(X) is None else X

@@ -48,6 +48,16 @@ BAD = {
     "max_iter as float": (lambda: fit(max_iter=2.5), "max_iter=2.5 must be at least 1"),
     "extra as text": (lambda: fit(max_extra_components="x"), "max_extra_components='x' must be"),
     "rows as moments": (lambda: FairPCA(2).fit_moments(X), "moments is a ndarray; pass Group"),
+    "labels beside moments": (
+        lambda: fairpca.audit(GroupMoments.from_array(X, G), G[::-1], 2),
+        "counted in the moments already",
+    ),
+    "weights beside moments": (
+        lambda: fairpca.metrics.group_errors(
+            np.eye(4)[:2], GroupMoments.from_array(X, G), sample_weight=np.ones(30)
+        ),
+        "counted in the moments already",
+    ),
     "a name for rows": (lambda: fit("people.csv"), "X='people.csv' is a name; read the file"),
     "a name for labels": (lambda: fit(labels="sex"), "sensitive_features='sex' is one name; pass"),
     "solve tol": (lambda: fairpca.solve([np.eye(3)] * 2, 1, tol=-1), "tol=-1 must be between"),

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
-from fairpca._checks import check_choice, check_groups, check_rank, check_weights
+from fairpca._checks import check_choice, check_counted, check_groups, check_rank, check_weights
 from fairpca._linalg import FloatArray, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
@@ -270,6 +270,7 @@ def _read(
     if isinstance(X, GroupMoments):
         if y is not None:
             raise ValueError("y needs rows and X holds moments only; pass the rows as X.")
+        check_counted(labels, sample_weight)
         source = MomentCovariances(X, group_by, center)
         table = Table(X, source, group_by, folds=folds)
     else:

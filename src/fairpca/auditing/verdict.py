@@ -435,10 +435,11 @@ def row_sentences(audit: Any, n_components: int | None = None) -> list[str]:
 
 def _payers(audit: Any, pca: Any, fair: Any) -> str:
     """Return how many groups lose more in hand under FairPCA than under PCA, and which by most."""
-    count = int(np.sum(worse(pca.loss, fair.loss)))
+    losers = worse(pca.loss, fair.loss)
+    count = int(np.sum(losers))
     if not count:
         return "no group loses more than under PCA"
-    most = int(np.argmax(fair.loss - pca.loss))
+    most = int(np.argmax(np.where(losers, fair.loss - pca.loss, -np.inf)))
     return (
         f"{count} of {len(audit.groups)} groups {'lose' if count > 1 else 'loses'} more than "
         f"under PCA{', most of all' if count > 1 else ':'} {named(audit, most)} "
