@@ -84,6 +84,7 @@ class ColumnarSource(Source):
 
     def pieces(self) -> Iterator[Piece]:
         """Return runs of parts with about `batch_rows` rows; larger parts stand alone."""
+        before, total = 0, sum(map(sum, self.parts))
         for file, parts in enumerate(self.parts):
             start, first_row = 0, 0
             while start < len(parts):
@@ -91,8 +92,10 @@ class ColumnarSource(Source):
                 while stop < len(parts) and rows + parts[stop] <= self.batch_rows:
                     rows += parts[stop]
                     stop += 1
-                yield Piece(file, start, stop, first_row, self.before[file])
+                share = (before + first_row + rows) / max(total, 1)
+                yield Piece(file, first_row, before, share, start, stop)
                 start, first_row = stop, first_row + rows
+            before += first_row
 
     def read(self, piece: Piece) -> Iterator[ArrowRows]:
         """Read one piece, small parts joined and large ones cut."""
@@ -131,14 +134,6 @@ class ColumnarSource(Source):
             options = ipc.IpcReadOptions(included_fields=fields)
             reader = ipc.open_file(file, options=options)
             yield from map(reader.get_batch, numbers)
-
-    def sizes(self) -> Sequence[int]:
-        """Return the rows of every file."""
-        return [sum(parts) for parts in self.parts]
-
-    def end(self, piece: Piece) -> int:
-        """Return the rows of the file up to the end of a piece."""
-        return sum(self.parts[piece.file][: piece.stop])
 
 
 def open_files(files: Sequence[DataFile], choose: Choose, **_: Any) -> ColumnarSource:

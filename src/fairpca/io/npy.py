@@ -76,10 +76,12 @@ class MappedSource(Source):
 
     def pieces(self) -> Iterator[Piece]:
         """Return runs of `batch_rows` rows."""
+        before = 0
         for file, m in enumerate(self.rows):
             for start in range(0, m, self.batch_rows):
                 stop = min(start + self.batch_rows, m)
-                yield Piece(file, start, stop, start, self.before[file])
+                yield Piece(file, start, before, (before + stop) / sum(self.rows), start, stop)
+            before += m
 
     def read(self, piece: Piece) -> Iterator[ArrayRows]:
         """Map one piece."""
@@ -87,10 +89,6 @@ class MappedSource(Source):
         beside = {name: values[part] for name, values in self.beside.items()}
         rows = open_array(self.files[piece.file].path)[part]
         yield ArrayRows(rows, beside, self.wanted.weight is not None)
-
-    def sizes(self) -> Sequence[int]:
-        """Return the rows of every file."""
-        return self.rows
 
 
 def open_files(

@@ -17,8 +17,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import accumulate, chain
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -160,19 +160,22 @@ class Piece:
     ----------
     file : int
         Position of the file in the source.
-    start, stop : int
-        In the unit of the kind of file: row groups, record batches, rows, or bytes of text.
     first_row, rows_before : int
         Row of the file that it starts with, and rows of all files before that one.
+    share : float
+        Part of all data up to its end, between 0 and 1.
+    start, stop : int
+        In the unit of the kind of file: row groups, record batches or rows.
     content : object
         The rows themselves, where a file can only be read from its beginning.
     """
 
     file: int
-    start: int
-    stop: int
     first_row: int
     rows_before: int
+    share: float
+    start: int = 0
+    stop: int = 0
     content: Any = field(default=None, compare=False, repr=False)
 
 
@@ -345,29 +348,12 @@ class Source:
         """Read one piece, at most `batch_rows` rows at a time."""
         raise NotImplementedError
 
-    def sizes(self) -> Sequence[int]:
-        """Return the size of every file, in the unit in which `end` counts."""
-        raise NotImplementedError
-
-    def end(self, piece: Piece) -> int:
-        """Return where in its file a piece ends, in the unit of `sizes`."""
-        return piece.stop
-
     def batches(self, piece: Piece) -> Iterator[Batch]:
         """Read one piece as batches."""
         row, where = piece.first_row, self.files[piece.file].path
         for rows in self.read(piece):
             yield make_batch(rows, self.wanted, where, row, piece.rows_before)
             row += len(rows)
-
-    def share(self, piece: Piece) -> float:
-        """Return the part of all data up to the end of a piece, between 0 and 1."""
-        return (self.before[piece.file] + self.end(piece)) / max(self.before[-1], 1)
-
-    @cached_property
-    def before(self) -> list[int]:
-        """Sizes of the files before each file, and of all."""
-        return [0, *accumulate(self.sizes())]
 
 
 def open_source(
