@@ -31,8 +31,6 @@ from fairpca.moments.memory import check_moments_size
 
 __all__ = ["moments", "operators", "read_moments", "transform"]
 
-# Products of pieces added by one task. They are small beside moments, so no limit is asked.
-_FAN_IN_PRODUCTS = 8
 _require = partial(require, extra="dask", purpose="computing on a Dask cluster")
 
 
@@ -299,7 +297,7 @@ def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
     def products(facts: CellSums, columns: FloatArray) -> FloatArray:
         shared, block = _sent(facts), _sent(columns)
         parts = [multiply(*piece, shared, block, options) for piece in table.pieces]
-        return np.asarray(_tree(parts, add, _FAN_IN_PRODUCTS).compute())
+        return np.asarray(_tree(parts, add).compute())
 
     return PassOperators(sums, products)
 
@@ -463,17 +461,18 @@ def _merged(
     check_moments_size(n_features, cells, options.limit)
     if n_groups is None and options.must_count_groups(n_features):
         cells = len(set().union(*dask.compute(*labels)))
+    # Two that are merged, and their sum, are in one worker's memory at the same time.
+    check_moments_size(n_features, cells, options.limit, copies=3)
     merge = dask.delayed(pieces.merge_moments, pure=False)
-    width = options.fan_in(n_features, cells)
     # Files without rows have no pieces, and None stands for the moments of no rows.
-    tree = _tree([*parts] or [None], lambda some: merge(some, options), width)
+    tree = _tree([*parts] or [None], lambda pair: merge(pair, options))
     return pieces.check_counted(dask.compute(tree)[0], options.n_folds)
 
 
-def _tree(parts: list[Any], merge: Callable[[list[Any]], Any], fan_in: int) -> Any:
+def _tree(parts: list[Any], merge: Callable[[list[Any]], Any]) -> Any:
     """Merge neighbours, level by level: the order never depends on who finishes first."""
     while len(parts) > 1:
-        parts = [merge(parts[i : i + fan_in]) for i in range(0, len(parts), fan_in)]
+        parts = [merge(parts[i : i + 2]) for i in range(0, len(parts), 2)]
     return parts[0]
 
 

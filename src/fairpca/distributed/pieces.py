@@ -26,9 +26,6 @@ from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import check_moments_size, default_limit, moments_bytes
 from fairpca.moments.row_scatter import block_rows
 
-# How many partial moments one task may merge, the widest that fits first. Wide tasks mean few
-# levels of the tree; all that a task merges is in one worker's memory at the same time.
-_FAN_IN = (8, 4, 2)
 # Counting the groups beforehand reads the labels once more. It is skipped while this many groups
 # would fit into memory; with more groups than that, the error comes after the counting began.
 _MANY_GROUPS = 64
@@ -59,15 +56,6 @@ class GroupingOptions:
     def must_count_groups(self, n_features: int) -> bool:
         """Return whether an unlucky number of groups could exceed the limit."""
         return _MANY_GROUPS * moments_bytes(n_features, self.n_folds or 1) > self.limit
-
-    def fan_in(self, n_features: int, n_groups: int) -> int:
-        """Return how many partial moments one task may merge; MemoryError if not even two."""
-        # Those that are merged, and their sum.
-        size = moments_bytes(n_features, n_groups)
-        fitting = [width for width in _FAN_IN if size * (width + 1) <= self.limit]
-        if not fitting:
-            check_moments_size(n_features, n_groups, self.limit, copies=_FAN_IN[-1] + 1)
-        return fitting[0]
 
 
 @contextlib.contextmanager
