@@ -28,14 +28,13 @@ _LABELS, _WEIGHT = "sensitive_feature", "sample_weight"
 
 @dataclass(frozen=True)
 class ArrayRows(Rows):
-    """Rows of an array of shape (m, n), columns beside it by name, and whether rows have weights.
+    """Rows of an array of shape (m, n), and columns beside it by name.
 
     Positions of columns follow from their names.
     """
 
     array: AnyArray
     beside: Mapping[str, AnyArray]
-    weighted: bool
 
     def __len__(self) -> int:
         return len(self.array)
@@ -52,8 +51,7 @@ class ArrayRows(Rows):
     def features(self, names: Sequence[str]) -> list[AnyArray] | AnyArray:
         """Return the features row by row if they are stored so, else column by column."""
         picks = [_position(name) for name in names]
-        # Moments of whole rows take no weights of which all may be zero.
-        if not self.array.flags.c_contiguous or self.weighted:
+        if not self.array.flags.c_contiguous:
             return [self.array[:, j] for j in picks]
         # All columns in their order are the array itself, which need not be copied.
         return self.array if picks == list(range(self.array.shape[1])) else self.array[:, picks]
@@ -87,8 +85,7 @@ class MappedSource(Source):
         """Map one piece."""
         part = slice(piece.start, piece.stop)
         beside = {name: values[part] for name, values in self.beside.items()}
-        rows = open_array(self.files[piece.file].path)[part]
-        yield ArrayRows(rows, beside, self.wanted.weight is not None)
+        yield ArrayRows(open_array(self.files[piece.file].path)[part], beside)
 
 
 def open_files(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._checks import check_weights
-from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.io.columns import Wanted, choose, data_row
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, row_folds
@@ -185,8 +185,8 @@ class Batch:
 
     Attributes
     ----------
-    columns : list of ndarray of shape (m,), or ndarray of shape (m, n)
-        The features as the file stores them: column by column, or row by row.
+    columns : list of ndarray of shape (m,), or array or sparse matrix of shape (m, n)
+        The features as they are stored: column by column, or row by row.
     groups, weight : Groups, ndarray of shape (m,) or None
         The group and the sample weight of every row.
     names : tuple of str
@@ -214,19 +214,28 @@ class Batch:
 
     def count(self) -> GroupMoments:
         """Return the moments of the rows; ValueError naming the first value that is no number."""
+        weight, rows = self.weight, self.columns
+        # Weights that are all zero are refused of a table, but one batch may have no others.
+        weightless = weight is not None and not weight.any()
         # Looking for NaN beforehand would read the rows twice. It shows in the result.
         with np.errstate(invalid="ignore", over="ignore"):
             try:
-                if isinstance(self.columns, list):
-                    return GroupMoments.from_columns(
-                        self.columns, self.groups, sample_weight=self.weight
-                    )
-                return GroupMoments.from_array(self.columns, self.groups)
-            except ValueError:
+                if isinstance(rows, list):
+                    return GroupMoments.from_columns(rows, self.groups, sample_weight=weight)
+                weight = None if weightless else weight
+                found = GroupMoments.from_array(rows, self.groups, sample_weight=weight)
+            except ValueError as error:
+                if is_sparse(rows):
+                    # To look at every column, sparse rows would have to become dense.
+                    raise ValueError(f"{self.where}: {error}") from None
                 self.check_finite()
                 raise ValueError(
                     f"{self.where}: values are too large to square; rescale the columns first."
                 ) from None
+        if not weightless:
+            return found
+        gone = {name: 0 * getattr(found, name) for name in ("weight", "mean", "scatter")}
+        return replace(found, **gone)
 
     def check_finite(self) -> None:
         """Raise ValueError naming row and column of the first NaN or infinity, if there is one."""
