@@ -63,8 +63,8 @@ def open_table(
         # Labels and weights in columns of X are no features; those given beside X are no columns.
         wanted = _choose(X, names, weight=weight)
         features = tuple(map(str, wanted.features))
-        sensitive_features = X[names] if names else sensitive_features
-        sample_weight = sample_weight if weight is None else X[weight]
+        sensitive_features = X[wanted.plain_labels] if names else sensitive_features
+        sample_weight = sample_weight if weight is None else X[wanted.weight]
         rows = X[list(wanted.features)]
     else:
         rows = _whole_rows(X)

@@ -14,6 +14,7 @@ import numpy as np
 
 from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
+from fairpca._words import did_you_mean
 from fairpca.io.columns import column_numbers, data_row, listed, odd_cells
 
 #: What to do about missing values in features.
@@ -88,7 +89,7 @@ class Preparation:
             raise ValueError(
                 f"the table lacks the column(s) {listed(lacking)} of the fit; it has "
                 f"{listed(list(frame.columns), 12)}. Add or rename columns, or fit again without "
-                "those it lacks."
+                f"those it lacks.{did_you_mean(lacking[0], frame.columns)}"
             )
         X, notes, filled = _numbers(frame, self.features)
         if filled:
