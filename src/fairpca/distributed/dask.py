@@ -232,10 +232,10 @@ def moments(
     True
     """
     options = GroupingOptions.of(group_by, unlabelled, memory_limit, n_folds)
-    return _count(open_table(X, sensitive_features, sample_weight, options), options)
+    return count_table(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def _count(table: Table, options: GroupingOptions) -> Any:
+def count_table(table: Table, options: GroupingOptions) -> Any:
     """Count the moments of an opened table; see `moments`."""
     dask = _require("dask")
     # Not pure: Dask would hash all rows in memory to find a task that it has done before.
@@ -280,10 +280,10 @@ def operators(
     ['a', 'b']
     """
     options = GroupingOptions.of(group_by, unlabelled, None)
-    return _iterate(open_table(X, sensitive_features, sample_weight, options), options)
+    return iterate_table(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
+def iterate_table(table: Table, options: GroupingOptions) -> PassOperators:
     """Return the products of an opened table; see `operators`."""
     dask = _require("dask")
     sum_piece = dask.delayed(pieces.piece_sums, pure=False)
@@ -300,16 +300,6 @@ def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
         return np.asarray(_tree(parts, add).compute())
 
     return PassOperators(sums, products)
-
-
-def moments_or_products(table: Table, options: GroupingOptions) -> GroupMoments | PassOperators:
-    """Return the moments of an opened table, or products with it where they do not fit."""
-    # Only the moments know how many groups there are, and with that whether they fit.
-    try:
-        counted: GroupMoments = _count(table, options)
-    except MemoryError:
-        return _iterate(table, options)
-    return counted
 
 
 def read_moments(
