@@ -58,15 +58,13 @@ class ArrowRows(Rows):
         column, types = self.batch.column(name), arrow("pyarrow.types")
         # A null among whole numbers or truth values has no NaN to become, and decimals would be
         # Python objects. Integers above 2**53 are rounded, as everywhere else.
-        if column.null_count or types.is_decimal(column.type) or types.is_null(column.type):
+        if column.null_count or types.is_decimal(column.type):
             column = column.cast(arrow().float64(), safe=False)
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
     def labels(self, name: str) -> Coded:
         """Return a column of labels as codes into the dictionary of its values."""
         column, types = self.batch.column(name), arrow("pyarrow.types")
-        if types.is_null(column.type):
-            return np.full(len(self), -1, dtype=np.int64), []
         if not types.is_dictionary(column.type):
             column = column.dictionary_encode()
         codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
