@@ -18,7 +18,7 @@ import numpy as np
 from fairpca._checks import check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.covariances.implicit import GroupOperators
-from fairpca.io.columns import Wanted, choose, not_numbers
+from fairpca.io.columns import Wanted, choose, known_column, not_numbers
 from fairpca.io.read_moments import count_batches, merged
 from fairpca.io.sources import Batch
 from fairpca.moments.group_moments import GroupMoments, all_labels, split_folds
@@ -185,11 +185,9 @@ def choose_from_frame(
     arguments are those of `fairpca.io.columns.choose`, but labels must be columns, not thresholds
     of them.
     """
-    labels = [labels] if isinstance(labels, str) else labels
-    absent = [name for name in labels if name not in types]
-    if absent:
-        raise ValueError(f"sensitive_features: X has no column {absent[0]!r}; name columns of X.")
-    wanted = choose(list(types), where="X", labels=labels, **options)
+    names, labels = list(types), [labels] if isinstance(labels, str) else labels
+    labels = [known_column(name, names, "sensitive_features: X") for name in labels]
+    wanted = choose(names, where="X", labels=labels, **options)
     for name in wanted.features:
         is_number, kind = types[name]
         if not is_number:
