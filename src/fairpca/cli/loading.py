@@ -17,7 +17,7 @@ import importlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from fairpca.io.columns import (
     counts_rows,
     data_row,
     known_column,
+    label_columns,
     listed,
     looks_like_id,
     matching,
@@ -211,20 +212,16 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     comes first. None in an array of objects is a row without a label.
     """
     labels: dict[str, AnyArray] = {}
-    used = []
-    for entry in wanted:
-        cut = None if entry in table.frame.columns else Threshold.parse(entry)
-        column = find_column(table, entry if cut is None else cut.column)
-        series = table.frame[column]
-        if cut is None:
-            labels[column] = as_written(series)
-            _check_labels(column, labels[column])
+    entries = list(dict.fromkeys(wanted))
+    found = label_columns(entries, list(table.frame.columns), partial(find_column, table))
+    for entry, label in zip(entries, found, strict=True):
+        series = table.frame[label.column]
+        if label.cut is None:
+            labels[label.name] = as_written(series)
+            _check_labels(label.column, labels[label.name])
         else:
-            # A second cut of one column is named by what was written.
-            name = entry if column in labels else column
-            labels[name] = _cut(series, entry, replace(cut, column=column))
-        used.append(column)
-    return labels, list(dict.fromkeys(used))
+            labels[label.name] = _cut(series, entry, label.cut)
+    return labels, list(dict.fromkeys(label.column for label in found))
 
 
 def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,8 @@ def choose(
     repeated = sorted(str(name) for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{where} has several columns called {listed(repeated)}; rename them.")
-    chosen_labels = _label_columns(_names(labels, "sensitive_features"), names, where)
+    find = partial(known_column, names=names, where=f"sensitive_features: {where}")
+    chosen_labels = label_columns(_names(labels, "sensitive_features"), names, find)
     if weight is not None and not isinstance(weight, str):
         raise ValueError(f"sample_weight={type(weight).__name__}: name the column of weights.")
     if weight is not None:
@@ -215,17 +217,19 @@ def choose(
     return Wanted(tuple(chosen), tuple(chosen_labels), weight, **grouping)
 
 
-def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> list[LabelColumn]:
+def label_columns(
+    labels: Iterable[str], names: Sequence[str], find: Callable[[str], str]
+) -> list[LabelColumn]:
     """Return the label columns; an entry that is no column may be a threshold of one.
 
-    The first threshold of a column is called like the column, as in memory; further ones keep the
-    text that was given, so that names stay distinct.
+    `find` returns the column that is meant by a name, or raises ValueError. The first threshold of
+    a column is called like the column; further ones keep the text that was given, so that names
+    stay distinct.
     """
     found: list[LabelColumn] = []
     for entry in labels:
         cut = None if entry in names else Threshold.parse(str(entry))
-        column = entry if cut is None else cut.column
-        column = known_column(column, names, f"sensitive_features: {where}")
+        column = find(entry if cut is None else cut.column)
         cut = None if cut is None else replace(cut, column=column)
         taken = column in [label.name for label in found]
         if taken and cut is None:
