@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import AnyArray
-from fairpca.io.columns import Choose, LabelColumn
+from fairpca.io.columns import Choose
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
 from fairpca.moments.label_codes import factorize
 
@@ -50,9 +50,9 @@ class ArrayRows(Rows):
 
     def features(self, names: Sequence[str]) -> list[AnyArray] | AnyArray:
         """Return the features row by row if they are stored so, else column by column."""
+        if not self.array.flags.c_contiguous or self.beside.keys() & set(names):
+            return super().features(names)
         picks = [_position(name) for name in names]
-        if not self.array.flags.c_contiguous:
-            return [self.array[:, j] for j in picks]
         # All columns in their order are the array itself, which need not be copied.
         return self.array if picks == list(range(self.array.shape[1])) else self.array[:, picks]
 
@@ -103,15 +103,10 @@ def open_files(
     weight = _columns_or_values(weight, "sample_weight", files, m, n)
     given = {_LABELS: labels, _WEIGHT: weight}
     beside = {name: found for name, found in given.items() if isinstance(found, np.ndarray)}
-    wanted = choose(
-        [f"column{j + 1}" for j in range(n)],
-        labels=() if _LABELS in beside else labels,
-        weight=None if _WEIGHT in beside else next(iter(weight), None),
-    )
-    if _LABELS in beside:
-        wanted = replace(wanted, labels=(LabelColumn(_LABELS, _LABELS),))
-    if _WEIGHT in beside:
-        wanted = replace(wanted, weight=_WEIGHT)
+    # An array beside the file is one more column of it.
+    labels, weight = ([name] if name in beside else found for name, found in given.items())
+    names = [*(f"column{j + 1}" for j in range(n)), *beside]
+    wanted = choose(names, labels=labels, weight=next(iter(weight), None))
     return MappedSource(tuple(files), wanted, tuple(int(rows) for rows, _ in shapes), beside)
 
 
