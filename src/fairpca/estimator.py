@@ -494,8 +494,7 @@ class FairPCA(LinearReducer):
 
     def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
         """Return the matrices of a Dask collection: moments, or products where they do not fit."""
-        from fairpca.distributed import dask
-        from fairpca.distributed.dask import open_table
+        from fairpca.distributed.dask import count_table, iterate_table, open_table
         from fairpca.distributed.pieces import GroupingOptions
 
         if labels is None:
@@ -507,10 +506,12 @@ class FairPCA(LinearReducer):
         self._note_columns(table.n_features)
         if table.features is not None:
             self.feature_names_in_ = np.array(table.features, dtype=object)
-        found = dask.moments_or_products(table, rules)
-        if isinstance(found, GroupMoments):
-            return MomentCovariances(found, self.group_by, self.center)
-        return OperatorCovariances(found, self.group_by, self.center)
+        # Only the moments know how many groups there are, and with that whether they fit.
+        try:
+            moments = count_table(table, rules)
+        except MemoryError:
+            return OperatorCovariances(iterate_table(table, rules), self.group_by, self.center)
+        return MomentCovariances(moments, self.group_by, self.center)
 
     def _solve_and_set(self, source: CovarianceSource) -> FairPCA:
         self._last_weights = None

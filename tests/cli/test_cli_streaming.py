@@ -116,8 +116,12 @@ class TestSameModel:
         numbers["sex"] = (numbers["sex"] == "f").astype(int)
         table = numbers
         table.to_csv(tmp_path / "p.csv", index=False, header=False)
-        memory, local = both(cli, tmp_path, tmp_path / "p.csv", "--header", 0, "-g", "2", "-r", 2)
+        call = (tmp_path / "p.csv", "--header", 0, "-g", "2", "-r", 2)
+        memory, local = both(cli, tmp_path, *call)
         assert_same(memory, local)
+        memory, local = both(cli, tmp_path, *call, "-g", "4>=0.5", "--drop", "7")
+        assert_same(memory, local)
+        assert "column7" not in local.feature_names
         np.save(tmp_path / "p.npy", table.to_numpy(dtype=float))
         memory, local = both(cli, tmp_path, tmp_path / "p.npy", "-g", "2", "-r", 2)
         assert_same(memory, local)
@@ -209,6 +213,21 @@ class TestEngines:
         assert match in done.err.replace("\n", " ")
         assert output.read_bytes() == b"old"
         assert not list(tmp_path.glob(".*"))
+
+    @pytest.mark.parametrize("engine", ["memory", "local"])
+    @pytest.mark.parametrize(
+        "groups, said",
+        [
+            (("-g", "sexx"), "has no column 'sexx'; it has 'id', 'sex'"),
+            (("-g", "sexx"), "Did you mean 'sex'?"),
+            (("-g", "city>=1", "-g", "city"), "--group names the column 'city' twice"),
+        ],
+    )
+    def test_columns_are_looked_up_alike(self, cli, parts, tmp_path, engine, groups, said):
+        call = ("fit", *parts, *groups, "-r", 2, "-o", tmp_path / "m.skops", "--engine", engine)
+        done = cli(*call)
+        assert done.code == 2
+        assert said in done.err
 
 
 class TestFaults:

@@ -136,7 +136,7 @@ def test_errors_name_partition_column_and_remedy(frame):
     X, labels, _ = small_rows()
     X[333, 4] = np.nan
     A = da.from_array(X, chunks=(100, -1))
-    with pytest.raises(ValueError, match=r"partition 3: X contains NaN .* column\(s\) 4"):
+    with pytest.raises(ValueError, match=r"partition 3, data row 34 .*: column '4' holds NaN"):
         engine.moments(A, labels)
     with pytest.raises(ValueError, match=r"partition 3: .*NaN"):
         engine.operators(A, labels)

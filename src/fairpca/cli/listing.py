@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from fairpca._words import did_you_mean
 from fairpca.cli import output
 from fairpca.cli.auditing import table_lines
 from fairpca.cli.options import FileOptions, JsonOption, ReadingOptions, TableOptions, option
@@ -191,7 +192,7 @@ def compare(options: CompareOptions) -> int:
     for name in options.method:
         if name not in known:
             raise ValueError(
-                f"--method {name} is not known.{output.did_you_mean(name, known)} Choose among "
+                f"--method {name} is not known.{did_you_mean(name, known)} Choose among "
                 f"{', '.join(sorted(known))}."
             )
     wanted = options.method or known

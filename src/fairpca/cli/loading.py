@@ -17,28 +17,31 @@ import importlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import AnyArray, FloatArray
+from fairpca._words import did_you_mean
 from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
-from fairpca.cli.output import did_you_mean, note, progress
+from fairpca.cli.output import note, progress
 from fairpca.io import read_moments
 from fairpca.io.columns import (
     FEW_ROWS,
     choose_columns,
     counts_rows,
     data_row,
+    known_column,
+    label_columns,
     listed,
     looks_like_id,
     matching,
 )
-from fairpca.io.delimited import Layout, open_texts
+from fairpca.io.delimited import Layout
 from fairpca.io.preparation import Feature, Preparation, prepare
-from fairpca.io.sources import FORMATS, Source, find_files, open_source
+from fairpca.io.sources import FORMATS, Source, open_source
 from fairpca.io.tables import TableFile, read_tables
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Threshold, are_measurements
@@ -93,9 +96,6 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     labels, used = group_labels(table, options.group)
     labels = renamed(labels, options.labels)
     outside = {name: find_column(table, name) for name in (target, weight) if name is not None}
-    # Asked before anything is chosen, so that the error can suggest a name.
-    for entry in (*options.features, *options.drop, *options.categorical):
-        _known(entry, names)
     # A row number is left out unless somebody says it is a code.
     categorical = [name for entry in options.categorical for name in matching(entry, names)]
     counters = [name for name in table.row_number_columns if name not in categorical]
@@ -200,26 +200,9 @@ def find_column(table: TableFile, name: str) -> str:
             f"{len(alike)} columns are called {name!r}; they are now {listed(alike)}. Rename the "
             "one you mean in the file."
         )
-    if name in names:
-        return name
-    if not table.headed and name.isdigit() and 1 <= int(name) <= len(names):
+    if name not in names and not table.headed and name.isdigit() and 1 <= int(name) <= len(names):
         return str(names[int(name) - 1])
-    raise _no_column(name, names)
-
-
-def _known(entry: str, names: Sequence[str]) -> None:
-    """Raise ValueError with a suggestion where a name or pattern matches no column."""
-    try:
-        matching(entry, names)
-    except ValueError:
-        raise _no_column(entry, names) from None
-
-
-def _no_column(name: str, names: Sequence[str]) -> ValueError:
-    return ValueError(
-        f"there is no column {name!r}.{did_you_mean(name, names)} The table has "
-        f"{listed(names, 12)}."
-    )
+    return known_column(name, names)
 
 
 def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, AnyArray], list[str]]:
@@ -229,20 +212,16 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     comes first. None in an array of objects is a row without a label.
     """
     labels: dict[str, AnyArray] = {}
-    used = []
-    for entry in wanted:
-        cut = None if entry in table.frame.columns else Threshold.parse(entry)
-        column = find_column(table, entry if cut is None else cut.column)
-        series = table.frame[column]
-        if cut is None:
-            labels[column] = as_written(series)
-            _check_labels(column, labels[column])
+    entries = list(dict.fromkeys(wanted))
+    found = label_columns(entries, list(table.frame.columns), partial(find_column, table))
+    for entry, label in zip(entries, found, strict=True):
+        series = table.frame[label.column]
+        if label.cut is None:
+            labels[label.name] = as_written(series)
+            _check_labels(label.column, labels[label.name])
         else:
-            # A second cut of one column is named by what was written.
-            name = entry if column in labels else column
-            labels[name] = _cut(series, entry, replace(cut, column=column))
-        used.append(column)
-    return labels, list(dict.fromkeys(used))
+            labels[label.name] = _cut(series, entry, label.cut)
+    return labels, list(dict.fromkeys(label.column for label in found))
 
 
 def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
@@ -416,13 +395,11 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
             "--weight with --standardize cannot be done in pieces: in memory, weights do not "
             "count in the standard deviation. Add --no-standardize, or use --engine memory."
         )
-    paths, layout = [str(path) for path in options.tables], layout_of(options)
-    columns = [_column(name, paths, layout) for name in options.group]
-    weight = None if options.weight is None else _column(options.weight, paths, layout)
+    paths = [str(path) for path in options.tables]
     # What every engine takes; a cluster has no say about layouts and crosses columns itself.
-    shared = {"sensitive_features": columns, "sample_weight": weight}
+    shared = {"sensitive_features": options.group, "sample_weight": options.weight}
     shared |= options.pick("unlabelled")
-    local = {**shared, **options.pick("group_by"), "layout": layout}
+    local = {**shared, **options.pick("group_by"), "layout": layout_of(options)}
     source, counters, first_values = _open(paths, options, local)
     features = list(source.wanted.features)
     many = f"{len(source.files)} file(s)"
@@ -453,25 +430,6 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     note("read " + "; ".join(notes) + ".")
     notes += note_identifiers(first_values)
     return moments, preparation, tuple(notes)
-
-
-def _column(entry: str, paths: Sequence[str], layout: Any) -> str:
-    """Return the name of a column; a number counts columns, from 1, where there is no header.
-
-    Only the first file is asked: files with other columns are refused later. A cut such as
-    ``1>=65`` is returned with the name in place of the number.
-    """
-    cut = Threshold.parse(entry)
-    if cut is not None and cut.column.isdigit():
-        return f"{_column(cut.column, paths, layout)}{cut.sign}{cut.value}"
-    if not entry.isdigit():
-        return entry
-    files, kind = find_files(paths)
-    # Parquet and Arrow name their columns, and a column may well be called "1".
-    headed = kind != "numpy"
-    if kind == "delimited":
-        headed = open_texts(files[:1], layout)[0].layout.header_rows != 0
-    return entry if headed else f"column{entry}"
 
 
 def _open(

@@ -182,10 +182,7 @@ def prepared_for(
     except ValueError as error:
         # A median is not known here, so it is no remedy.
         text = str(error).replace(", --missing mean or --missing median", " or --missing mean")
-        names = list(table.frame.columns)
-        lacking = [f.name for f in saved.preparation.features if f.name not in names]
-        hint = output.did_you_mean(lacking[0], names) if lacking else ""
-        raise ValueError(f"{text}{hint}") from None
+        raise ValueError(text) from None
     return saved, prepared, [rows_text(len(table.frame)), *table.notes, *prepared.notes]
 
 

@@ -27,7 +27,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
-from fairpca.cli.output import did_you_mean, progress
+from fairpca._words import did_you_mean
+from fairpca.cli.output import progress
 
 # The end of every help page. Scripts rely on these numbers.
 _EXIT_CODES = """\

@@ -9,7 +9,6 @@ over another file unasked.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import json
 import logging
@@ -25,6 +24,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
+from fairpca._words import did_you_mean
+
 # Overrides and embeddings that reorder the text around them: "abc\u202e" hides what follows.
 _BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 # Control characters, and halves of characters, which no stream can encode.
@@ -32,10 +33,6 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Spreadsheets take a cell that starts with one of these for a formula; some strip
 # a leading tab or carriage return first.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-# How much alike two names must be, from 0 to 1, for one to be a slip of the other: "ctiy" and
-# "city" are 0.75 alike, "zero" and "error", which nobody means by it, 0.67.
-_ALIKE = 0.7
 
 # Seconds before a command says what it is doing: shorter waits need no explanation.
 _PATIENCE = 2.0
@@ -108,15 +105,6 @@ def in_option_words(text: str) -> str:
     for phrase, ours in _PHRASES.items():
         text = re.sub(phrase, ours, text)
     return text
-
-
-def did_you_mean(name: str, known: Iterable[Any]) -> str:
-    """Return " Did you mean 'x'?" for known names that are spelled almost alike, or ""."""
-    spelled = {str(entry).lower(): str(entry) for entry in known}
-    near = difflib.get_close_matches(name.lower(), spelled, cutoff=_ALIKE)
-    # Another case is no other name, whatever else is spelled alike.
-    close = [name.lower()] if name.lower() in spelled else near
-    return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
 
 
 def missing_file(name: str) -> str:

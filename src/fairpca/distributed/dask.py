@@ -31,8 +31,6 @@ from fairpca.moments.memory import check_moments_size
 
 __all__ = ["moments", "operators", "read_moments", "transform"]
 
-# Products of pieces added by one task. They are small beside moments, so no limit is asked.
-_FAN_IN_PRODUCTS = 8
 _require = partial(require, extra="dask", purpose="computing on a Dask cluster")
 
 
@@ -65,8 +63,8 @@ def open_table(
         # Labels and weights in columns of X are no features; those given beside X are no columns.
         wanted = _choose(X, names, weight=weight)
         features = tuple(map(str, wanted.features))
-        sensitive_features = X[names] if names else sensitive_features
-        sample_weight = sample_weight if weight is None else X[weight]
+        sensitive_features = X[wanted.plain_labels] if names else sensitive_features
+        sample_weight = sample_weight if weight is None else X[wanted.weight]
         rows = X[list(wanted.features)]
     else:
         rows = _whole_rows(X)
@@ -234,10 +232,10 @@ def moments(
     True
     """
     options = GroupingOptions.of(group_by, unlabelled, memory_limit, n_folds)
-    return _count(open_table(X, sensitive_features, sample_weight, options), options)
+    return count_table(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def _count(table: Table, options: GroupingOptions) -> Any:
+def count_table(table: Table, options: GroupingOptions) -> Any:
     """Count the moments of an opened table; see `moments`."""
     dask = _require("dask")
     # Not pure: Dask would hash all rows in memory to find a task that it has done before.
@@ -282,10 +280,10 @@ def operators(
     ['a', 'b']
     """
     options = GroupingOptions.of(group_by, unlabelled, None)
-    return _iterate(open_table(X, sensitive_features, sample_weight, options), options)
+    return iterate_table(open_table(X, sensitive_features, sample_weight, options), options)
 
 
-def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
+def iterate_table(table: Table, options: GroupingOptions) -> PassOperators:
     """Return the products of an opened table; see `operators`."""
     dask = _require("dask")
     sum_piece = dask.delayed(pieces.piece_sums, pure=False)
@@ -299,19 +297,9 @@ def _iterate(table: Table, options: GroupingOptions) -> PassOperators:
     def products(facts: CellSums, columns: FloatArray) -> FloatArray:
         shared, block = _sent(facts), _sent(columns)
         parts = [multiply(*piece, shared, block, options) for piece in table.pieces]
-        return np.asarray(_tree(parts, add, _FAN_IN_PRODUCTS).compute())
+        return np.asarray(_tree(parts, add).compute())
 
     return PassOperators(sums, products)
-
-
-def moments_or_products(table: Table, options: GroupingOptions) -> GroupMoments | PassOperators:
-    """Return the moments of an opened table, or products with it where they do not fit."""
-    # Only the moments know how many groups there are, and with that whether they fit.
-    try:
-        counted: GroupMoments = _count(table, options)
-    except MemoryError:
-        return _iterate(table, options)
-    return counted
 
 
 def read_moments(
@@ -463,17 +451,18 @@ def _merged(
     check_moments_size(n_features, cells, options.limit)
     if n_groups is None and options.must_count_groups(n_features):
         cells = len(set().union(*dask.compute(*labels)))
+    # Two that are merged, and their sum, are in one worker's memory at the same time.
+    check_moments_size(n_features, cells, options.limit, copies=3)
     merge = dask.delayed(pieces.merge_moments, pure=False)
-    width = options.fan_in(n_features, cells)
     # Files without rows have no pieces, and None stands for the moments of no rows.
-    tree = _tree([*parts] or [None], lambda some: merge(some, options), width)
+    tree = _tree([*parts] or [None], lambda pair: merge(pair, options))
     return pieces.check_counted(dask.compute(tree)[0], options.n_folds)
 
 
-def _tree(parts: list[Any], merge: Callable[[list[Any]], Any], fan_in: int) -> Any:
+def _tree(parts: list[Any], merge: Callable[[list[Any]], Any]) -> Any:
     """Merge neighbours, level by level: the order never depends on who finishes first."""
     while len(parts) > 1:
-        parts = [merge(parts[i : i + fan_in]) for i in range(0, len(parts), fan_in)]
+        parts = [merge(parts[i : i + 2]) for i in range(0, len(parts), 2)]
     return parts[0]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -18,17 +18,15 @@ import numpy as np
 from fairpca._checks import check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.covariances.implicit import GroupOperators
-from fairpca.io.columns import Wanted, choose, listed, not_numbers
-from fairpca.io.read_moments import merged
+from fairpca.io.columns import Wanted, choose, known_column, not_numbers
+from fairpca.io.read_moments import count_batches, merged
+from fairpca.io.sources import Batch
 from fairpca.moments.group_moments import GroupMoments, all_labels, split_folds
 from fairpca.moments.groups import Groups, check_folds, row_folds
 from fairpca.moments.label_codes import Label
-from fairpca.moments.memory import check_moments_size, default_limit, moments_bytes
+from fairpca.moments.memory import default_limit, moments_bytes
 from fairpca.moments.row_scatter import block_rows
 
-# How many partial moments one task may merge, the widest that fits first. Wide tasks mean few
-# levels of the tree; all that a task merges is in one worker's memory at the same time.
-_FAN_IN = (8, 4, 2)
 # Counting the groups beforehand reads the labels once more. It is skipped while this many groups
 # would fit into memory; with more groups than that, the error comes after the counting began.
 _MANY_GROUPS = 64
@@ -59,15 +57,6 @@ class GroupingOptions:
     def must_count_groups(self, n_features: int) -> bool:
         """Return whether an unlucky number of groups could exceed the limit."""
         return _MANY_GROUPS * moments_bytes(n_features, self.n_folds or 1) > self.limit
-
-    def fan_in(self, n_features: int, n_groups: int) -> int:
-        """Return how many partial moments one task may merge; MemoryError if not even two."""
-        # Those that are merged, and their sum.
-        size = moments_bytes(n_features, n_groups)
-        fitting = [width for width in _FAN_IN if size * (width + 1) <= self.limit]
-        if not fitting:
-            check_moments_size(n_features, n_groups, self.limit, copies=_FAN_IN[-1] + 1)
-        return fitting[0]
 
 
 @contextlib.contextmanager
@@ -149,35 +138,13 @@ def cell_labels(groups: Groups) -> set[Label]:
 
 def moments_of(
     rows: Any, labels: Any, sample_weight: Any, options: GroupingOptions, part: int
-) -> GroupMoments:
+) -> GroupMoments | None:
     """Return the moments of one piece; arguments as in `unpack`."""
-    with named(f"partition {part}"):
+    where = f"partition {part}"
+    with named(where):
         X, groups, weights = unpack(rows, labels, sample_weight, options, part)
-        # A piece may have more groups than memory holds; it is refused before they are allocated.
-        check_moments_size(X.shape[1], max(len(groups.labels), 1), options.limit)
-        _check_finite(X, getattr(rows, "columns", None))
-        if weights is None or weights.any():
-            return GroupMoments.from_array(X, groups, sample_weight=weights)
-        # Weights that are all zero are refused of a table, but one piece may have no others.
-        found = GroupMoments.from_array(X, groups)
-        return replace(
-            found, weight=0 * found.weight, mean=0 * found.mean, scatter=0 * found.scatter
-        )
-
-
-def _check_finite(X: AnyArray, features: Any) -> None:
-    """Raise ValueError naming the columns with NaN or infinity."""
-    if is_sparse(X) or X.dtype.kind != "f":
-        return
-    # A sum is finite unless an entry is not (or it overflows, which moments refuse by themselves).
-    bad = np.flatnonzero(~np.isfinite(np.einsum("ij->j", X)))
-    bad = bad[~np.isfinite(X[:, bad]).all(axis=0)]
-    if len(bad):
-        names = bad.tolist() if features is None else [features[j] for j in bad]
-        raise ValueError(
-            f"X contains NaN or infinity in column(s) {listed(names, 5)}; impute or drop them "
-            "first."
-        )
+    names = tuple(map(str, getattr(rows, "columns", range(X.shape[1]))))
+    return count_batches([Batch(X, groups, weights, names, where, 0)], options.limit)
 
 
 def _matrix(rows: Any) -> AnyArray:
@@ -218,11 +185,9 @@ def choose_from_frame(
     arguments are those of `fairpca.io.columns.choose`, but labels must be columns, not thresholds
     of them.
     """
-    labels = [labels] if isinstance(labels, str) else labels
-    absent = [name for name in labels if name not in types]
-    if absent:
-        raise ValueError(f"sensitive_features: X has no column {absent[0]!r}; name columns of X.")
-    wanted = choose(list(types), where="X", labels=labels, **options)
+    names, labels = list(types), [labels] if isinstance(labels, str) else labels
+    labels = [known_column(name, names, "sensitive_features: X") for name in labels]
+    wanted = choose(names, where="X", labels=labels, **options)
     for name in wanted.features:
         is_number, kind = types[name]
         if not is_number:

@@ -58,15 +58,13 @@ class ArrowRows(Rows):
         column, types = self.batch.column(name), arrow("pyarrow.types")
         # A null among whole numbers or truth values has no NaN to become, and decimals would be
         # Python objects. Integers above 2**53 are rounded, as everywhere else.
-        if column.null_count or types.is_decimal(column.type) or types.is_null(column.type):
+        if column.null_count or types.is_decimal(column.type):
             column = column.cast(arrow().float64(), safe=False)
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
     def labels(self, name: str) -> Coded:
         """Return a column of labels as codes into the dictionary of its values."""
         column, types = self.batch.column(name), arrow("pyarrow.types")
-        if types.is_null(column.type):
-            return np.full(len(self), -1, dtype=np.int64), []
         if not types.is_dictionary(column.type):
             column = column.dictionary_encode()
         codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -84,6 +82,7 @@ class ColumnarSource(Source):
 
     def pieces(self) -> Iterator[Piece]:
         """Return runs of parts with about `batch_rows` rows; larger parts stand alone."""
+        before, total = 0, sum(map(sum, self.parts))
         for file, parts in enumerate(self.parts):
             start, first_row = 0, 0
             while start < len(parts):
@@ -91,8 +90,10 @@ class ColumnarSource(Source):
                 while stop < len(parts) and rows + parts[stop] <= self.batch_rows:
                     rows += parts[stop]
                     stop += 1
-                yield Piece(file, start, stop, first_row, self.before[file])
+                share = (before + first_row + rows) / max(total, 1)
+                yield Piece(file, first_row, before, share, start, stop)
                 start, first_row = stop, first_row + rows
+            before += first_row
 
     def read(self, piece: Piece) -> Iterator[ArrowRows]:
         """Read one piece, small parts joined and large ones cut."""
@@ -131,14 +132,6 @@ class ColumnarSource(Source):
             options = ipc.IpcReadOptions(included_fields=fields)
             reader = ipc.open_file(file, options=options)
             yield from map(reader.get_batch, numbers)
-
-    def sizes(self) -> Sequence[int]:
-        """Return the rows of every file."""
-        return [sum(parts) for parts in self.parts]
-
-    def end(self, piece: Piece) -> int:
-        """Return the rows of the file up to the end of a piece."""
-        return sum(self.parts[piece.file][: piece.stop])
 
 
 def open_files(files: Sequence[DataFile], choose: Choose, **_: Any) -> ColumnarSource:

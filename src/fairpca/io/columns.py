@@ -12,13 +12,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
+from fairpca._words import did_you_mean
 from fairpca.moments.groups import Threshold, check_folds
 
 # A column is taken for numbers with typing errors, and refused, if at most this share of its cells
@@ -130,15 +132,21 @@ def matching(entry: str, names: Sequence[str], where: str = "the table") -> list
     if entry in names:
         return [entry]
     found = [name for name in names if fnmatch.fnmatchcase(str(name), str(entry))]
-    if not found:
-        _check_known(entry, names, where)
-    return found
+    return found or [known_column(entry, names, where)]
 
 
-def _check_known(name: str, names: Sequence[str], where: str) -> None:
-    """Raise ValueError unless the table that is called `where` has a column of that name."""
-    if name not in names:
-        raise ValueError(f"{where} has no column {name!r}; it has {listed(names, 12)}.")
+def known_column(name: str, names: Sequence[str], where: str = "the table") -> str:
+    """Return the column of that name; "2" is the second one where that has no name.
+
+    ValueError, with the columns that are spelled alike, if the table that is called `where` has no
+    such column.
+    """
+    if name in names:
+        return name
+    if str(name).isdigit() and f"column{name}" in names:
+        return f"column{name}"
+    known = f"it has {listed(names, 12)}.{did_you_mean(str(name), names)}"
+    raise ValueError(f"{where} has no column {name!r}; {known}")
 
 
 def choose_columns(
@@ -193,11 +201,12 @@ def choose(
     repeated = sorted(str(name) for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{where} has several columns called {listed(repeated)}; rename them.")
-    chosen_labels = _label_columns(_names(labels, "sensitive_features"), names, where)
+    find = partial(known_column, names=names, where=f"sensitive_features: {where}")
+    chosen_labels = label_columns(_names(labels, "sensitive_features"), names, find)
     if weight is not None and not isinstance(weight, str):
         raise ValueError(f"sample_weight={type(weight).__name__}: name the column of weights.")
     if weight is not None:
-        _check_known(weight, names, f"sample_weight: {where}")
+        weight = known_column(weight, names, f"sample_weight: {where}")
     outside = {label.column for label in chosen_labels} | ({weight} if weight else set())
     entries = _names(features, "features"), _names(drop, "drop")
     chosen = choose_columns(names, *entries, outside, where)
@@ -208,17 +217,20 @@ def choose(
     return Wanted(tuple(chosen), tuple(chosen_labels), weight, **grouping)
 
 
-def _label_columns(labels: Sequence[str], names: Sequence[str], where: str) -> list[LabelColumn]:
+def label_columns(
+    labels: Iterable[str], names: Sequence[str], find: Callable[[str], str]
+) -> list[LabelColumn]:
     """Return the label columns; an entry that is no column may be a threshold of one.
 
-    The first threshold of a column is called like the column, as in memory; further ones keep the
-    text that was given, so that names stay distinct.
+    `find` returns the column that is meant by a name, or raises ValueError. The first threshold of
+    a column is called like the column; further ones keep the text that was given, so that names
+    stay distinct.
     """
     found: list[LabelColumn] = []
     for entry in labels:
         cut = None if entry in names else Threshold.parse(str(entry))
-        column = entry if cut is None else cut.column
-        _check_known(column, names, f"sensitive_features: {where}")
+        column = find(entry if cut is None else cut.column)
+        cut = None if cut is None else replace(cut, column=column)
         taken = column in [label.name for label in found]
         if taken and cut is None:
             raise ValueError(f"sensitive_features names the column {column!r} twice.")

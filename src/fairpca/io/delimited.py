@@ -424,26 +424,24 @@ class TextSource(Source):
 
     def pieces(self) -> Iterator[Piece]:
         """Parse the files from the top."""
-        before = 0
+        # How far it is shows in bytes: the rows are known at the end only.
+        before, done, total = 0, 0, sum(file.size for file in self.files)
         for i, (file, text) in enumerate(zip(self.files, self.texts, strict=True)):
             file.check_unchanged()
-            row, start = 0, 0
+            row = 0
             texts = _kept_as_text(text, self.wanted)
             frames = read_text(file.path, text, as_text=texts, batch_rows=self.batch_rows)
             for frame, stop in frames:
                 # A file that is only a header has one frame, without rows.
                 if len(frame):
-                    yield Piece(i, start, stop, row, before, frame[self.wanted.columns])
-                row, start = row + len(frame), stop
-            before += row
+                    share, content = (done + stop) / total, frame[self.wanted.columns]
+                    yield Piece(i, row, before, share, content=content)
+                row += len(frame)
+            before, done = before + row, done + file.size
 
     def read(self, piece: Piece) -> Iterator[TextRows]:
         """Return the rows that the piece carries."""
         yield TextRows(piece.content, self, piece)
-
-    def sizes(self) -> Sequence[int]:
-        """Return the bytes of every file."""
-        return [file.size for file in self.files]
 
 
 def open_files(

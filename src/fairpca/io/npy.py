@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import AnyArray
-from fairpca.io.columns import Choose, LabelColumn
+from fairpca.io.columns import Choose
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
 from fairpca.moments.label_codes import factorize
 
@@ -28,14 +28,13 @@ _LABELS, _WEIGHT = "sensitive_feature", "sample_weight"
 
 @dataclass(frozen=True)
 class ArrayRows(Rows):
-    """Rows of an array of shape (m, n), columns beside it by name, and whether rows have weights.
+    """Rows of an array of shape (m, n), and columns beside it by name.
 
     Positions of columns follow from their names.
     """
 
     array: AnyArray
     beside: Mapping[str, AnyArray]
-    weighted: bool
 
     def __len__(self) -> int:
         return len(self.array)
@@ -51,10 +50,9 @@ class ArrayRows(Rows):
 
     def features(self, names: Sequence[str]) -> list[AnyArray] | AnyArray:
         """Return the features row by row if they are stored so, else column by column."""
+        if not self.array.flags.c_contiguous or self.beside.keys() & set(names):
+            return super().features(names)
         picks = [_position(name) for name in names]
-        # Moments of whole rows take no weights of which all may be zero.
-        if not self.array.flags.c_contiguous or self.weighted:
-            return [self.array[:, j] for j in picks]
         # All columns in their order are the array itself, which need not be copied.
         return self.array if picks == list(range(self.array.shape[1])) else self.array[:, picks]
 
@@ -76,21 +74,18 @@ class MappedSource(Source):
 
     def pieces(self) -> Iterator[Piece]:
         """Return runs of `batch_rows` rows."""
+        before = 0
         for file, m in enumerate(self.rows):
             for start in range(0, m, self.batch_rows):
                 stop = min(start + self.batch_rows, m)
-                yield Piece(file, start, stop, start, self.before[file])
+                yield Piece(file, start, before, (before + stop) / sum(self.rows), start, stop)
+            before += m
 
     def read(self, piece: Piece) -> Iterator[ArrayRows]:
         """Map one piece."""
         part = slice(piece.start, piece.stop)
         beside = {name: values[part] for name, values in self.beside.items()}
-        rows = open_array(self.files[piece.file].path)[part]
-        yield ArrayRows(rows, beside, self.wanted.weight is not None)
-
-    def sizes(self) -> Sequence[int]:
-        """Return the rows of every file."""
-        return self.rows
+        yield ArrayRows(open_array(self.files[piece.file].path)[part], beside)
 
 
 def open_files(
@@ -108,15 +103,10 @@ def open_files(
     weight = _columns_or_values(weight, "sample_weight", files, m, n)
     given = {_LABELS: labels, _WEIGHT: weight}
     beside = {name: found for name, found in given.items() if isinstance(found, np.ndarray)}
-    wanted = choose(
-        [f"column{j + 1}" for j in range(n)],
-        labels=() if _LABELS in beside else labels,
-        weight=None if _WEIGHT in beside else next(iter(weight), None),
-    )
-    if _LABELS in beside:
-        wanted = replace(wanted, labels=(LabelColumn(_LABELS, _LABELS),))
-    if _WEIGHT in beside:
-        wanted = replace(wanted, weight=_WEIGHT)
+    # An array beside the file is one more column of it.
+    labels, weight = ([name] if name in beside else found for name, found in given.items())
+    names = [*(f"column{j + 1}" for j in range(n)), *beside]
+    wanted = choose(names, labels=labels, weight=next(iter(weight), None))
     return MappedSource(tuple(files), wanted, tuple(int(rows) for rows, _ in shapes), beside)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
+from fairpca._words import did_you_mean
 from fairpca.io.columns import column_numbers, data_row, listed, odd_cells
 
 #: What to do about missing values in features.
@@ -88,7 +89,7 @@ class Preparation:
             raise ValueError(
                 f"the table lacks the column(s) {listed(lacking)} of the fit; it has "
                 f"{listed(list(frame.columns), 12)}. Add or rename columns, or fit again without "
-                "those it lacks."
+                f"those it lacks.{did_you_mean(lacking[0], frame.columns)}"
             )
         X, notes, filled = _numbers(frame, self.features)
         if filled:
@@ -188,14 +189,7 @@ def prepare(
     if not usable:
         why = "; ".join(left_out) or "columns names none"
         raise ValueError(f"no column is left as a feature ({why}).")
-    kinds = frame.dtypes.to_dict()
-    features = tuple(
-        # Thousands of columns of numbers need not be looked at one by one.
-        Feature(name, (), (0.0,), (1.0,))
-        if kinds[name].kind in "biuf" and name not in coded and missing in ("error", "drop")
-        else _feature(frame[name], name, name in coded, missing)
-        for name in usable
-    )
+    features = tuple(_feature(frame, name, kind, missing) for name, kind in usable.items())
     # Means and scales are 0 and 1 still, and these are the numbers before scaling.
     found = Preparation(features, False, missing).apply(frame)
     preparation, X = Preparation(features, standardize, missing), found.X
@@ -229,27 +223,28 @@ def prepare(
     return preparation, replace(found, notes=tuple(notes))
 
 
-def _usable(frame: Any, gaps: Any, coded: set[str]) -> tuple[list[str], list[str]]:
-    """Return the columns that can be features, and the reasons why the others cannot.
+def _usable(frame: Any, gaps: Any, coded: set[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the kinds of the columns that can be features, and why the others cannot.
 
-    The columns are those of `gaps`, a series that says how many values each of them lacks.
+    The columns are those of `gaps`, a series that says how many values each of them lacks. A kind
+    is "number", "date" or "text", which codes count as.
     """
-    usable, reasons, kinds = [], [], frame.dtypes.to_dict()
+    usable, reasons, types = {}, [], frame.dtypes.to_dict()
     for name, count in gaps.items():
-        reason = "no values" if count == len(frame) else ""
+        kind = "text" if name in coded else "number"
+        if count == len(frame):
+            kind = "no values"
         # Looking at thousands of columns of numbers one by one would take seconds.
-        if not reason and name not in coded and kinds[name].kind not in "biuf":
-            column = frame[name]
-            if not _is_date(column) and not _is_text(column):
-                reason = str(column.dtype)
-            elif not _is_date(column):
-                _refuse_odd_cells(column, name)
-                if column.nunique() > MAX_LEVELS:
-                    reason = f"text, {column.nunique():,} distinct values"
-        if reason:
-            reasons.append(f"{name!r} ({reason})")
+        elif name not in coded and types[name].kind not in "biuf":
+            kind = _kind(frame[name])
+            if kind == "text":
+                _refuse_odd_cells(frame[name], name)
+                distinct = frame[name].nunique()
+                kind = f"text, {distinct:,} distinct values" if distinct > MAX_LEVELS else kind
+        if kind in ("number", "date", "text"):
+            usable[name] = kind
         else:
-            usable.append(name)
+            reasons.append(f"{name!r} ({kind})")
     return usable, reasons
 
 
@@ -266,18 +261,15 @@ def _refuse_odd_cells(column: Any, name: str) -> None:
         )
 
 
-def _is_text(column: Any) -> bool:
-    return str(column.dtype).startswith(("object", "str", "category"))
-
-
-def _is_date(column: Any) -> bool:
-    """Return whether all values of a column are dates, whatever way they are stored."""
+def _kind(column: Any) -> str:
+    """Return whether a column holds dates, however they are stored, or text; else its type."""
     if column.dtype.kind == "M":
-        return True
-    if not _is_text(column) or str(column.dtype) == "category":
-        return False
+        return "date"
+    if not str(column.dtype).startswith(("object", "str")):
+        return "text" if str(column.dtype) == "category" else str(column.dtype)
     texts = column.dropna().astype(str)
-    return bool(texts.str.fullmatch(_ISO_DATE).all()) and not np.isnan(_days(texts)).any()
+    dates = texts.str.fullmatch(_ISO_DATE).all() and not np.isnan(_days(texts)).any()
+    return "date" if dates else "text"
 
 
 def _days(column: Any) -> FloatArray:
@@ -289,19 +281,18 @@ def _days(column: Any) -> FloatArray:
     return np.where(found.isna(), np.nan, days)
 
 
-def _feature(column: Any, name: str, coded: bool, missing: str) -> Feature:
-    """Return how a column becomes numbers, before scaling."""
-    date = not coded and _is_date(column)
-    if coded or (_is_text(column) and not date):
-        levels = tuple(sorted({str(value) for value in column.dropna().unique()}))
+def _feature(frame: Any, name: str, kind: str, missing: str) -> Feature:
+    """Return how a column of a kind that `_usable` found becomes numbers, before scaling."""
+    if kind == "text":
+        levels = tuple(sorted({str(value) for value in frame[name].dropna().unique()}))
         return Feature(name, levels, (0.0,) * len(levels), (1.0,) * len(levels))
     fill = None
     if missing in ("mean", "median"):
-        values = _days(column) if date else column_numbers(column)[0]
+        values = _days(frame[name]) if kind == "date" else column_numbers(frame[name])[0]
         # Infinite values are refused later, and have no mean.
         with np.errstate(invalid="ignore"):
             fill = float(np.nanmean(values) if missing == "mean" else np.nanmedian(values))
-    return Feature(name, (), (0.0,), (1.0,), fill, date)
+    return Feature(name, (), (0.0,), (1.0,), fill, kind == "date")
 
 
 def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[str], int]:

@@ -191,7 +191,7 @@ def read_moments(
         with _workers(jobs, backend) as pool:
             for piece, moments in _in_order(opened, counted.pieces, limits, pool, jobs):
                 total = merged(counted.moments, moments, **limits)
-                counted = Counted(counted.pieces + 1, piece.file, total, opened.share(piece))
+                counted = Counted(counted.pieces + 1, piece.file, total, piece.share)
                 now = time.monotonic()
                 if place is not None and now - saved >= checkpoint_seconds:
                     counted.write(place, opened)

@@ -17,15 +17,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import accumulate, chain
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairpca._checks import check_weights
-from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.io.columns import Wanted, choose, data_row
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, row_folds
@@ -160,19 +160,22 @@ class Piece:
     ----------
     file : int
         Position of the file in the source.
-    start, stop : int
-        In the unit of the kind of file: row groups, record batches, rows, or bytes of text.
     first_row, rows_before : int
         Row of the file that it starts with, and rows of all files before that one.
+    share : float
+        Part of all data up to its end, between 0 and 1.
+    start, stop : int
+        In the unit of the kind of file: row groups, record batches or rows.
     content : object
         The rows themselves, where a file can only be read from its beginning.
     """
 
     file: int
-    start: int
-    stop: int
     first_row: int
     rows_before: int
+    share: float
+    start: int = 0
+    stop: int = 0
     content: Any = field(default=None, compare=False, repr=False)
 
 
@@ -182,8 +185,8 @@ class Batch:
 
     Attributes
     ----------
-    columns : list of ndarray of shape (m,), or ndarray of shape (m, n)
-        The features as the file stores them: column by column, or row by row.
+    columns : list of ndarray of shape (m,), or array or sparse matrix of shape (m, n)
+        The features as they are stored: column by column, or row by row.
     groups, weight : Groups, ndarray of shape (m,) or None
         The group and the sample weight of every row.
     names : tuple of str
@@ -211,19 +214,28 @@ class Batch:
 
     def count(self) -> GroupMoments:
         """Return the moments of the rows; ValueError naming the first value that is no number."""
+        weight, rows = self.weight, self.columns
+        # Weights that are all zero are refused of a table, but one batch may have no others.
+        weightless = weight is not None and not weight.any()
         # Looking for NaN beforehand would read the rows twice. It shows in the result.
         with np.errstate(invalid="ignore", over="ignore"):
             try:
-                if isinstance(self.columns, list):
-                    return GroupMoments.from_columns(
-                        self.columns, self.groups, sample_weight=self.weight
-                    )
-                return GroupMoments.from_array(self.columns, self.groups)
-            except ValueError:
+                if isinstance(rows, list):
+                    return GroupMoments.from_columns(rows, self.groups, sample_weight=weight)
+                weight = None if weightless else weight
+                found = GroupMoments.from_array(rows, self.groups, sample_weight=weight)
+            except ValueError as error:
+                if is_sparse(rows):
+                    # To look at every column, sparse rows would have to become dense.
+                    raise ValueError(f"{self.where}: {error}") from None
                 self.check_finite()
                 raise ValueError(
                     f"{self.where}: values are too large to square; rescale the columns first."
                 ) from None
+        if not weightless:
+            return found
+        gone = {name: 0 * getattr(found, name) for name in ("weight", "mean", "scatter")}
+        return replace(found, **gone)
 
     def check_finite(self) -> None:
         """Raise ValueError naming row and column of the first NaN or infinity, if there is one."""
@@ -345,29 +357,12 @@ class Source:
         """Read one piece, at most `batch_rows` rows at a time."""
         raise NotImplementedError
 
-    def sizes(self) -> Sequence[int]:
-        """Return the size of every file, in the unit in which `end` counts."""
-        raise NotImplementedError
-
-    def end(self, piece: Piece) -> int:
-        """Return where in its file a piece ends, in the unit of `sizes`."""
-        return piece.stop
-
     def batches(self, piece: Piece) -> Iterator[Batch]:
         """Read one piece as batches."""
         row, where = piece.first_row, self.files[piece.file].path
         for rows in self.read(piece):
             yield make_batch(rows, self.wanted, where, row, piece.rows_before)
             row += len(rows)
-
-    def share(self, piece: Piece) -> float:
-        """Return the part of all data up to the end of a piece, between 0 and 1."""
-        return (self.before[piece.file] + self.end(piece)) / max(self.before[-1], 1)
-
-    @cached_property
-    def before(self) -> list[int]:
-        """Sizes of the files before each file, and of all."""
-        return [0, *accumulate(self.sizes())]
 
 
 def open_source(
