@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,20 @@ def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
         raise ValueError(
             f"{argument}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}."
         )
+
+
+# How much alike two names must be, from 0 to 1, for one to be a slip of the other: "ctiy" and
+# "city" are 0.75 alike, "zero" and "error", which nobody means by it, 0.67.
+_ALIKE = 0.7
+
+
+def did_you_mean(name: str, known: Iterable[Any]) -> str:
+    """Return " Did you mean 'x'?" for known names that are spelled almost alike, or ""."""
+    spelled = {str(entry).lower(): str(entry) for entry in known}
+    near = difflib.get_close_matches(name.lower(), spelled, cutoff=_ALIKE)
+    # Another case is no other name, whatever else is spelled alike.
+    close = [name.lower()] if name.lower() in spelled else near
+    return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
 
 
 def check_covariances(covariances: Any) -> FloatArray:

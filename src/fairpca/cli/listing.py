@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from fairpca._words import did_you_mean
 from fairpca.cli import output
 from fairpca.cli.auditing import table_lines
 from fairpca.cli.options import FileOptions, JsonOption, ReadingOptions, TableOptions, option
@@ -169,7 +168,7 @@ def compare(options: CompareOptions) -> int:
 
     A method has a place only among those that make the same number small.
     """
-    from fairpca._checks import check_rank
+    from fairpca._checks import check_rank, did_you_mean
     from fairpca.cli.loading import load
     from fairpca.comparison import compare as run_compare
     from fairpca.comparison import default_estimators

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from fairpca._checks import did_you_mean
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca._words import did_you_mean
 from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
 from fairpca.cli.output import note, progress
 from fairpca.io import read_moments

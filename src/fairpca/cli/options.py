@@ -27,7 +27,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
-from fairpca._words import did_you_mean
 from fairpca.cli.output import progress
 
 # The end of every help page. Scripts rely on these numbers.
@@ -313,6 +312,8 @@ def as_command(verb: Callable[..., Any]) -> Any:
             if among and value is not None:
                 given[name] = value.lower()
                 if value.lower() not in among:
+                    from fairpca._checks import did_you_mean
+
                     raise ValueError(
                         f"--{name.replace('_', '-')} {value} is not known."
                         f"{did_you_mean(value, among)} Choose one of {', '.join(among)}."

@@ -24,8 +24,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
-from fairpca._words import did_you_mean
-
 # Overrides and embeddings that reorder the text around them: "abc\u202e" hides what follows.
 _BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 # Control characters, and halves of characters, which no stream can encode.
@@ -66,6 +64,9 @@ _OPTION_OF = {
 # Advice that names no argument, as patterns. One the library no longer uses is only a dead line
 # here; tests/cli/test_hostile_input.py notices when the advice itself is lost.
 _PHRASES = {
+    r"leave the column out, or encode it as numbers first": (
+        "leave it out with --drop, or add --engine memory, where text becomes indicators"
+    ),
     r"a header of 0 rows": "--header 0",
     r"ame its encoding": "ame its encoding with --encoding",
     r"name some with features": "name some with --feature",
@@ -109,6 +110,8 @@ def in_option_words(text: str) -> str:
 
 def missing_file(name: str) -> str:
     """Return a sentence about a file that is not there, with the files that are called alike."""
+    from fairpca._checks import did_you_mean
+
     path = Path(name)
     if not path.parent.is_dir():
         return f"{name} does not exist: there is no folder {path.parent}."

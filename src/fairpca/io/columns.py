@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, require
+from fairpca._checks import check_choice, did_you_mean, require
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca._words import did_you_mean
 from fairpca.moments.groups import Threshold, check_folds
 
 # A column is taken for numbers with typing errors, and refused, if at most this share of its cells
@@ -145,8 +144,19 @@ def known_column(name: str, names: Sequence[str], where: str = "the table") -> s
         return name
     if str(name).isdigit() and f"column{name}" in names:
         return f"column{name}"
-    known = f"it has {listed(names, 12)}.{did_you_mean(str(name), names)}"
+    known = f"it has {listed(names, 12)}{no_header(names)}.{did_you_mean(str(name), names)}"
     raise ValueError(f"{where} has no column {name!r}; {known}")
+
+
+def no_header(names: Sequence[str]) -> str:
+    """Return what to do where most names of columns are numbers with decimals, or "".
+
+    Years and codes, which are names now and then, have none.
+    """
+    decimals = [name for name in names if re.fullmatch(r"-?\d*[.,]\d+(e[-+]?\d+)?", str(name))]
+    if 2 * len(decimals) <= len(names):
+        return ""
+    return f" (names such as {decimals[0]!r}: is the first row data? Then say a header of 0 rows)"
 
 
 def choose_columns(
@@ -251,8 +261,7 @@ def not_numbers(where: str, name: str, found: Any) -> ValueError:
     """Return the error about a feature column of the type `found` that holds no numbers."""
     return ValueError(
         f"{where}: column {name!r} has the type {found}, not numbers; reading in pieces takes "
-        "numeric features only: drop the column (--drop), or read it in memory, where text "
-        "becomes indicators (--engine memory)."
+        "numeric features only: leave the column out, or encode it as numbers first."
     )
 
 

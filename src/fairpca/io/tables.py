@@ -16,7 +16,7 @@ import numpy as np
 
 from fairpca._checks import require
 from fairpca.io.columnar import another_type, read_whole
-from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, listed
+from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, listed, no_header
 from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
 from fairpca.io.sources import DataFile, check_distinct, file_kind
 
@@ -93,6 +93,7 @@ def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) ->
     if text is not None:
         frame = _read_delimited(path, text, as_text)
         note, headed = text.layout.describe(), bool(text.layout.header_rows)
+        note += no_header(text.names) if headed else ""
     elif kind == "numpy":
         frame, note, headed = _read_numpy(path), "NumPy", False
     else:
