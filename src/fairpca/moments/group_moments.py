@@ -31,10 +31,10 @@ from fairpca._linalg import (
     is_sparse,
 )
 from fairpca._threads import one_ahead
-from fairpca.moments.column_scatter import column_scatter
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label, sort_labels
 from fairpca.moments.row_scatter import (
+    Columns,
     Scatter,
     check_between,
     clear_dust,
@@ -212,7 +212,7 @@ class GroupMoments:
         """
         weights = check_weights(sample_weight, len(groups.codes), all_zero=True)
         codes, labels, counts = groups.cells()
-        found = column_scatter(columns, codes, counts, weights)
+        found = group_scatter(Columns(columns, len(codes)), codes, counts, weights)
         return cls._counted(found, labels, groups.names)
 
     @classmethod

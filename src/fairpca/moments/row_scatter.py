@@ -10,6 +10,9 @@ digit.
 Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
 the number of threads, so neither does a single bit of the result.
 
+Rows that a file stores column by column (`Columns`) go the same way, in blocks with one column a
+line: such a table is never turned into rows, which would take its size in memory once more.
+
 Read `group_scatter` first, then `_Worker.strand`. A cell is a group here, or the unlabelled rows.
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -32,6 +35,7 @@ from fairpca._linalg import (
     IntArray,
     array_namespace,
     fetched,
+    fortran,
     is_foreign,
     is_sparse,
     library_of,
@@ -45,9 +49,14 @@ _BLOCK_ENTRIES = 3_000_000
 # from 16 to 173 columns: a third slower with four times as many); wide ones at least this many,
 # because adding up a product costs a pass over n^2 numbers whatever the height of the block.
 _MOST_ROWS, _LEAST_ROWS = 4096, 256
+# The same for rows that are stored column by column, where every column of a block is a call
+# (measured on Parquet files of 10 to 500 columns: fewer entries pay for the calls, more for memory
+# that left the cache; either way up to a third slower).
+_COLUMN_ENTRIES = 1_600_000
+_MOST_COLUMN_ROWS, _LEAST_COLUMN_ROWS = 32_768, 1024
 # A block times these is the sum of its columns. np.dot lets other threads run meanwhile, and is
 # faster for few columns than numpy's own sums, which do not.
-_ONES = np.ones(_MOST_ROWS)
+_ONES = np.ones(_MOST_COLUMN_ROWS)
 # Squared mean over variance up to which centring may follow the squaring. Sums of squares were
 # seen to be off by 12 roundings of the squared mean, and a certificate allows for 8 of the
 # variance; so the limit is checked on the result, and past it the group is counted again.
@@ -70,6 +79,27 @@ _THREADS_FROM_ENTRIES = 200_000
 # Up to this many columns, single-threaded products on every core beat one product on all cores
 # (measured on two cores: by a third at 23 to 64 columns, a fifth at 173, nothing at 512).
 _OWN_THREADS_TO = 400
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows stored column by column: one array of shape (m,) a feature, any numeric dtype."""
+
+    columns: Sequence[AnyArray]
+    n_rows: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of features."""
+        return self.n_rows, len(self.columns)
+
+    def __getitem__(self, picks: IntArray) -> FloatArray:
+        return np.array([column[picks] for column in self.columns], dtype=float).T
+
+    def gather(self, picks: slice | IntArray, lines: FloatArray) -> None:
+        """Copy some rows into an array of shape (n, rows), one column a line."""
+        for line, column in zip(lines, self.columns, strict=True):
+            line[...] = column[picks] if isinstance(picks, slice) else column.take(picks)
 
 
 @dataclass(frozen=True)
@@ -204,7 +234,7 @@ def group_scatter(
 
     Parameters
     ----------
-    rows : array or sparse matrix of shape (m, n)
+    rows : array, sparse matrix or Columns of shape (m, n)
         Any numeric dtype; read block by block, never copied whole.
     codes : array of shape (m,)
         The cell of every row, 0..c-1; where the rows live, or NumPy's.
@@ -440,7 +470,7 @@ def _count_strands(
     is not centred.
     """
     m, n = worker.rows.shape
-    strands = [(cell, part) for cell in cells for part in _strands(positions(cell), n)]
+    strands = [(cell, part) for cell in cells for part in _strands(positions(cell), worker)]
     alone = n > _OWN_THREADS_TO or m * n < _THREADS_FROM_ENTRIES
     results = in_threads(
         [
@@ -467,33 +497,28 @@ def block_rows(n_features: int) -> int:
 def _positions(codes: IntArray, count: IntArray) -> Callable[[int], slice | IntArray]:
     """Return a function from a cell to its rows: a slice where they are consecutive."""
     edges = [0, *np.cumsum(count).tolist()]
-    order = cell_order(codes, len(count))
-    if order is None:
+    # Short keys are compared faster, and sorted by radix.
+    keys = codes.astype(np.int16) if len(count) < 2**15 else codes
+    if (keys[1:] >= keys[:-1]).all():
         return lambda cell: slice(edges[cell], edges[cell + 1])
+    order = np.argsort(keys, kind="stable")
     return lambda cell: order[edges[cell] : edges[cell + 1]]
 
 
-def cell_order(codes: IntArray, n_cells: int) -> IntArray | None:
-    """Return the numbers of the rows, cell after cell; None where they are in that order."""
-    # Short keys are compared faster, and sorted by radix.
-    keys = codes.astype(np.int16) if n_cells < 2**15 else codes
-    return None if (keys[1:] >= keys[:-1]).all() else np.argsort(keys, kind="stable")
-
-
-def _strands(rows: slice | IntArray, n_features: int) -> list[list[slice | IntArray]]:
+def _strands(rows: slice | IntArray, worker: _Worker) -> list[list[slice | IntArray]]:
     """Cut the rows of a cell into strands of blocks.
 
     A strand is what one thread works on, a block what one product takes. Narrow rows are cut into
     at most 16 strands; wide ones stay in one, since BLAS uses threads of its own there.
     """
-    step = block_rows(n_features)
+    step = worker.step
     if isinstance(rows, slice):
         starts = range(rows.start, rows.stop, step)
         blocks: list[Any] = [slice(low, min(low + step, rows.stop)) for low in starts]
     else:
         blocks = [rows[low : low + step] for low in range(0, len(rows), step)]
     # Of wide rows one matrix of results is in memory at a time, and BLAS adds every block to it.
-    each = len(blocks) if n_features > _OWN_THREADS_TO else -(-len(blocks) // _STRANDS)
+    each = len(blocks) if worker.rows.shape[1] > _OWN_THREADS_TO else -(-len(blocks) // _STRANDS)
     return [blocks[j : j + each] for j in range(0, len(blocks), each)]
 
 
@@ -502,14 +527,19 @@ class _Worker(threading.local):
 
     Parameters
     ----------
-    rows : array or sparse matrix of shape (m, n)
+    rows : array, sparse matrix or Columns of shape (m, n)
     sample_weight : ndarray of shape (m,) or None
     """
 
     def __init__(self, rows: Any, sample_weight: FloatArray | None) -> None:
         self.rows, self.sample_weight = rows, sample_weight
         self.gathers = isinstance(rows, np.ndarray) and rows.dtype == np.float64
-        self.buffer: FloatArray | None = None
+        m, n = rows.shape
+        self.step = block_rows(n)
+        if isinstance(rows, Columns):
+            fitting = max(_COLUMN_ENTRIES // max(n, 1), _LEAST_COLUMN_ROWS)
+            self.step = min(fitting, _MOST_COLUMN_ROWS)
+        self.buffer = np.empty(min(self.step, m) * n)
 
     @np.errstate(invalid="ignore", over="ignore")
     def strand(
@@ -548,10 +578,13 @@ class _Worker(threading.local):
     def copied(self, picks: slice | IntArray) -> FloatArray:
         """Return a copy of some rows, dense or sparse, of any numeric dtype."""
         size = picks.stop - picks.start if isinstance(picks, slice) else len(picks)
-        m, n = self.rows.shape
-        if self.buffer is None:
-            self.buffer = np.empty((min(block_rows(n), m), n))
-        block = self.buffer[:size]
+        n = self.rows.shape[1]
+        entries = self.buffer[: size * n]
+        if isinstance(self.rows, Columns):
+            lines = entries.reshape(n, size)
+            self.rows.gather(picks, lines)
+            return lines.T
+        block = entries.reshape(size, n)
         if self.gathers and not isinstance(picks, slice):
             # mode="clip" lets take write straight into the block; the indices are in range.
             self.rows.take(picks, axis=0, out=block, mode="clip")
@@ -604,7 +637,9 @@ def _add_product(total: FloatArray | None, block: FloatArray) -> FloatArray:
         return product if total is None else np.add(total, product, out=product)
     # One large matrix: BLAS adds into it.
     start = np.zeros((n, n), order="F") if total is None else total
-    return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1))
+    # As it lies in memory: SciPy would copy a matrix that is not in Fortran's order.
+    matrix, turned = fortran(block)
+    return np.asarray(dsyrk(1.0, matrix, trans=not turned, beta=1.0, c=start, overwrite_c=1))
 
 
 def _mirror(matrix: FloatArray) -> None:
