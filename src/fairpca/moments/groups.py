@@ -48,9 +48,6 @@ UNNAMED = "sensitive_feature"
 _DEVICE_SPAN = 2**15
 # Up to this many different texts in a column, its library replaces them by codes.
 _FEW_KINDS = 1000
-# Largest number that stands for a combination of labels. Past 64 bits such numbers would wrap
-# around, and rows of different labels would be one group.
-_LARGEST_CODE = 2**62
 # More distinct labels than this are a measurement or a name, not groups: an audit of them would
 # take minutes and say nothing. Both numbers are a judgement about what people mean, not a limit of
 # what can be computed.
@@ -471,27 +468,18 @@ def _factorize_series(series: Any) -> Coded:
 def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     """Code the combinations that occur; unlabelled where a label is missing.
 
-    The codes of a row are the digits of one number in mixed radix, 0 for a missing label. With
-    `keep_partial` a row that lacks some labels, but not all, keeps the others.
+    With `keep_partial` a row that lacks some labels, but not all, keeps the others.
     """
-    # What a number stands for before the digits of `open_columns`.
-    known: list[tuple[Label, ...]] = [()]
-    open_columns: list[_Column] = []
-    combined, size = np.zeros(len(columns[0].coded.codes), dtype=np.int64), 1
+    codes = np.zeros(len(columns[0].coded.codes), dtype=np.int64)
+    cells: list[tuple[Label, ...]] = [()]
     for column in columns:
-        radix = len(column.coded.labels) + 1
-        if size * radix > _LARGEST_CODE:
-            # Those that occur are at most as many as rows: they are counted anew.
-            combined, numbers = factorize_integers(combined)
-            known, open_columns = _decoded(numbers, known, open_columns), []
-            size = len(known)
-        combined *= radix
-        combined += column.coded.codes
-        combined += 1
-        size *= radix
-        open_columns.append(column)
-    codes, numbers = factorize_integers(combined)
-    cells = _decoded(numbers, known, open_columns)
+        levels = (None, *column.coded.labels)
+        # One number for the combination so far and the next label. Those that occur are counted
+        # anew for every column: they are at most as many as rows, and the number never overflows.
+        numbers: Any
+        codes, numbers = factorize_integers(codes * len(levels) + column.coded.codes + 1)
+        pairs = (divmod(number, len(levels)) for number in numbers)
+        cells = [(*cells[known], levels[level]) for known, level in pairs]
 
     def dropped(cell: tuple[Label, ...]) -> bool:
         gone = [part is None for part in cell]
@@ -501,23 +489,6 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     rank = {label: i for i, label in enumerate(labels)}
     table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
     return Coded(table.take(codes), tuple(labels))
-
-
-def _decoded(
-    numbers: Sequence[Any], known: list[tuple[Label, ...]], columns: list[_Column]
-) -> list[tuple[Label, ...]]:
-    """Return the labels that numbers of `_cross` stand for, None for a missing one.
-
-    The last digits are those of the columns; what is before them is a position in `known`.
-    """
-    cells = []
-    for number in numbers:
-        parts: list[Label] = []
-        for column in reversed(columns):
-            number, level = divmod(number, len(column.coded.labels) + 1)
-            parts.append(column.coded.labels[level - 1] if level else None)
-        cells.append((*known[number], *reversed(parts)))
-    return cells
 
 
 def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
