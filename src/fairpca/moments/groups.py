@@ -122,9 +122,9 @@ class Groups:
             missing and that is an error, if a categorical column declares levels that no row has,
             or if a label cannot be compared.
         """
-        check_choice("group_by", group_by, ("intersection", "marginal"))
-        check_choice("unlabelled", unlabelled, ("error", "ignore"))
-        columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
+        columns = [
+            (name, _code_column(name, values)) for name, values in _columns(sensitive_features)
+        ]
         return cls._crossed(columns, n_rows, group_by, unlabelled)
 
     @classmethod
@@ -171,20 +171,20 @@ class Groups:
         group_by, unlabelled : str
             As in `from_labels`.
         """
-        check_choice("group_by", group_by, ("intersection", "marginal"))
-        check_choice("unlabelled", unlabelled, ("error", "ignore"))
-        coded = [_Column(name, recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
+        coded = [(name, recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
         return cls._crossed(coded, None, group_by, unlabelled)
 
     @classmethod
     def _crossed(
-        cls, columns: list[_Column], n_rows: int | None, group_by: str, unlabelled: str
+        cls, columns: list[tuple[str, Coded]], n_rows: int | None, group_by: str, unlabelled: str
     ) -> Groups:
         """Return the groups of coded columns; ValueError where rows or labels are missing."""
-        m = len(columns[0].coded.codes)
-        _check_lengths(columns, m, n_rows)
-        if unlabelled == "error" and any(column.lacks_labels for column in columns):
-            missing = np.flatnonzero(np.any([c.coded.codes < 0 for c in columns], axis=0))
+        check_choice("group_by", group_by, ("intersection", "marginal"))
+        check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        _check_lengths(columns, n_rows)
+        names, coded = zip(*columns, strict=True)
+        if unlabelled == "error" and any(part.codes.min(initial=0) < 0 for part in coded):
+            missing = np.flatnonzero(np.any([part.codes < 0 for part in coded], axis=0))
             first = f"the first in row {missing[0] + 1:,}, counting from 1"
             raise ValueError(
                 f"sensitive_features has {len(missing):,} missing label(s), {first}; fill them "
@@ -192,11 +192,10 @@ class Groups:
                 "GroupMoments.from_array keeps them in the mean and the pooled variance but out "
                 "of the worst case."
             )
-        coded = columns[0].coded
-        if len(columns) > 1:
-            coded = _cross(columns, keep_partial=group_by == "marginal")
-        names = tuple(column.name for column in columns)
-        return cls(coded.codes, coded.labels, names, coded.rows_per_label())
+        found = coded[0]
+        if len(coded) > 1:
+            found = _cross(coded, keep_partial=group_by == "marginal")
+        return cls(found.codes, found.labels, names, found.rows_per_label())
 
     @classmethod
     def one(cls, n_rows: int) -> Groups:
@@ -327,16 +326,6 @@ def check_folds(n_folds: Any) -> int | None:
     return None if n_folds is None else int(n_folds)
 
 
-@dataclass(frozen=True)
-class _Column:
-    name: str
-    coded: Coded
-
-    @property
-    def lacks_labels(self) -> bool:
-        return bool(self.coded.codes.min(initial=0) < 0)
-
-
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
     if isinstance(sensitive_features, Mapping):
@@ -411,7 +400,7 @@ def _as_array(values: Any) -> AnyArray:
     return table
 
 
-def _code_column(name: str, values: Any) -> _Column:
+def _code_column(name: str, values: Any) -> Coded:
     """Return one column as codes; ValueError if it declares levels that no row has.
 
     A level without rows is mostly a mistake in the selection of rows.
@@ -421,17 +410,16 @@ def _code_column(name: str, values: Any) -> _Column:
         array = _as_array(values)
         if array.ndim != 1:
             raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
-        return _Column(name, factorize(array))
+        return factorize(array)
     coded = _factorize_series(series)
-    declared = _declared_levels(series)
-    unused = [level for level in declared if level not in set(coded.labels)]
+    unused = [level for level in _declared_levels(series) if level not in set(coded.labels)]
     if unused:
         raise ValueError(
             f"sensitive_features column {name!r} declares the level(s) "
             f"{', '.join(map(repr, unused))} but no row has them; drop unused levels first "
             "(pandas: .cat.remove_unused_categories()), or check the selection of rows."
         )
-    return _Column(name, coded)
+    return coded
 
 
 def _declared_levels(series: Any) -> list[Any]:
@@ -465,19 +453,19 @@ def _factorize_series(series: Any) -> Coded:
     return factorize_objects(series.to_list())
 
 
-def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
+def _cross(columns: Sequence[Coded], *, keep_partial: bool) -> Coded:
     """Code the combinations that occur; unlabelled where a label is missing.
 
     With `keep_partial` a row that lacks some labels, but not all, keeps the others.
     """
-    codes = np.zeros(len(columns[0].coded.codes), dtype=np.int64)
+    codes = np.zeros(len(columns[0].codes), dtype=np.int64)
     cells: list[tuple[Label, ...]] = [()]
     for column in columns:
-        levels = (None, *column.coded.labels)
+        levels = (None, *column.labels)
         # One number for the combination so far and the next label. Those that occur are counted
         # anew for every column: they are at most as many as rows, and the number never overflows.
         numbers: Any
-        codes, numbers = factorize_integers(codes * len(levels) + column.coded.codes + 1)
+        codes, numbers = factorize_integers(codes * len(levels) + column.codes + 1)
         pairs = (divmod(number, len(levels)) for number in numbers)
         cells = [(*cells[known], levels[level]) for known, level in pairs]
 
@@ -491,13 +479,13 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     return Coded(table.take(codes), tuple(labels))
 
 
-def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
-    for column in columns:
-        rows = len(column.coded.codes)
-        if rows != m:
+def _check_lengths(columns: list[tuple[str, Coded]], n_rows: int | None) -> None:
+    first, m = columns[0][0], len(columns[0][1].codes)
+    for name, coded in columns:
+        if len(coded.codes) != m:
             raise ValueError(
-                f"sensitive_features column {column.name!r} has {rows} rows and "
-                f"{columns[0].name!r} has {m}; give every column one label per row."
+                f"sensitive_features column {name!r} has {len(coded.codes)} rows and "
+                f"{first!r} has {m}; give every column one label per row."
             )
     if n_rows is not None and m != n_rows:
         raise ValueError(
