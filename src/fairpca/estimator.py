@@ -23,13 +23,7 @@ from fairpca._checks import (
 )
 from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, placed
 from fairpca.all_ranks import fit_nested
-from fairpca.base import (
-    LIKE_PCA,
-    LinearReducer,
-    Rows,
-    projection_attributes,
-    warn_one_group,
-)
+from fairpca.base import LinearReducer, Rows, projection_attributes, warn_one_group
 from fairpca.covariances.sources import (
     CENTERS,
     CovarianceSource,
@@ -49,28 +43,6 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.shrinkage import warn_of_noise
 from fairpca.solvers import SOLVERS
-
-_FITTED = frozenset(
-    (
-        *LIKE_PCA,
-        "groups_",
-        "group_names_",
-        "group_counts_",
-        "group_means_",
-        "group_losses_",
-        "group_shares_",
-        "group_errors_",
-        "group_values_",
-        "group_weights_",
-        "shrinkage_",
-        "certificate_",
-        "solver_",
-        "n_iter_",
-        "stop_reason_",
-        "nested_values_",
-        "nested_bounds_",
-    )
-)
 
 # What can be done about an open gap of three or more groups.
 _MORE = " prove=True searches for a better proof."
@@ -290,7 +262,16 @@ class FairPCA(LinearReducer):
                 return self._solve_and_set(self._dask_source(X, sensitive_features, sample_weight))
             rows = self._rows(X, sensitive_features, sample_weight, reset=True)
             warn_of_measurements(rows.groups, stacklevel=2)
-            return self._solve_and_set(self._source(rows))
+            source = choose_source(
+                rows.X,
+                rows.groups,
+                rows.weight,
+                self.n_components,
+                self.group_by,
+                self.center,
+                type(self).__name__,
+            )
+            return self._solve_and_set(source)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -382,9 +363,8 @@ class FairPCA(LinearReducer):
         -------
         ndarray of shape (n_features_in_, n_features_in_)
         """
-        model = self._on_host()
-        found = np.asarray(model.to_sklearn().set_params(whiten=False).get_covariance())
-        return found if model is self else placed(found, self.components_)
+        found = self._on_host().to_sklearn().set_params(whiten=False).get_covariance()
+        return placed(np.asarray(found), self.components_)
 
     def get_precision(self) -> Any:
         """Return the inverse of `get_covariance`.
@@ -481,17 +461,6 @@ class FairPCA(LinearReducer):
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.pop("_lives_on", None)
 
-    def _source(self, rows: Rows) -> CovarianceSource:
-        return choose_source(
-            rows.X,
-            rows.groups,
-            rows.weight,
-            self.n_components,
-            self.group_by,
-            self.center,
-            type(self).__name__,
-        )
-
     def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
         """Return the matrices of a Dask collection: moments, or products where they do not fit."""
         from fairpca.distributed import dask
@@ -532,12 +501,12 @@ class FairPCA(LinearReducer):
             raise
 
     def _clear_fitted(self) -> None:
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
+        for name in filter(_is_result, list(self.__dict__)):
+            del self.__dict__[name]
 
     def __getattr__(self, name: str) -> Any:
         # partial_fit only counts; the first look at a result solves.
-        moments = self.__dict__.get("_moments") if name in _FITTED else None
+        moments = self.__dict__.get("_moments") if _is_result(name) else None
         if moments is not None and "components_" not in self.__dict__:
             try:
                 found = self._solved(MomentCovariances(moments, self.group_by, self.center))
@@ -615,6 +584,11 @@ class FairPCA(LinearReducer):
             name: placed(value, place) if isinstance(value, np.ndarray) else value
             for name, value in found.items()
         }
+
+
+def _is_result(name: str) -> bool:
+    """Whether an attribute is what solving finds; the columns are known from the rows alone."""
+    return name.endswith("_") and not name.startswith("_") and not name.endswith("_in_")
 
 
 def _seed(random_state: Any) -> int:
