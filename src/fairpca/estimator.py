@@ -12,20 +12,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import (
-    as_numpy,
-    check_choice,
-    check_groups,
-    check_limits,
-    check_rank,
-    check_rows,
-    check_shrinkage,
-)
+from fairpca._checks import as_numpy, check_choice, check_groups, check_rank, check_rows
 from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, placed
 from fairpca.all_ranks import fit_nested
 from fairpca.base import LinearReducer, Rows, projection_attributes, warn_one_group
 from fairpca.covariances.sources import (
-    CENTERS,
     CovarianceSource,
     MomentCovariances,
     OperatorCovariances,
@@ -42,7 +33,6 @@ from fairpca.fitting import (
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.shrinkage import warn_of_noise
-from fairpca.solvers import SOLVERS
 
 # What can be done about an open gap of three or more groups.
 _MORE = " prove=True searches for a better proof."
@@ -429,21 +419,29 @@ class FairPCA(LinearReducer):
         return self.center
 
     def _check_params(self) -> None:
-        find_criterion(self.criterion)
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("center", self.center, CENTERS)
-        check_shrinkage(self.shrinkage)
+        self._settings().check(self.center)
         check_choice("group_by", self.group_by, ("intersection", "marginal"))
         check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
         check_choice("whiten", self.whiten, (False, True))
-        check_limits(self.tol, self.max_iter, self.max_extra_components, self.prove)
         r = self.n_components
         if isinstance(r, float) and not 0 < r < 1:
             raise ValueError(
                 f"n_components={r!r}: a float is the share of variance every group keeps and must "
                 "lie between 0 and 1; for a number of components pass an integer."
             )
+
+    def _settings(self, seed: int = 0) -> Settings:
+        return Settings(
+            self.criterion,
+            self.shrinkage,
+            self.solver,
+            self.tol,
+            self.max_iter,
+            seed,
+            self.max_extra_components,
+            self.prove,
+        )
 
     def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool) -> Rows:
         rows = self._read(X, labels, sample_weight, reset=reset, check_finite=False)
@@ -531,16 +529,7 @@ class FairPCA(LinearReducer):
         check_rows(total.count, type(self).__name__)
         check_groups(groups.labels, groups.weight)
         nested = "forward" if self.nested is True else self.nested
-        settings = Settings(
-            self.criterion,
-            self.shrinkage,
-            self.solver,
-            self.tol,
-            self.max_iter,
-            _seed(self.random_state),
-            self.max_extra_components,
-            self.prove,
-        )
+        settings = self._settings(_seed(self.random_state))
         extra: dict[str, Any] = {}
         if nested:
             sequence = fit_nested(source, self.n_components, settings, nested)
