@@ -453,12 +453,6 @@ class FairPCA(LinearReducer):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
 
-    def _note_columns(self, n_features: int) -> None:
-        """Set the number of columns of rows that are not at hand: they have no names."""
-        self.n_features_in_ = n_features
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.pop("_lives_on", None)
-
     def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
         """Return the matrices of a Dask collection: moments, or products where they do not fit."""
         from fairpca.distributed import dask
