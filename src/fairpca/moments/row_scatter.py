@@ -121,20 +121,6 @@ class Scatter:
     mean: FloatArray
     scatter: Any
 
-    @classmethod
-    def zeros(cls, count: IntArray, n_features: int) -> Scatter:
-        """Return cells that have counted nothing yet."""
-        c, n = len(count), n_features
-        return cls(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
-
-    def add(self, cell: int, weight: float, mean: FloatArray, scatter: FloatArray) -> None:
-        """Merge the weight, mean (2, n) and centred scatter of further rows into a cell."""
-        self.weight[cell], self.mean[cell], between = merge_means(
-            self.weight[cell], self.mean[cell], weight, mean
-        )
-        self.scatter[cell] += scatter
-        self.scatter[cell] += np.outer(between, between)
-
 
 def merge_means(
     weight: Any, mean: FloatArray, other_weight: Any, other_mean: FloatArray
@@ -280,7 +266,8 @@ def _processor_scatter(
     rows: Any, codes: IntArray, count: IntArray, sample_weight: FloatArray | None
 ) -> Scatter:
     """Count rows on the processor; see `group_scatter`."""
-    found = Scatter.zeros(count, rows.shape[1])
+    c, n = len(count), rows.shape[1]
+    found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
     cells = np.flatnonzero(count).tolist()
     positions = _positions(codes, count)
     if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
@@ -413,20 +400,17 @@ def _relative_weights(
     return largest, weights / largest[codes]
 
 
-def _near_mean(rows: FloatArray, picks: slice | IntArray) -> FloatArray:
+def _near_mean(rows: FloatArray, picks: range | IntArray) -> FloatArray:
     """Return the mean of a sample of some rows; exactly the value of a constant column."""
-    if isinstance(picks, slice):
-        sample = rows[picks.start : picks.stop : _sample_step(picks.stop - picks.start)]
-    else:
-        sample = rows[picks[:: _sample_step(len(picks))]]
+    sample = rows[_index(picks[:: max(len(picks) // _SAMPLE_ROWS, 1)])]
     # In one order of memory, so that the same rows have the same bits in either.
     sample = np.ascontiguousarray(sample)
     return np.asarray(sample[0] + (sample - sample[0]).mean(axis=0))
 
 
-def _sample_step(m: int) -> int:
-    """Return the distance between the rows of a sample of m rows."""
-    return max(m // _SAMPLE_ROWS, 1)
+def _index(picks: range | IntArray) -> slice | IntArray:
+    """Return what reads the rows at these positions; a slice, which copies nothing, if it can."""
+    return slice(picks.start, picks.stop, picks.step) if isinstance(picks, range) else picks
 
 
 def _centre_afterwards(found: Scatter, origins: dict[int, FloatArray]) -> list[int]:
@@ -480,13 +464,16 @@ def _count_strands(
         1 if alone else available_threads(),
     )
     for (cell, _), (weight, mean, scatter) in zip(strands, results, strict=True):
+        found.scatter[cell] += scatter
         if origins is None:
-            found.add(cell, weight, mean, scatter)
+            found.weight[cell], found.mean[cell], between = merge_means(
+                found.weight[cell], found.mean[cell], weight, mean
+            )
+            found.scatter[cell] += np.outer(between, between)
         else:
             # So far a sum; `_centre_afterwards` divides it by the weight.
             found.weight[cell] += weight
             found.mean[cell] += mean
-            found.scatter[cell] += scatter
 
 
 def block_rows(n_features: int) -> int:
@@ -494,29 +481,24 @@ def block_rows(n_features: int) -> int:
     return min(max(_BLOCK_ENTRIES // max(n_features, 1), _LEAST_ROWS), _MOST_ROWS)
 
 
-def _positions(codes: IntArray, count: IntArray) -> Callable[[int], slice | IntArray]:
-    """Return a function from a cell to its rows: a slice where they are consecutive."""
+def _positions(codes: IntArray, count: IntArray) -> Callable[[int], range | IntArray]:
+    """Return a function from a cell to its rows: a range where they are consecutive."""
     edges = [0, *np.cumsum(count).tolist()]
     # Short keys are compared faster, and sorted by radix.
     keys = codes.astype(np.int16) if len(count) < 2**15 else codes
     if (keys[1:] >= keys[:-1]).all():
-        return lambda cell: slice(edges[cell], edges[cell + 1])
+        return lambda cell: range(edges[cell], edges[cell + 1])
     order = np.argsort(keys, kind="stable")
     return lambda cell: order[edges[cell] : edges[cell + 1]]
 
 
-def _strands(rows: slice | IntArray, worker: _Worker) -> list[list[slice | IntArray]]:
+def _strands(rows: range | IntArray, worker: _Worker) -> list[list[range | IntArray]]:
     """Cut the rows of a cell into strands of blocks.
 
     A strand is what one thread works on, a block what one product takes. Narrow rows are cut into
     at most 16 strands; wide ones stay in one, since BLAS uses threads of its own there.
     """
-    step = worker.step
-    if isinstance(rows, slice):
-        starts = range(rows.start, rows.stop, step)
-        blocks: list[Any] = [slice(low, min(low + step, rows.stop)) for low in starts]
-    else:
-        blocks = [rows[low : low + step] for low in range(0, len(rows), step)]
+    blocks = [rows[low : low + worker.step] for low in range(0, len(rows), worker.step)]
     # Of wide rows one matrix of results is in memory at a time, and BLAS adds every block to it.
     each = len(blocks) if worker.rows.shape[1] > _OWN_THREADS_TO else -(-len(blocks) // _STRANDS)
     return [blocks[j : j + each] for j in range(0, len(blocks), each)]
@@ -543,7 +525,7 @@ class _Worker(threading.local):
 
     @np.errstate(invalid="ignore", over="ignore")
     def strand(
-        self, blocks: list[slice | IntArray], origin: FloatArray | None
+        self, blocks: list[range | IntArray], origin: FloatArray | None
     ) -> tuple[float, FloatArray, FloatArray]:
         """Return weight, mean and scatter of the rows of some blocks.
 
@@ -557,7 +539,7 @@ class _Worker(threading.local):
         for i, picks in enumerate(blocks):
             block = self.copied(picks)
             if origin is None:
-                weights = None if self.sample_weight is None else self.sample_weight[picks]
+                weights = None if self.sample_weight is None else self.sample_weight[_index(picks)]
                 own_weight, own_mean = _centre(block, weights)
                 if own_weight > 0:
                     weight, mean, between[i] = merge_means(weight, mean, own_weight, own_mean)
@@ -575,21 +557,20 @@ class _Worker(threading.local):
             total += np.dot(between.T, between)
         return weight, mean, total
 
-    def copied(self, picks: slice | IntArray) -> FloatArray:
+    def copied(self, picks: range | IntArray) -> FloatArray:
         """Return a copy of some rows, dense or sparse, of any numeric dtype."""
-        size = picks.stop - picks.start if isinstance(picks, slice) else len(picks)
-        n = self.rows.shape[1]
+        size, n = len(picks), self.rows.shape[1]
         entries = self.buffer[: size * n]
         if isinstance(self.rows, Columns):
             lines = entries.reshape(n, size)
-            self.rows.gather(picks, lines)
+            self.rows.gather(_index(picks), lines)
             return lines.T
         block = entries.reshape(size, n)
-        if self.gathers and not isinstance(picks, slice):
+        if self.gathers and not isinstance(picks, range):
             # mode="clip" lets take write straight into the block; the indices are in range.
             self.rows.take(picks, axis=0, out=block, mode="clip")
         else:
-            rows = self.rows[picks]
+            rows = self.rows[_index(picks)]
             block[...] = rows.toarray() if is_sparse(rows) else rows
         return block
 
