@@ -495,7 +495,7 @@ def _check_lengths(columns: list[tuple[str, Coded]], n_rows: int | None) -> None
 
 
 _THRESHOLD = re.compile(
-    r"^(?P<column>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[-+]?[\d.]+(?:e[-+]?\d+)?)$"
+    r"^(?P<column>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)$"
 )
 _OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
 _COMPARE = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}
@@ -521,13 +521,7 @@ class Threshold:
     def parse(cls, entry: str) -> Threshold | None:
         """Read a threshold such as ``age>=65``; None if it is none."""
         found = _THRESHOLD.match(entry)
-        if found is None:
-            return None
-        try:
-            float(found["value"])
-        except ValueError:
-            return None
-        return cls(found["column"], found["sign"], found["value"])
+        return None if found is None else cls(**found.groupdict())
 
     @property
     def labels(self) -> tuple[str, str]:

@@ -7,6 +7,8 @@ up in a dictionary. `factorize` chooses; `factorize_objects` is the way that wor
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -127,21 +129,14 @@ def _factorize_text(array: AnyArray) -> Coded:
     return recode(places, [*texts, *labels])
 
 
-class _Numbering(dict[Any, int]):
-    """Numbers keys in the order in which they are first asked for."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
-
-
 def factorize_objects(values: list[Any]) -> Coded:
     """Return codes and the sorted labels of any hashable values; None and NaN are missing."""
-    numbering = _Numbering()
+    # Numbers values in the order in which they are first met.
+    numbering: defaultdict[Any, int] = defaultdict(itertools.count().__next__)
     try:
         places = np.fromiter(map(numbering.__getitem__, values), dtype=np.int64, count=len(values))
     except TypeError:
-        odd = next(value for value in values if not isinstance(value, Hashable) or _fails(value))
+        odd = next(value for value in values if _fails(value))
         raise ValueError(
             f"sensitive_features has the label {odd!r} of type {type(odd).__name__}, which cannot "
             "be compared; use strings, numbers or tuples."
@@ -168,7 +163,7 @@ def recode(codes: IntArray, values: Sequence[Label]) -> Coded:
 
 
 def _fails(value: Any) -> bool:
-    """Whether a value that claims to have a hash has none: a tuple that holds a list."""
+    """Whether a value has no hash: a list, or a tuple that holds one."""
     try:
         hash(value)
     except TypeError:
