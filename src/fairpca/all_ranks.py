@@ -129,31 +129,22 @@ def component_path(
     )
 
 
-@dataclass(frozen=True)
-class NestedFit:
-    """Components whose leading j columns are the answer for every j up to r.
-
-    Attributes
-    ----------
-    fit : Fit
-        The last rank; its certificate compares with the free optimum of that rank.
-    values, bounds : ndarray of shape (r,)
-        Worst value at every rank, and the lower bound of the free problem of that rank.
-    """
-
-    fit: Fit
-    values: FloatArray
-    bounds: FloatArray
-
-
 def fit_nested(
     source: CovarianceSource, n_components: Any, settings: Settings, direction: str
-) -> NestedFit:
+) -> tuple[Fit, FloatArray, FloatArray]:
     """Solve for a nested sequence of components.
 
     Forward: each component is the best next one given those before (carrying the debts of earlier
     steps; after Matakos, Ciaperoni and Mannila 2025). Backward: the best subspace of the last
     rank, then the best one of rank r - 1 inside it, and so on.
+
+    Returns
+    -------
+    fit : Fit
+        The last rank; the leading j columns of its basis are the answer for every j up to r. Its
+        certificate compares with the free optimum of that rank.
+    values, bounds : ndarray of shape (r,)
+        Worst value at every rank, and the lower bound of the free problem of that rank.
     """
     free = replace(settings, max_extra_components=0)
     last = fit_source(source, n_components, free)
@@ -179,7 +170,7 @@ def fit_nested(
         stop_reason=f"nested {direction}",
         history=(),
     )
-    return NestedFit(ranks.described(solution, r), values, bounds)
+    return ranks.described(solution, r), values, bounds
 
 
 def _forward(ranks: Ranks, r: int) -> FloatArray:

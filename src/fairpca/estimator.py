@@ -456,13 +456,12 @@ class FairPCA(LinearReducer):
     def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
         """Return the matrices of a Dask collection: moments, or products where they do not fit."""
         from fairpca.distributed import dask
-        from fairpca.distributed.dask import open_table
         from fairpca.distributed.pieces import GroupingOptions
 
         if labels is None:
             warn_one_group(stacklevel=4)
         rules = GroupingOptions.of(self.group_by, self.unlabelled, None)
-        table = open_table(X, labels, sample_weight, rules)
+        table = dask.open_table(X, labels, sample_weight, rules)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, table.n_features)
         self._note_columns(table.n_features)
@@ -526,9 +525,8 @@ class FairPCA(LinearReducer):
         settings = self._settings(_seed(self.random_state))
         extra: dict[str, Any] = {}
         if nested:
-            sequence = fit_nested(source, self.n_components, settings, nested)
-            fit = sequence.fit
-            extra = {"nested_values_": sequence.values, "nested_bounds_": sequence.bounds}
+            fit, values, bounds = fit_nested(source, self.n_components, settings, nested)
+            extra = {"nested_values_": values, "nested_bounds_": bounds}
         else:
             known, weights = self.__dict__.get("_last_weights") or (None, None)
             start = weights if known == list(groups.labels) else None
@@ -561,8 +559,6 @@ class FairPCA(LinearReducer):
             **extra,
         }
         place = self.__dict__.get("_lives_on")
-        if place is None:
-            return found
         return {
             name: placed(value, place) if isinstance(value, np.ndarray) else value
             for name, value in found.items()
