@@ -175,18 +175,22 @@ def semidefinite_program(problem: Problem) -> Relaxed:
         offset / unit - cvxpy.trace((matrix / unit) @ projector) <= worst
         for offset, matrix in zip(problem.offsets, problem.oracle.matrices, strict=True)
     ]
-    program = cvxpy.Problem(
-        cvxpy.Minimize(worst), [*served, np.eye(n) - projector >> 0, cvxpy.trace(projector) == r]
-    )
-    program.solve(solver="CLARABEL")
-    if projector.value is None:
-        raise RuntimeError(f"CLARABEL did not solve the relaxation: {program.status}.")
+    constraints = [*served, np.eye(n) - projector >> 0, cvxpy.trace(projector) == r]
+    program = cvxpy.Problem(cvxpy.Minimize(worst), constraints)
+    found = solved_program(program, projector, "CLARABEL")
     weights = np.maximum([float(constraint.dual_value) for constraint in served], 0.0)
     weights /= weights.sum()
     # Not the solver's own value, which is right to its tolerance only, maybe above the optimum.
     bound, steps = phi_at(problem, weights), int(program.solver_stats.num_iters or 0)
-    found = symmetric(np.asarray(projector.value))
     return Relaxed(found, weights, bound, steps, f"CLARABEL: {program.status}")
+
+
+def solved_program(program: Any, projector: Any, solver: str) -> FloatArray:
+    """Solve a program of cvxpy; return the value of its symmetric variable."""
+    program.solve(solver=solver)
+    if projector.value is None:
+        raise RuntimeError(f"{solver} did not solve the program: {program.status}.")
+    return symmetric(np.asarray(projector.value))
 
 
 def solve_relaxation(
