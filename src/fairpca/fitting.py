@@ -409,9 +409,7 @@ def solve(
             "choose 'loss', 'error' or 'variance'."
         )
     unit = find_criterion(criterion).unit(traces)
-    if unit != 1:
-        matrices = matrices * unit
-    problem = pose(matrices, int(n_components), criterion, method=_method(solver))
+    problem = pose(matrices * unit, int(n_components), criterion, method=_method(solver))
     solution = settings.solve(problem)
     if root is not None:
         back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)

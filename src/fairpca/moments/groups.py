@@ -181,6 +181,10 @@ class Groups:
         """Return the groups of coded columns; ValueError where rows or labels are missing."""
         check_choice("group_by", group_by, ("intersection", "marginal"))
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        if not columns:
+            raise ValueError(
+                "sensitive_features has no columns; pass at least one column of labels."
+            )
         _check_lengths(columns, n_rows)
         names, coded = zip(*columns, strict=True)
         if unlabelled == "error" and any(part.codes.min(initial=0) < 0 for part in coded):
@@ -329,7 +333,7 @@ def check_folds(n_folds: Any) -> int | None:
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
     if isinstance(sensitive_features, Mapping):
-        return _not_empty([(str(name), values) for name, values in sensitive_features.items()])
+        return [(str(name), values) for name, values in sensitive_features.items()]
     if np.ma.isMA(sensitive_features) and np.ma.getmaskarray(sensitive_features).any():
         # A masked label is a missing one.
         hidden = np.ma.getmaskarray(sensitive_features)
@@ -344,7 +348,7 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if isinstance(native, nw.DataFrame):
-        return _not_empty([(name, native.get_column(name)) for name in native.columns])
+        return [(name, native.get_column(name)) for name in native.columns]
     if isinstance(native, nw.Series):
         return [(native.name or UNNAMED, native)]
     array = _as_array(sensitive_features)
@@ -353,7 +357,7 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if array.ndim == 2:
         if array.shape[1] == 1:
             return [(UNNAMED, array[:, 0])]
-        return _not_empty([(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)])
+        return [(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)]
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
         "of labels per attribute."
@@ -366,12 +370,6 @@ def _native(values: Any) -> Any:
         # narwhals would find the same, after a third of a millisecond of asking.
         return values
     return nw.from_native(values, allow_series=True, pass_through=True)
-
-
-def _not_empty(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    if not columns:
-        raise ValueError("sensitive_features has no columns; pass at least one column of labels.")
-    return columns
 
 
 def _as_array(values: Any) -> AnyArray:
@@ -426,11 +424,10 @@ def _declared_levels(series: Any) -> list[Any]:
     """Return the levels that the type of a column declares; none where it declares none."""
     # polars' Categorical shares one table of strings between columns: only Enum declares levels.
     polars = series.implementation.is_polars()
-    if series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars):
-        if series.implementation.is_pyarrow():
-            return []
-        return [plain(level) for level in series.cat.get_categories().to_list()]
-    return []
+    declares = series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars)
+    if not declares or series.implementation.is_pyarrow():
+        return []
+    return [plain(level) for level in series.cat.get_categories().to_list()]
 
 
 def _factorize_series(series: Any) -> Coded:

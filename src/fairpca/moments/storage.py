@@ -166,10 +166,9 @@ def _check_arrays(arrays: dict[str, AnyArray], k: int) -> None:
     factorisation tells. Counts become int64 and all other arrays float64, in place.
     """
     n = arrays["mean"].shape[-1]
-    wanted = {"count": (k,), "weight": (k,), "mean": (k, n), "scatter": (k, n, n)}
-    wanted |= {name: (k, n) for name in _SINCE_2 if name in arrays}
-    for name, shape in wanted.items():
-        part = arrays[name]
+    wanted = {"count": (k,), "weight": (k,), "scatter": (k, n, n)}
+    for name, part in arrays.items():
+        shape = wanted.get(name, (k, n))
         if part.shape != shape or part.dtype.kind not in "iuf" or not np.all(np.isfinite(part)):
             raise ValueError(
                 f"{name} has shape {part.shape} and type {part.dtype}; {k} groups of {n} features "
