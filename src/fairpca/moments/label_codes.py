@@ -8,6 +8,7 @@ up in a dictionary. `factorize` chooses; `factorize_objects` is the way that wor
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -133,10 +134,13 @@ def factorize_objects(values: list[Any]) -> Coded:
     """Return codes and the sorted labels of any hashable values; None and NaN are missing."""
     # Numbers values in the order in which they are first met.
     numbering: defaultdict[Any, int] = defaultdict(itertools.count().__next__)
+    waiting = iter(values)
     try:
-        places = np.fromiter(map(numbering.__getitem__, values), dtype=np.int64, count=len(values))
+        numbers = map(numbering.__getitem__, waiting)
+        places = np.fromiter(numbers, dtype=np.int64, count=len(values))
     except TypeError:
-        odd = next(value for value in values if _fails(value))
+        # The last one that was taken has no hash: it is a list, or a tuple that holds one.
+        odd = values[-1 - operator.length_hint(waiting)]
         raise ValueError(
             f"sensitive_features has the label {odd!r} of type {type(odd).__name__}, which cannot "
             "be compared; use strings, numbers or tuples."
@@ -160,15 +164,6 @@ def recode(codes: IntArray, values: Sequence[Label]) -> Coded:
     table = np.full(len(values) + 1, -1, dtype=np.int64)
     table[used] = ranks
     return Coded(table.take(codes, mode="wrap"), labels)
-
-
-def _fails(value: Any) -> bool:
-    """Whether a value has no hash: a list, or a tuple that holds one."""
-    try:
-        hash(value)
-    except TypeError:
-        return True
-    return False
 
 
 def _is_missing(value: Any) -> bool:

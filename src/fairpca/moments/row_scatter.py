@@ -325,11 +325,11 @@ def device_scatter(
             scatter = (block if w is None else block * w[:, None]).T @ block
             scatter = scatter - total * (rest[:, None] * rest[None, :])
             found = np.stack([fetched(mean), fetched(rest)])
-            if weight[cell] > 0:
-                total, found, between = merge_means(weight[cell], means[cell], total, found)
-                apart = placed(between, rows)
-                scatter = scatters[cell] + scatter + apart[:, None] * apart[None, :]
-            weight[cell], means[cell], scatters[cell] = total, found, scatter
+            weight[cell], means[cell], between = merge_means(
+                weight[cell], means[cell], total, found
+            )
+            apart = placed(between, rows)
+            scatters[cell] = scatters[cell] + scatter + apart[:, None] * apart[None, :]
     return Scatter(count, weight, means, xp.stack(scatters))
 
 
@@ -540,9 +540,7 @@ class _Worker(threading.local):
             block = self.copied(picks)
             if origin is None:
                 weights = None if self.sample_weight is None else self.sample_weight[_index(picks)]
-                own_weight, own_mean = _centre(block, weights)
-                if own_weight > 0:
-                    weight, mean, between[i] = merge_means(weight, mean, own_weight, own_mean)
+                weight, mean, between[i] = merge_means(weight, mean, *_centre(block, weights))
             else:
                 block -= origin
                 weight += len(block)
