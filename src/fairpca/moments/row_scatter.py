@@ -247,7 +247,14 @@ def group_scatter(
         there = device_scatter(rows, codes, count, sample_weight)
         found = replace(there, scatter=np.require(fetched(there.scatter), requirements="W"))
     else:
-        found = _processor_scatter(rows, codes, count, sample_weight)
+        c, n = len(count), rows.shape[1]
+        found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
+        cells, positions = np.flatnonzero(count).tolist(), _positions(codes, count)
+        if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+            origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
+            _count_strands(found, _Worker(rows, None), cells, positions, origins)
+            cells = _centre_afterwards(found, origins)
+        _count_strands(found, _Worker(rows, sample_weight), cells, positions)
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
@@ -259,22 +266,6 @@ def group_scatter(
             _refuse_weights(float(largest.max()))
         found.scatter[...] *= largest[:, None, None]
         found.weight[...] *= largest
-    return found
-
-
-def _processor_scatter(
-    rows: Any, codes: IntArray, count: IntArray, sample_weight: FloatArray | None
-) -> Scatter:
-    """Count rows on the processor; see `group_scatter`."""
-    c, n = len(count), rows.shape[1]
-    found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
-    cells = np.flatnonzero(count).tolist()
-    positions = _positions(codes, count)
-    if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
-        origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
-        _count_strands(found, _Worker(rows, None), cells, positions, origins)
-        cells = _centre_afterwards(found, origins)
-    _count_strands(found, _Worker(rows, sample_weight), cells, positions)
     return found
 
 
