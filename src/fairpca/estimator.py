@@ -252,16 +252,7 @@ class FairPCA(LinearReducer):
                 return self._solve_and_set(self._dask_source(X, sensitive_features, sample_weight))
             rows = self._rows(X, sensitive_features, sample_weight, reset=True)
             warn_of_measurements(rows.groups, stacklevel=2)
-            source = choose_source(
-                rows.X,
-                rows.groups,
-                rows.weight,
-                self.n_components,
-                self.group_by,
-                self.center,
-                type(self).__name__,
-            )
-            return self._solve_and_set(source)
+            return self._solve_and_set(self._source(rows))
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -452,6 +443,17 @@ class FairPCA(LinearReducer):
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
+
+    def _source(self, rows: Rows) -> CovarianceSource:
+        return choose_source(
+            rows.X,
+            rows.groups,
+            rows.weight,
+            self.n_components,
+            self.group_by,
+            self.center,
+            type(self).__name__,
+        )
 
     def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
         """Return the matrices of a Dask collection: moments, or products where they do not fit."""
