@@ -352,12 +352,10 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.Series):
         return [(native.name or UNNAMED, native)]
     array = _as_array(sensitive_features)
-    if array.ndim == 1:
-        return [(UNNAMED, array)]
-    if array.ndim == 2:
-        if array.shape[1] == 1:
-            return [(UNNAMED, array[:, 0])]
+    if array.ndim == 2 and array.shape[1] != 1:
         return [(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)]
+    if array.ndim in (1, 2):
+        return [(UNNAMED, array.ravel())]
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
         "of labels per attribute."
