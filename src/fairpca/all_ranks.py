@@ -13,22 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import (
-    check_choice,
-    check_groups,
-    check_limits,
-    check_rank,
-    check_rows,
-    check_shrinkage,
-)
+from fairpca._checks import check_choice, check_groups, check_rank, check_rows
 from fairpca._linalg import FloatArray, IntArray, complement, orthonormal
 from fairpca.covariances.dense import DenseOracle
-from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
-from fairpca.criteria import find_criterion
+from fairpca.covariances.sources import CovarianceSource, MomentCovariances
 from fairpca.fitting import Fit, Ranks, Settings, fit_source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.label_codes import Label
-from fairpca.solvers import SOLVERS, solve_problem
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Certificate
 
@@ -107,12 +98,9 @@ def component_path(
     >>> path.losses.shape, all(c.optimal for c in path.certificates)
     ((3, 2), True)
     """
-    find_criterion(criterion)
-    check_choice("center", center, CENTERS)
-    check_shrinkage(shrinkage)
+    settings = Settings(criterion, shrinkage, solver, tol, max_iter, random_state)
+    settings.check(center)
     check_choice("group_by", group_by, ("intersection", "marginal"))
-    check_choice("solver", solver, SOLVERS)
-    check_limits(tol, max_iter, 0)
     if not isinstance(moments, GroupMoments):
         raise ValueError(
             f"moments={type(moments).__name__}: pass GroupMoments, such as "
@@ -121,7 +109,6 @@ def component_path(
     source = MomentCovariances(moments, group_by, center)
     check_rows(source.total.count, "component_path")
     check_groups(source.groups.labels, source.groups.weight)
-    settings = Settings(criterion, shrinkage, solver, tol, max_iter, random_state)
     largest = moments.n_features if max_components is None else max_components
     check_rank(largest, moments.n_features)
     ranks = Ranks(source, settings, largest)
@@ -142,31 +129,22 @@ def component_path(
     )
 
 
-@dataclass(frozen=True)
-class NestedFit:
-    """Components whose leading j columns are the answer for every j up to r.
-
-    Attributes
-    ----------
-    fit : Fit
-        The last rank; its certificate compares with the free optimum of that rank.
-    values, bounds : ndarray of shape (r,)
-        Worst value at every rank, and the lower bound of the free problem of that rank.
-    """
-
-    fit: Fit
-    values: FloatArray
-    bounds: FloatArray
-
-
 def fit_nested(
     source: CovarianceSource, n_components: Any, settings: Settings, direction: str
-) -> NestedFit:
+) -> tuple[Fit, FloatArray, FloatArray]:
     """Solve for a nested sequence of components.
 
     Forward: each component is the best next one given those before (carrying the debts of earlier
     steps; after Matakos, Ciaperoni and Mannila 2025). Backward: the best subspace of the last
     rank, then the best one of rank r - 1 inside it, and so on.
+
+    Returns
+    -------
+    fit : Fit
+        The last rank; the leading j columns of its basis are the answer for every j up to r. Its
+        certificate compares with the free optimum of that rank.
+    values, bounds : ndarray of shape (r,)
+        Worst value at every rank, and the lower bound of the free problem of that rank.
     """
     free = replace(settings, max_extra_components=0)
     last = fit_source(source, n_components, free)
@@ -192,7 +170,7 @@ def fit_nested(
         stop_reason=f"nested {direction}",
         history=(),
     )
-    return NestedFit(ranks.described(solution, r), values, bounds)
+    return ranks.described(solution, r), values, bounds
 
 
 def _forward(ranks: Ranks, r: int) -> FloatArray:
@@ -220,12 +198,5 @@ def _inside(ranks: Ranks, basis: FloatArray, offsets: FloatArray, r: int) -> Flo
     """Return the best rank-`r` basis inside a subspace, in that subspace's coordinates."""
     # Rounding is that of the whole problem, however little variance is left in the subspace.
     oracle = DenseOracle(ranks.oracle.project(basis), scale=ranks.oracle.scale)
-    settings = ranks.settings
-    solution = solve_problem(
-        Problem(oracle, offsets, r),
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-        random_state=settings.random_state,
-        exact_search=False,
-    )
-    return solution.components.T
+    problem = Problem(oracle, offsets, r)
+    return ranks.settings.solve(problem, exact_search=False, solver="auto").components.T

@@ -205,26 +205,31 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
             return dask.transform(self, X)
         xp = self._followed(X, "transform")
-        with labels_are_no_rows(X, "transform(X), which needs no labels"):
-            X = validate_data(
-                self,
-                as_numpy(X) if xp is None else X,
-                dtype=[(xp or np).float64, (xp or np).float32],
-                reset=False,
-                accept_sparse=self._accept_sparse,
-            )
+        X = self._validated(X, xp, "transform(X), which needs no labels", reset=False)
         columns = self._scoring_rows.T
-        if xp is not None:
-            # Other libraries do not multiply numbers of two kinds.
-            projected = (xp.astype(X, xp.float64) - self.mean_) @ columns
-            return xp.astype(projected, X.dtype)
         if is_sparse(X):
             projected = X @ columns
             projected -= self.mean_ @ columns
         else:
             # Centred before the product: afterwards, a large mean would have eaten the digits.
             projected = (X - self.mean_) @ columns
+        if xp is not None:
+            return xp.astype(projected, X.dtype)
         return projected.astype(X.dtype, copy=False)
+
+    def _validated(self, X: Any, xp: Any, call: str, **options: Any) -> Any:
+        """Return rows in float64 or float32, of NumPy or of the library `xp`.
+
+        An error about labels in their place says how the `call` is written.
+        """
+        with labels_are_no_rows(X, call):
+            return validate_data(
+                self,
+                as_numpy(X) if xp is None else X,
+                dtype=[(xp or np).float64, (xp or np).float32],
+                accept_sparse=self._accept_sparse,
+                **options,
+            )
 
     def _followed(self, X: Any, method: str) -> Any:
         """Return the library of X and of the model, which must be one; None for NumPy.
@@ -267,8 +272,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _spread(self) -> FloatArray:
         """Standard deviation along every component, shape (r, 1); none is taken to be zero."""
         found = np.maximum(np.sqrt(fetched(self.explained_variance_)), np.finfo(float).eps)
-        like = self.components_
-        return placed(found[:, None], like) if is_foreign(like) else found[:, None]
+        spread: FloatArray = placed(found[:, None], self.components_)
+        return spread
 
     def inverse_transform(self, X: Any) -> Any:
         """Map projected rows back to the original columns.
@@ -326,20 +331,11 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         sums that it computes anyway.
         """
         if isinstance(X, LinearOperator):
-            self.n_features_in_ = X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
+            self._note_columns(X.shape[1])
         else:
             xp = array_namespace(X) if self._follows_arrays else None
-            with labels_are_no_rows(X, "fit(X, sensitive_features=labels)"):
-                X = validate_data(
-                    self,
-                    as_numpy(X) if xp is None else X,
-                    dtype=[(xp or np).float64, (xp or np).float32],
-                    reset=reset,
-                    ensure_min_samples=1,
-                    ensure_all_finite=check_finite,
-                    accept_sparse=self._accept_sparse,
-                )
+            call = "fit(X, sensitive_features=labels)"
+            X = self._validated(X, xp, call, reset=reset, ensure_all_finite=check_finite)
         weights = check_weights(sample_weight, X.shape[0])
         if labels is None:
             warn_one_group(stacklevel=5)
@@ -353,6 +349,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 unlabelled=getattr(self, "unlabelled", "error"),
             )
         return Rows(X, groups, weights)
+
+    def _note_columns(self, n_features: int) -> None:
+        """Set the number of columns of rows that are not at hand: they have no names."""
+        self.n_features_in_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.pop("_lives_on", None)
 
     def _repr_html_inner(self) -> str:
         """Return what notebooks show: scikit-learn's diagram, and what every group gets."""

@@ -12,26 +12,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import (
-    as_numpy,
-    check_choice,
-    check_groups,
-    check_limits,
-    check_rank,
-    check_rows,
-    check_shrinkage,
-)
+from fairpca._checks import as_numpy, check_choice, check_groups, check_rank, check_rows
 from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, placed
 from fairpca.all_ranks import fit_nested
-from fairpca.base import (
-    LIKE_PCA,
-    LinearReducer,
-    Rows,
-    projection_attributes,
-    warn_one_group,
-)
+from fairpca.base import LinearReducer, Rows, projection_attributes, warn_one_group
 from fairpca.covariances.sources import (
-    CENTERS,
     CovarianceSource,
     MomentCovariances,
     OperatorCovariances,
@@ -48,29 +33,6 @@ from fairpca.fitting import (
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.shrinkage import warn_of_noise
-from fairpca.solvers import SOLVERS
-
-_FITTED = frozenset(
-    (
-        *LIKE_PCA,
-        "groups_",
-        "group_names_",
-        "group_counts_",
-        "group_means_",
-        "group_losses_",
-        "group_shares_",
-        "group_errors_",
-        "group_values_",
-        "group_weights_",
-        "shrinkage_",
-        "certificate_",
-        "solver_",
-        "n_iter_",
-        "stop_reason_",
-        "nested_values_",
-        "nested_bounds_",
-    )
-)
 
 # What can be done about an open gap of three or more groups.
 _MORE = " prove=True searches for a better proof."
@@ -382,9 +344,8 @@ class FairPCA(LinearReducer):
         -------
         ndarray of shape (n_features_in_, n_features_in_)
         """
-        model = self._on_host()
-        found = np.asarray(model.to_sklearn().set_params(whiten=False).get_covariance())
-        return found if model is self else placed(found, self.components_)
+        found = self._on_host().to_sklearn().set_params(whiten=False).get_covariance()
+        return placed(np.asarray(found), self.components_)
 
     def get_precision(self) -> Any:
         """Return the inverse of `get_covariance`.
@@ -449,21 +410,29 @@ class FairPCA(LinearReducer):
         return self.center
 
     def _check_params(self) -> None:
-        find_criterion(self.criterion)
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("center", self.center, CENTERS)
-        check_shrinkage(self.shrinkage)
+        self._settings().check(self.center)
         check_choice("group_by", self.group_by, ("intersection", "marginal"))
         check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
         check_choice("whiten", self.whiten, (False, True))
-        check_limits(self.tol, self.max_iter, self.max_extra_components, self.prove)
         r = self.n_components
         if isinstance(r, float) and not 0 < r < 1:
             raise ValueError(
                 f"n_components={r!r}: a float is the share of variance every group keeps and must "
                 "lie between 0 and 1; for a number of components pass an integer."
             )
+
+    def _settings(self, seed: int = 0) -> Settings:
+        return Settings(
+            self.criterion,
+            self.shrinkage,
+            self.solver,
+            self.tol,
+            self.max_iter,
+            seed,
+            self.max_extra_components,
+            self.prove,
+        )
 
     def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool) -> Rows:
         rows = self._read(X, labels, sample_weight, reset=reset, check_finite=False)
@@ -474,12 +443,6 @@ class FairPCA(LinearReducer):
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
-
-    def _note_columns(self, n_features: int) -> None:
-        """Set the number of columns of rows that are not at hand: they have no names."""
-        self.n_features_in_ = n_features
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.pop("_lives_on", None)
 
     def _source(self, rows: Rows) -> CovarianceSource:
         return choose_source(
@@ -494,13 +457,13 @@ class FairPCA(LinearReducer):
 
     def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
         """Return the matrices of a Dask collection: moments, or products where they do not fit."""
-        from fairpca.distributed.dask import count_table, iterate_table, open_table
+        from fairpca.distributed import dask
         from fairpca.distributed.pieces import GroupingOptions
 
         if labels is None:
             warn_one_group(stacklevel=4)
         rules = GroupingOptions.of(self.group_by, self.unlabelled, None)
-        table = open_table(X, labels, sample_weight, rules)
+        table = dask.open_table(X, labels, sample_weight, rules)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, table.n_features)
         self._note_columns(table.n_features)
@@ -508,9 +471,11 @@ class FairPCA(LinearReducer):
             self.feature_names_in_ = np.array(table.features, dtype=object)
         # Only the moments know how many groups there are, and with that whether they fit.
         try:
-            moments = count_table(table, rules)
+            moments = dask.count_table(table, rules)
         except MemoryError:
-            return OperatorCovariances(iterate_table(table, rules), self.group_by, self.center)
+            return OperatorCovariances(
+                dask.iterate_table(table, rules), self.group_by, self.center
+            )
         return MomentCovariances(moments, self.group_by, self.center)
 
     def _solve_and_set(self, source: CovarianceSource) -> FairPCA:
@@ -533,12 +498,12 @@ class FairPCA(LinearReducer):
             raise
 
     def _clear_fitted(self) -> None:
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
+        for name in filter(_is_result, list(self.__dict__)):
+            del self.__dict__[name]
 
     def __getattr__(self, name: str) -> Any:
         # partial_fit only counts; the first look at a result solves.
-        moments = self.__dict__.get("_moments") if name in _FITTED else None
+        moments = self.__dict__.get("_moments") if _is_result(name) else None
         if moments is not None and "components_" not in self.__dict__:
             try:
                 found = self._solved(MomentCovariances(moments, self.group_by, self.center))
@@ -563,21 +528,11 @@ class FairPCA(LinearReducer):
         check_rows(total.count, type(self).__name__)
         check_groups(groups.labels, groups.weight)
         nested = "forward" if self.nested is True else self.nested
-        settings = Settings(
-            self.criterion,
-            self.shrinkage,
-            self.solver,
-            self.tol,
-            self.max_iter,
-            _seed(self.random_state),
-            self.max_extra_components,
-            self.prove,
-        )
+        settings = self._settings(_seed(self.random_state))
         extra: dict[str, Any] = {}
         if nested:
-            sequence = fit_nested(source, self.n_components, settings, nested)
-            fit = sequence.fit
-            extra = {"nested_values_": sequence.values, "nested_bounds_": sequence.bounds}
+            fit, values, bounds = fit_nested(source, self.n_components, settings, nested)
+            extra = {"nested_values_": values, "nested_bounds_": bounds}
         else:
             known, weights = self.__dict__.get("_last_weights") or (None, None)
             start = weights if known == list(groups.labels) else None
@@ -610,12 +565,15 @@ class FairPCA(LinearReducer):
             **extra,
         }
         place = self.__dict__.get("_lives_on")
-        if place is None:
-            return found
         return {
             name: placed(value, place) if isinstance(value, np.ndarray) else value
             for name, value in found.items()
         }
+
+
+def _is_result(name: str) -> bool:
+    """Whether an attribute is what solving finds; the columns are known from the rows alone."""
+    return name.endswith("_") and not name.startswith("_") and not name.endswith("_in_")
 
 
 def _seed(random_state: Any) -> int:

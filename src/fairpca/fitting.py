@@ -54,10 +54,30 @@ class Settings:
     max_extra_components: int = 0
     prove: bool | float = False
 
-    @property
-    def seconds(self) -> float:
-        """How long a gap may be searched."""
-        return _SECONDS if self.prove is True else float(self.prove)
+    def check(self, center: str) -> None:
+        """Raise ValueError naming the first setting that makes no sense, `center` included."""
+        find_criterion(self.criterion)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("center", center, CENTERS)
+        check_shrinkage(self.shrinkage)
+        check_limits(self.tol, self.max_iter, self.max_extra_components, self.prove)
+
+    def solve(self, problem: Problem, *, exact_search: bool = True, **changes: Any) -> Solution:
+        """Solve a problem of one rank; `changes` are options of `solve_problem`.
+
+        Without `exact_search` a gap is reported as the dual leaves it.
+        """
+        seconds = _SECONDS if self.prove is True else float(self.prove)
+        options: dict[str, Any] = {
+            "solver": self.solver,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "random_state": self.random_state,
+            "max_extra_components": self.max_extra_components,
+            "exact_search": exact_search,
+            "prove": seconds if exact_search else 0.0,
+        }
+        return solve_problem(problem, **{**options, **changes})
 
 
 @dataclass(frozen=True)
@@ -177,17 +197,7 @@ class Ranks:
         path = self._shared()
         if path is not None:
             return path.solve(problem, tol=settings.tol, max_iter=max_iter, start=start)
-        return solve_problem(
-            problem,
-            solver=settings.solver,
-            tol=settings.tol,
-            max_iter=max_iter,
-            random_state=settings.random_state,
-            start=start,
-            max_extra_components=settings.max_extra_components,
-            exact_search=exact_search,
-            prove=settings.seconds if exact_search else 0.0,
-        )
+        return settings.solve(problem, exact_search=exact_search, max_iter=max_iter, start=start)
 
     def _shared(self) -> RankPath | None:
         """Return what solves all ranks of two large groups; None where each is solved alone."""
@@ -369,19 +379,16 @@ def solve(
     >>> result.losses.round(6).tolist(), result.certificate.optimal
     ([0.5, 0.5], True)
     """
-    check_choice("solver", solver, SOLVERS)
-    check_limits(tol, max_iter, max_extra_components, prove)
-    check_choice("center", center, CENTERS)
-    check_shrinkage(shrinkage)
+    settings = Settings(
+        criterion, shrinkage, solver, tol, max_iter, random_state, max_extra_components, prove
+    )
+    settings.check(center)
     if isinstance(covariances, GroupMoments):
         if B is not None:
             raise ValueError("B= needs matrices; pass moments.covariances instead of moments.")
         source = MomentCovariances(covariances, center=center)
         check_groups(source.groups.labels, source.groups.weight)
         check_rank(n_components, covariances.n_features)
-        settings = Settings(
-            criterion, shrinkage, solver, tol, max_iter, random_state, max_extra_components, prove
-        )
         return fit_source(source, int(n_components), settings).solution
     if shrinkage is not None:
         raise ValueError(
@@ -402,18 +409,8 @@ def solve(
             "choose 'loss', 'error' or 'variance'."
         )
     unit = find_criterion(criterion).unit(traces)
-    if unit != 1:
-        matrices = matrices * unit
-    problem = pose(matrices, int(n_components), criterion, method=_method(solver))
-    solution = solve_problem(
-        problem,
-        solver=solver,
-        tol=tol,
-        max_iter=max_iter,
-        random_state=random_state,
-        max_extra_components=max_extra_components,
-        prove=Settings(prove=prove).seconds,
-    )
+    problem = pose(matrices * unit, int(n_components), criterion, method=_method(solver))
+    solution = settings.solve(problem)
     if root is not None:
         back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)
         solution = replace(solution, components=np.ascontiguousarray(back.T))

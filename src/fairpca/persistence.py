@@ -10,7 +10,6 @@ refused when it is saved, while the rows it was fitted on are still at hand.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import datetime
 import importlib.metadata
@@ -18,7 +17,7 @@ import io
 import json
 import platform
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from fairpca._checks import require
 from fairpca._linalg import fetched, is_foreign
 from fairpca.io.preparation import Preparation
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.storage import atomic_write
+from fairpca.moments.storage import atomic_write, damage_named
 
 __all__ = ["SavedModel", "load_model", "save_model"]
 
@@ -70,8 +69,6 @@ FORMAT = 1
 _KIND = "fairpca model"
 # Libraries whose version may change a number.
 _LIBRARIES = ("fairpca", "numpy", "scipy", "scikit-learn")
-# Characters of another library's error message that are repeated in ours; some run to pages.
-_MOST_TEXT = 200
 
 
 def versions() -> dict[str, str]:
@@ -211,9 +208,9 @@ def save_model(
         "microseconds, durations, decimals or intervals; write other group labels as text and "
         "fit again"
     )
-    with _damage_named(refusal):
+    with damage_named(refusal):
         data = skops.dumps(content)
-        foreign = _foreign_types(skops, data)
+        foreign = set(skops.get_untrusted_types(data=data)) - set(TRUSTED_TYPES)
         if foreign:
             raise ValueError(f"it contains {', '.join(sorted(foreign))}")
         again = skops.loads(data, trusted=list(TRUSTED_TYPES))["model"]
@@ -265,15 +262,16 @@ def load_model(path: str | Path) -> SavedModel:
     data = path.read_bytes()
     if not data.startswith(b"PK"):
         raise ValueError(f"{path} is not a model file: models are written by `fairpca fit`.")
-    with _damage_named(f"{path} is not a readable model file"):
+    with damage_named(f"{path} is not a readable model file"):
         data = _with_new_homes(data)
-        foreign = _foreign_types(skops, data)
+        # Nothing is built yet.
+        foreign = set(skops.get_untrusted_types(data=data)) - set(TRUSTED_TYPES)
     if foreign:
         raise ValueError(
             f"{path} was refused: it asks for {', '.join(sorted(foreign)[:4])}, which no model of "
             "this package contains. Nothing in it was run."
         )
-    with _damage_named(f"{path} is not a readable model file"):
+    with damage_named(f"{path} is not a readable model file"):
         content = skops.loads(data, trusted=list(TRUSTED_TYPES))
     if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise ValueError(f"{path} is not a model written by `fairpca fit` or `save_model`.")
@@ -282,7 +280,7 @@ def load_model(path: str | Path) -> SavedModel:
             f"{path} has model format {content.get('format')!r} and this version reads {FORMAT}; "
             f"it was written with {content.get('versions')}."
         )
-    with _damage_named(f"{path} is damaged"):
+    with damage_named(f"{path} is damaged"):
         model, preparation = content["model"], content["preparation"]
         if type(model).__name__ == "FairPCA":
             model.__dict__.update(_SINCE_0_1 | vars(model))
@@ -302,20 +300,6 @@ def load_model(path: str | Path) -> SavedModel:
 
 def _skops() -> Any:
     return require("skops.io", extra="app", purpose="saving and reading model files")
-
-
-@contextlib.contextmanager
-def _damage_named(what: str) -> Iterator[None]:
-    """Turn every error into a ValueError that begins with `what` and ends with its first line.
-
-    Damaged files make zipfile, json, NumPy and skops raise errors of nearly every kind, so no list
-    of types would be complete.
-    """
-    try:
-        yield
-    except Exception as error:
-        first = (str(error) or type(error).__name__).splitlines()[0][:_MOST_TEXT]
-        raise ValueError(f"{what} ({first.rstrip('.')}).") from None
 
 
 def _stored_form(model: Any, *, moments: bool) -> Any:
@@ -348,12 +332,6 @@ def _standard_labels(value: Any) -> Any:
     if isinstance(value, datetime.timedelta) and hasattr(value, "to_pytimedelta"):
         return value.to_pytimedelta()
     return value
-
-
-def _foreign_types(skops: Any, data: bytes) -> set[str]:
-    """Return the types a file asks for that are not trusted; nothing is built."""
-    found = set(skops.get_untrusted_types(data=data))
-    return found - set(TRUSTED_TYPES)
 
 
 def _with_new_homes(data: bytes) -> bytes:

@@ -67,8 +67,7 @@ class BalancedPCA(PublishedMethod):
         self._check_params()
         if self.n_components is not None:
             check_rank(self.n_components, moments.n_features)
-        self.n_features_in_ = moments.n_features
-        self.__dict__.pop("feature_names_in_", None)
+        self._note_columns(moments.n_features)
         return self._fit_sample(Sample(None, None, None, moments))
 
     def _find(self, sample: Sample) -> Found:

@@ -12,7 +12,7 @@ from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.methods.null_space import AGREEING, equal_mean_directions
-from fairpca.methods.sdr import from_spectrum, spectrum
+from fairpca.methods.sdr import from_spectrum, solved_program, spectrum
 
 # phi over the norm of the covariance difference. It must be above 1 for the roots to exist; the
 # authors add 0.5 instead, which depends on the unit of X.
@@ -130,9 +130,7 @@ class CovarianceConstrainedPCA(PublishedMethod):
                 blocks = [[bound * np.eye(n), projector @ root], [root @ projector, np.eye(n)]]
                 constraints.append(cvxpy.bmat(blocks) >> 0)
         program = cvxpy.Problem(cvxpy.Maximize(objective), constraints)
-        program.solve(solver=self.solver)
-        if projector.value is None:
-            raise RuntimeError(f"{self.solver} did not solve the program: {program.status}.")
+        relaxed = solved_program(program, projector, self.solver)
         paid = float("nan") if bound.value is None else float(bound.value)
         own = {"objective_": float(program.value), "covariance_bound_": phi * (paid - 1)}
-        return symmetric(np.asarray(projector.value)), own, str(program.status)
+        return relaxed, own, str(program.status)

@@ -19,6 +19,7 @@ from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.methods._base import MinMaxFound, MinMaxMethod, phi_at
 from fairpca.solvers.problem import Problem
+from fairpca.solvers.rounding import settle
 
 # Most linear programs of "columns"; `max_iter` counts the authors' ten steps, far too few for it.
 _PROGRAMS = 500
@@ -26,9 +27,6 @@ _PROGRAMS = 500
 # 1e-7, would be the accuracy of the bound), and what the program then achieves, in units of the
 # largest variance. Waiting for more stalls: the same columns come back.
 _LP_TOLERANCE, _LP_ACCURACY = 1e-10, 1e-9
-# Eigenvalues of a projector nearer than this to 0 or 1 count as 0 or 1: far above the rounding of
-# an eigenvalue, far below what a loss would show.
-_SNAP = 1e-9
 # Eigenvalues above this count for `rank_`: interior-point solvers leave small ones at zeros.
 _RANK_TOL = 1e-6
 
@@ -177,18 +175,22 @@ def semidefinite_program(problem: Problem) -> Relaxed:
         offset / unit - cvxpy.trace((matrix / unit) @ projector) <= worst
         for offset, matrix in zip(problem.offsets, problem.oracle.matrices, strict=True)
     ]
-    program = cvxpy.Problem(
-        cvxpy.Minimize(worst), [*served, np.eye(n) - projector >> 0, cvxpy.trace(projector) == r]
-    )
-    program.solve(solver="CLARABEL")
-    if projector.value is None:
-        raise RuntimeError(f"CLARABEL did not solve the relaxation: {program.status}.")
+    constraints = [*served, np.eye(n) - projector >> 0, cvxpy.trace(projector) == r]
+    program = cvxpy.Problem(cvxpy.Minimize(worst), constraints)
+    found = solved_program(program, projector, "CLARABEL")
     weights = np.maximum([float(constraint.dual_value) for constraint in served], 0.0)
     weights /= weights.sum()
     # Not the solver's own value, which is right to its tolerance only, maybe above the optimum.
     bound, steps = phi_at(problem, weights), int(program.solver_stats.num_iters or 0)
-    found = symmetric(np.asarray(projector.value))
     return Relaxed(found, weights, bound, steps, f"CLARABEL: {program.status}")
+
+
+def solved_program(program: Any, projector: Any, solver: str) -> FloatArray:
+    """Solve a program of cvxpy; return the value of its symmetric variable."""
+    program.solve(solver=solver)
+    if projector.value is None:
+        raise RuntimeError(f"{solver} did not solve the program: {program.status}.")
+    return symmetric(np.asarray(projector.value))
 
 
 def solve_relaxation(
@@ -219,56 +221,11 @@ def from_spectrum(vectors: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def extreme_point(problem: Problem, projector: FloatArray) -> FloatArray:
-    """Move a relaxed projector to an extreme point without a loss to any group.
-
-    While the fractional eigenspace is large enough, some direction changes neither the trace nor
-    the value of groups 2..k; along it, on the side where group 1 does not lose, some eigenvalue
-    reaches 0 or 1.
-    """
-    current = projector
-    # Every round fixes at least one more eigenvalue.
-    for _ in range(len(projector) + 1):
-        pairs = spectrum(current)
-        fractional = (pairs.values > _SNAP) & (pairs.values < 1 - _SNAP)
-        # What is as good as fixed becomes exactly 0 or 1 here, so that it cannot drift back.
-        fixed = np.where(fractional, pairs.values, np.round(pairs.values))
-        basis, values = pairs.vectors[:, fractional], pairs.values[fractional]
-        direction = _free_direction(symmetric(basis.T @ (problem.oracle.matrices @ basis)))
-        current = from_spectrum(pairs.vectors, fixed)
-        if direction is None:
-            break
-        step = _distance_to_boundary(values, direction)
-        current += step * symmetric(basis @ direction @ basis.T)
-    return current
-
-
-def _free_direction(inner: FloatArray) -> FloatArray | None:
-    """Return a symmetric matrix that only group 1 notices, and to its advantage.
-
-    None where the symmetric matrices have no more dimensions than there are conditions.
-    """
-    t = inner.shape[-1]
-    rows, columns = np.triu_indices(t)
-    if len(rows) <= len(inner):
-        return None
-    # Entries off the diagonal occur twice in the inner product of symmetric matrices.
-    double = np.where(rows == columns, 1.0, 2.0)
-    functionals = np.vstack([inner[1:, rows, columns] * double, (rows == columns).astype(float)])
-    # Rows in units of their own size, so that a group with small variance counts as well.
-    sizes = np.linalg.norm(functionals, axis=1, keepdims=True)
-    _, _, vt = np.linalg.svd(functionals / np.where(sizes > 0, sizes, 1.0))
-    direction = np.zeros((t, t))
-    direction[rows, columns] = direction[columns, rows] = vt[-1]
-    gain = float(np.sum(inner[0] * direction))
-    return -direction if gain < 0 else direction
-
-
-def _distance_to_boundary(values: FloatArray, direction: FloatArray) -> float:
-    """Return the largest step for which ``diag(values) + step * direction`` stays in [0, I]."""
-    low, high = np.sqrt(values), np.sqrt(1 - values)
-    down = float(np.linalg.eigvalsh(direction / np.outer(low, low))[0])
-    up = float(np.linalg.eigvalsh(direction / np.outer(high, high))[-1])
-    return min(1 / slope for slope in (-down, up) if slope > 0)
+    """Move a relaxed projector to an extreme point without a loss to any group."""
+    pairs, no_loss = spectrum(projector), np.zeros(problem.oracle.n_groups)
+    return from_spectrum(
+        *settle(problem.oracle.matrices, pairs.vectors, pairs.values, no_loss, resolution=0.0)
+    )
 
 
 def rounded(problem: Problem, relaxed: Relaxed, projector: FloatArray, **own: Any) -> MinMaxFound:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, complement, expand, fix_signs, orthonormal, span
+from fairpca._linalg import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
 from fairpca.base import Rows
 from fairpca.covariances.eigenpairs import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
@@ -191,15 +191,9 @@ class _Stream:
         """One power iteration on the block's covariance, outside the removed directions."""
         removed = self.removed
         weight = np.ones(len(rows.X)) if rows.weight is None else rows.weight
-        start = _without(self.components, removed)
+        start = outside(removed, self.components)
         image = _covariance_product(rows.X, weight, start, self.mean)
-        self.components = _power_step(_without(image, removed), start)
-
-
-def _without(columns: FloatArray, removed: FloatArray) -> FloatArray:
-    """Project columns; twice, so that rounding does not let a removed direction back in."""
-    columns = columns - removed @ (removed.T @ columns)
-    return columns - removed @ (removed.T @ columns)
+        self.components = _power_step(outside(removed, image), start)
 
 
 def _power_step(image: FloatArray, start: FloatArray) -> FloatArray:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from fairpca.fitting import Settings
 from fairpca.methods._base import MinMaxFound, MinMaxMethod
-from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
 #: The authors' objectives and the criterion of `fairpca.FairPCA` that has the same best basis.
@@ -101,7 +100,5 @@ class WorstCasePCA(MinMaxMethod):
         return VARIANTS[self.variant]
 
     def _solve(self, problem: Problem) -> MinMaxFound:
-        seconds = Settings(prove=self.prove).seconds
-        return MinMaxFound.of(
-            solve_problem(problem, tol=self.tol, max_iter=self.max_iter, prove=seconds)
-        )
+        settings = Settings(tol=self.tol, max_iter=self.max_iter, prove=self.prove)
+        return MinMaxFound.of(settings.solve(problem))

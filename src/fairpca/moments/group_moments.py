@@ -31,10 +31,10 @@ from fairpca._linalg import (
     is_sparse,
 )
 from fairpca._threads import one_ahead
-from fairpca.moments.column_scatter import column_scatter
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label, sort_labels
 from fairpca.moments.row_scatter import (
+    Columns,
     Scatter,
     check_between,
     clear_dust,
@@ -212,7 +212,7 @@ class GroupMoments:
         """
         weights = check_weights(sample_weight, len(groups.codes), all_zero=True)
         codes, labels, counts = groups.cells()
-        found = column_scatter(columns, codes, counts, weights)
+        found = group_scatter(Columns(columns, len(codes)), codes, counts, weights)
         return cls._counted(found, labels, groups.names)
 
     @classmethod
@@ -328,19 +328,16 @@ class GroupMoments:
         is the sum of the groups' own, and of what the distances between their means add to it.
         """
         chosen = self if keep is None else self.select(keep)
-        weight = chosen.weight
-        total = float(weight.sum())
-        mean = overall_mean(weight, chosen._exact_mean)
-        between = (chosen._exact_mean - mean).sum(axis=1) * np.sqrt(weight)[:, None]
-        scatter = chosen.scatter.sum(axis=0)
+        weight = chosen.weight.sum(keepdims=True)
+        mean = overall_mean(chosen.weight, chosen._exact_mean)
+        between = (chosen._exact_mean - mean).sum(axis=1) * np.sqrt(chosen.weight)[:, None]
+        scatter = chosen.scatter.sum(axis=0, keepdims=True)
         scatter += between.T @ between
-        scatter = scatter[None]
-        weights = np.array([total])
-        check_between(np.abs(between).max(axis=0)[None], weights, mean[:1], scatter)
-        clear_dust(weights, mean[:1], scatter)
+        check_between(np.abs(between).max(axis=0, keepdims=True), weight, mean[:1], scatter)
+        clear_dust(weight, mean[:1], scatter)
         return GroupMoments(
             chosen.count.sum(keepdims=True),
-            weights,
+            weight,
             mean[:1],
             scatter,
             (label,),

@@ -48,9 +48,6 @@ UNNAMED = "sensitive_feature"
 _DEVICE_SPAN = 2**15
 # Up to this many different texts in a column, its library replaces them by codes.
 _FEW_KINDS = 1000
-# Largest number that stands for a combination of labels. Past 64 bits such numbers would wrap
-# around, and rows of different labels would be one group.
-_LARGEST_CODE = 2**62
 # More distinct labels than this are a measurement or a name, not groups: an audit of them would
 # take minutes and say nothing. Both numbers are a judgement about what people mean, not a limit of
 # what can be computed.
@@ -125,9 +122,9 @@ class Groups:
             missing and that is an error, if a categorical column declares levels that no row has,
             or if a label cannot be compared.
         """
-        check_choice("group_by", group_by, ("intersection", "marginal"))
-        check_choice("unlabelled", unlabelled, ("error", "ignore"))
-        columns = [_code_column(name, values) for name, values in _columns(sensitive_features)]
+        columns = [
+            (name, _code_column(name, values)) for name, values in _columns(sensitive_features)
+        ]
         return cls._crossed(columns, n_rows, group_by, unlabelled)
 
     @classmethod
@@ -174,20 +171,24 @@ class Groups:
         group_by, unlabelled : str
             As in `from_labels`.
         """
-        check_choice("group_by", group_by, ("intersection", "marginal"))
-        check_choice("unlabelled", unlabelled, ("error", "ignore"))
-        coded = [_Column(name, recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
+        coded = [(name, recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
         return cls._crossed(coded, None, group_by, unlabelled)
 
     @classmethod
     def _crossed(
-        cls, columns: list[_Column], n_rows: int | None, group_by: str, unlabelled: str
+        cls, columns: list[tuple[str, Coded]], n_rows: int | None, group_by: str, unlabelled: str
     ) -> Groups:
         """Return the groups of coded columns; ValueError where rows or labels are missing."""
-        m = len(columns[0].coded.codes)
-        _check_lengths(columns, m, n_rows)
-        if unlabelled == "error" and any(column.lacks_labels for column in columns):
-            missing = np.flatnonzero(np.any([c.coded.codes < 0 for c in columns], axis=0))
+        check_choice("group_by", group_by, ("intersection", "marginal"))
+        check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        if not columns:
+            raise ValueError(
+                "sensitive_features has no columns; pass at least one column of labels."
+            )
+        _check_lengths(columns, n_rows)
+        names, coded = zip(*columns, strict=True)
+        if unlabelled == "error" and any(part.codes.min(initial=0) < 0 for part in coded):
+            missing = np.flatnonzero(np.any([part.codes < 0 for part in coded], axis=0))
             first = f"the first in row {missing[0] + 1:,}, counting from 1"
             raise ValueError(
                 f"sensitive_features has {len(missing):,} missing label(s), {first}; fill them "
@@ -195,11 +196,10 @@ class Groups:
                 "GroupMoments.from_array keeps them in the mean and the pooled variance but out "
                 "of the worst case."
             )
-        coded = columns[0].coded
-        if len(columns) > 1:
-            coded = _cross(columns, keep_partial=group_by == "marginal")
-        names = tuple(column.name for column in columns)
-        return cls(coded.codes, coded.labels, names, coded.rows_per_label())
+        found = coded[0]
+        if len(coded) > 1:
+            found = _cross(coded, keep_partial=group_by == "marginal")
+        return cls(found.codes, found.labels, names, found.rows_per_label())
 
     @classmethod
     def one(cls, n_rows: int) -> Groups:
@@ -330,20 +330,10 @@ def check_folds(n_folds: Any) -> int | None:
     return None if n_folds is None else int(n_folds)
 
 
-@dataclass(frozen=True)
-class _Column:
-    name: str
-    coded: Coded
-
-    @property
-    def lacks_labels(self) -> bool:
-        return bool(self.coded.codes.min(initial=0) < 0)
-
-
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
     if isinstance(sensitive_features, Mapping):
-        return _not_empty([(str(name), values) for name, values in sensitive_features.items()])
+        return [(str(name), values) for name, values in sensitive_features.items()]
     if np.ma.isMA(sensitive_features) and np.ma.getmaskarray(sensitive_features).any():
         # A masked label is a missing one.
         hidden = np.ma.getmaskarray(sensitive_features)
@@ -358,7 +348,7 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if isinstance(native, nw.DataFrame):
-        return _not_empty([(name, native.get_column(name)) for name in native.columns])
+        return [(name, native.get_column(name)) for name in native.columns]
     if isinstance(native, nw.Series):
         return [(native.name or UNNAMED, native)]
     if isinstance(sensitive_features, str):
@@ -367,12 +357,10 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
             f"one per row, such as table[{sensitive_features!r}]."
         )
     array = _as_array(sensitive_features)
-    if array.ndim == 1:
-        return [(UNNAMED, array)]
-    if array.ndim == 2:
-        if array.shape[1] == 1:
-            return [(UNNAMED, array[:, 0])]
-        return _not_empty([(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)])
+    if array.ndim == 2 and array.shape[1] != 1:
+        return [(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)]
+    if array.ndim in (1, 2):
+        return [(UNNAMED, array.ravel())]
     raise ValueError(
         f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
         "of labels per attribute."
@@ -385,12 +373,6 @@ def _native(values: Any) -> Any:
         # narwhals would find the same, after a third of a millisecond of asking.
         return values
     return nw.from_native(values, allow_series=True, pass_through=True)
-
-
-def _not_empty(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    if not columns:
-        raise ValueError("sensitive_features has no columns; pass at least one column of labels.")
-    return columns
 
 
 def _as_array(values: Any) -> AnyArray:
@@ -419,7 +401,7 @@ def _as_array(values: Any) -> AnyArray:
     return table
 
 
-def _code_column(name: str, values: Any) -> _Column:
+def _code_column(name: str, values: Any) -> Coded:
     """Return one column as codes; ValueError if it declares levels that no row has.
 
     A level without rows is mostly a mistake in the selection of rows.
@@ -429,28 +411,26 @@ def _code_column(name: str, values: Any) -> _Column:
         array = _as_array(values)
         if array.ndim != 1:
             raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
-        return _Column(name, factorize(array))
+        return factorize(array)
     coded = _factorize_series(series)
-    declared = _declared_levels(series)
-    unused = [level for level in declared if level not in set(coded.labels)]
+    unused = [level for level in _declared_levels(series) if level not in set(coded.labels)]
     if unused:
         raise ValueError(
             f"sensitive_features column {name!r} declares the level(s) "
             f"{', '.join(map(repr, unused))} but no row has them; drop unused levels first "
             "(pandas: .cat.remove_unused_categories()), or check the selection of rows."
         )
-    return _Column(name, coded)
+    return coded
 
 
 def _declared_levels(series: Any) -> list[Any]:
     """Return the levels that the type of a column declares; none where it declares none."""
     # polars' Categorical shares one table of strings between columns: only Enum declares levels.
     polars = series.implementation.is_polars()
-    if series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars):
-        if series.implementation.is_pyarrow():
-            return []
-        return [plain(level) for level in series.cat.get_categories().to_list()]
-    return []
+    declares = series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars)
+    if not declares or series.implementation.is_pyarrow():
+        return []
+    return [plain(level) for level in series.cat.get_categories().to_list()]
 
 
 def _factorize_series(series: Any) -> Coded:
@@ -473,30 +453,21 @@ def _factorize_series(series: Any) -> Coded:
     return factorize_objects(series.to_list())
 
 
-def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
+def _cross(columns: Sequence[Coded], *, keep_partial: bool) -> Coded:
     """Code the combinations that occur; unlabelled where a label is missing.
 
-    The codes of a row are the digits of one number in mixed radix, 0 for a missing label. With
-    `keep_partial` a row that lacks some labels, but not all, keeps the others.
+    With `keep_partial` a row that lacks some labels, but not all, keeps the others.
     """
-    # What a number stands for before the digits of `open_columns`.
-    known: list[tuple[Label, ...]] = [()]
-    open_columns: list[_Column] = []
-    combined, size = np.zeros(len(columns[0].coded.codes), dtype=np.int64), 1
+    codes = np.zeros(len(columns[0].codes), dtype=np.int64)
+    cells: list[tuple[Label, ...]] = [()]
     for column in columns:
-        radix = len(column.coded.labels) + 1
-        if size * radix > _LARGEST_CODE:
-            # Those that occur are at most as many as rows: they are counted anew.
-            combined, numbers = factorize_integers(combined)
-            known, open_columns = _decoded(numbers, known, open_columns), []
-            size = len(known)
-        combined *= radix
-        combined += column.coded.codes
-        combined += 1
-        size *= radix
-        open_columns.append(column)
-    codes, numbers = factorize_integers(combined)
-    cells = _decoded(numbers, known, open_columns)
+        levels = (None, *column.labels)
+        # One number for the combination so far and the next label. Those that occur are counted
+        # anew for every column: they are at most as many as rows, and the number never overflows.
+        numbers: Any
+        codes, numbers = factorize_integers(codes * len(levels) + column.codes + 1)
+        pairs = (divmod(number, len(levels)) for number in numbers)
+        cells = [(*cells[known], levels[level]) for known, level in pairs]
 
     def dropped(cell: tuple[Label, ...]) -> bool:
         gone = [part is None for part in cell]
@@ -508,30 +479,13 @@ def _cross(columns: list[_Column], *, keep_partial: bool) -> Coded:
     return Coded(table.take(codes), tuple(labels))
 
 
-def _decoded(
-    numbers: Sequence[Any], known: list[tuple[Label, ...]], columns: list[_Column]
-) -> list[tuple[Label, ...]]:
-    """Return the labels that numbers of `_cross` stand for, None for a missing one.
-
-    The last digits are those of the columns; what is before them is a position in `known`.
-    """
-    cells = []
-    for number in numbers:
-        parts: list[Label] = []
-        for column in reversed(columns):
-            number, level = divmod(number, len(column.coded.labels) + 1)
-            parts.append(column.coded.labels[level - 1] if level else None)
-        cells.append((*known[number], *reversed(parts)))
-    return cells
-
-
-def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
-    for column in columns:
-        rows = len(column.coded.codes)
-        if rows != m:
+def _check_lengths(columns: list[tuple[str, Coded]], n_rows: int | None) -> None:
+    first, m = columns[0][0], len(columns[0][1].codes)
+    for name, coded in columns:
+        if len(coded.codes) != m:
             raise ValueError(
-                f"sensitive_features column {column.name!r} has {rows} rows and "
-                f"{columns[0].name!r} has {m}; give every column one label per row."
+                f"sensitive_features column {name!r} has {len(coded.codes)} rows and "
+                f"{first!r} has {m}; give every column one label per row."
             )
     if n_rows is not None and m != n_rows:
         raise ValueError(
@@ -541,7 +495,7 @@ def _check_lengths(columns: list[_Column], m: int, n_rows: int | None) -> None:
 
 
 _THRESHOLD = re.compile(
-    r"^(?P<column>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[-+]?[\d.]+(?:e[-+]?\d+)?)$"
+    r"^(?P<column>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)$"
 )
 _OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
 _COMPARE = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}
@@ -567,13 +521,7 @@ class Threshold:
     def parse(cls, entry: str) -> Threshold | None:
         """Read a threshold such as ``age>=65``; None if it is none."""
         found = _THRESHOLD.match(entry)
-        if found is None:
-            return None
-        try:
-            float(found["value"])
-        except ValueError:
-            return None
-        return cls(found["column"], found["sign"], found["value"])
+        return None if found is None else cls(**found.groupdict())
 
     @property
     def labels(self) -> tuple[str, str]:

@@ -7,6 +7,9 @@ up in a dictionary. `factorize` chooses; `factorize_objects` is the way that wor
 
 from __future__ import annotations
 
+import itertools
+import operator
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -127,21 +130,17 @@ def _factorize_text(array: AnyArray) -> Coded:
     return recode(places, [*texts, *labels])
 
 
-class _Numbering(dict[Any, int]):
-    """Numbers keys in the order in which they are first asked for."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
-
-
 def factorize_objects(values: list[Any]) -> Coded:
     """Return codes and the sorted labels of any hashable values; None and NaN are missing."""
-    numbering = _Numbering()
+    # Numbers values in the order in which they are first met.
+    numbering: defaultdict[Any, int] = defaultdict(itertools.count().__next__)
+    waiting = iter(values)
     try:
-        places = np.fromiter(map(numbering.__getitem__, values), dtype=np.int64, count=len(values))
+        numbers = map(numbering.__getitem__, waiting)
+        places = np.fromiter(numbers, dtype=np.int64, count=len(values))
     except TypeError:
-        odd = next(value for value in values if not isinstance(value, Hashable) or _fails(value))
+        # The last one that was taken has no hash: it is a list, or a tuple that holds one.
+        odd = values[-1 - operator.length_hint(waiting)]
         raise ValueError(
             f"sensitive_features has the label {odd!r} of type {type(odd).__name__}, which cannot "
             "be compared; use strings, numbers or tuples."
@@ -165,15 +164,6 @@ def recode(codes: IntArray, values: Sequence[Label]) -> Coded:
     table = np.full(len(values) + 1, -1, dtype=np.int64)
     table[used] = ranks
     return Coded(table.take(codes, mode="wrap"), labels)
-
-
-def _fails(value: Any) -> bool:
-    """Whether a value that claims to have a hash has none: a tuple that holds a list."""
-    try:
-        hash(value)
-    except TypeError:
-        return True
-    return False
 
 
 def _is_missing(value: Any) -> bool:

@@ -10,6 +10,9 @@ digit.
 Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
 the number of threads, so neither does a single bit of the result.
 
+Rows that a file stores column by column (`Columns`) go the same way, in blocks with one column a
+line: such a table is never turned into rows, which would take its size in memory once more.
+
 Read `group_scatter` first, then `_Worker.strand`. A cell is a group here, or the unlabelled rows.
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -32,6 +35,7 @@ from fairpca._linalg import (
     IntArray,
     array_namespace,
     fetched,
+    fortran,
     is_foreign,
     is_sparse,
     library_of,
@@ -45,9 +49,14 @@ _BLOCK_ENTRIES = 3_000_000
 # from 16 to 173 columns: a third slower with four times as many); wide ones at least this many,
 # because adding up a product costs a pass over n^2 numbers whatever the height of the block.
 _MOST_ROWS, _LEAST_ROWS = 4096, 256
+# The same for rows that are stored column by column, where every column of a block is a call
+# (measured on Parquet files of 10 to 500 columns: fewer entries pay for the calls, more for memory
+# that left the cache; either way up to a third slower).
+_COLUMN_ENTRIES = 1_600_000
+_MOST_COLUMN_ROWS, _LEAST_COLUMN_ROWS = 32_768, 1024
 # A block times these is the sum of its columns. np.dot lets other threads run meanwhile, and is
 # faster for few columns than numpy's own sums, which do not.
-_ONES = np.ones(_MOST_ROWS)
+_ONES = np.ones(_MOST_COLUMN_ROWS)
 # Squared mean over variance up to which centring may follow the squaring. Sums of squares were
 # seen to be off by 12 roundings of the squared mean, and a certificate allows for 8 of the
 # variance; so the limit is checked on the result, and past it the group is counted again.
@@ -73,6 +82,27 @@ _OWN_THREADS_TO = 400
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Rows stored column by column: one array of shape (m,) a feature, any numeric dtype."""
+
+    columns: Sequence[AnyArray]
+    n_rows: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of features."""
+        return self.n_rows, len(self.columns)
+
+    def __getitem__(self, picks: IntArray) -> FloatArray:
+        return np.array([column[picks] for column in self.columns], dtype=float).T
+
+    def gather(self, picks: slice | IntArray, lines: FloatArray) -> None:
+        """Copy some rows into an array of shape (n, rows), one column a line."""
+        for line, column in zip(lines, self.columns, strict=True):
+            line[...] = column[picks] if isinstance(picks, slice) else column.take(picks)
+
+
+@dataclass(frozen=True)
 class Scatter:
     """Rows, weight, mean and centred scatter of each of c cells.
 
@@ -90,20 +120,6 @@ class Scatter:
     weight: FloatArray
     mean: FloatArray
     scatter: Any
-
-    @classmethod
-    def zeros(cls, count: IntArray, n_features: int) -> Scatter:
-        """Return cells that have counted nothing yet."""
-        c, n = len(count), n_features
-        return cls(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
-
-    def add(self, cell: int, weight: float, mean: FloatArray, scatter: FloatArray) -> None:
-        """Merge the weight, mean (2, n) and centred scatter of further rows into a cell."""
-        self.weight[cell], self.mean[cell], between = merge_means(
-            self.weight[cell], self.mean[cell], weight, mean
-        )
-        self.scatter[cell] += scatter
-        self.scatter[cell] += np.outer(between, between)
 
 
 def merge_means(
@@ -204,7 +220,7 @@ def group_scatter(
 
     Parameters
     ----------
-    rows : array or sparse matrix of shape (m, n)
+    rows : array, sparse matrix or Columns of shape (m, n)
         Any numeric dtype; read block by block, never copied whole.
     codes : array of shape (m,)
         The cell of every row, 0..c-1; where the rows live, or NumPy's.
@@ -231,7 +247,14 @@ def group_scatter(
         there = device_scatter(rows, codes, count, sample_weight)
         found = replace(there, scatter=np.require(fetched(there.scatter), requirements="W"))
     else:
-        found = _processor_scatter(rows, codes, count, sample_weight)
+        c, n = len(count), rows.shape[1]
+        found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
+        cells, positions = np.flatnonzero(count).tolist(), _positions(codes, count)
+        if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+            origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
+            _count_strands(found, _Worker(rows, None), cells, positions, origins)
+            cells = _centre_afterwards(found, origins)
+        _count_strands(found, _Worker(rows, sample_weight), cells, positions)
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
@@ -243,21 +266,6 @@ def group_scatter(
             _refuse_weights(float(largest.max()))
         found.scatter[...] *= largest[:, None, None]
         found.weight[...] *= largest
-    return found
-
-
-def _processor_scatter(
-    rows: Any, codes: IntArray, count: IntArray, sample_weight: FloatArray | None
-) -> Scatter:
-    """Count rows on the processor; see `group_scatter`."""
-    found = Scatter.zeros(count, rows.shape[1])
-    cells = np.flatnonzero(count).tolist()
-    positions = _positions(codes, count)
-    if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
-        origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
-        _count_strands(found, _Worker(rows, None), cells, positions, origins)
-        cells = _centre_afterwards(found, origins)
-    _count_strands(found, _Worker(rows, sample_weight), cells, positions)
     return found
 
 
@@ -308,11 +316,11 @@ def device_scatter(
             scatter = (block if w is None else block * w[:, None]).T @ block
             scatter = scatter - total * (rest[:, None] * rest[None, :])
             found = np.stack([fetched(mean), fetched(rest)])
-            if weight[cell] > 0:
-                total, found, between = merge_means(weight[cell], means[cell], total, found)
-                apart = placed(between, rows)
-                scatter = scatters[cell] + scatter + apart[:, None] * apart[None, :]
-            weight[cell], means[cell], scatters[cell] = total, found, scatter
+            weight[cell], means[cell], between = merge_means(
+                weight[cell], means[cell], total, found
+            )
+            apart = placed(between, rows)
+            scatters[cell] = scatters[cell] + scatter + apart[:, None] * apart[None, :]
     return Scatter(count, weight, means, xp.stack(scatters))
 
 
@@ -383,20 +391,17 @@ def _relative_weights(
     return largest, weights / largest[codes]
 
 
-def _near_mean(rows: FloatArray, picks: slice | IntArray) -> FloatArray:
+def _near_mean(rows: FloatArray, picks: range | IntArray) -> FloatArray:
     """Return the mean of a sample of some rows; exactly the value of a constant column."""
-    if isinstance(picks, slice):
-        sample = rows[picks.start : picks.stop : _sample_step(picks.stop - picks.start)]
-    else:
-        sample = rows[picks[:: _sample_step(len(picks))]]
+    sample = rows[_index(picks[:: max(len(picks) // _SAMPLE_ROWS, 1)])]
     # In one order of memory, so that the same rows have the same bits in either.
     sample = np.ascontiguousarray(sample)
     return np.asarray(sample[0] + (sample - sample[0]).mean(axis=0))
 
 
-def _sample_step(m: int) -> int:
-    """Return the distance between the rows of a sample of m rows."""
-    return max(m // _SAMPLE_ROWS, 1)
+def _index(picks: range | IntArray) -> slice | IntArray:
+    """Return what reads the rows at these positions; a slice, which copies nothing, if it can."""
+    return slice(picks.start, picks.stop, picks.step) if isinstance(picks, range) else picks
 
 
 def _centre_afterwards(found: Scatter, origins: dict[int, FloatArray]) -> list[int]:
@@ -440,7 +445,7 @@ def _count_strands(
     is not centred.
     """
     m, n = worker.rows.shape
-    strands = [(cell, part) for cell in cells for part in _strands(positions(cell), n)]
+    strands = [(cell, part) for cell in cells for part in _strands(positions(cell), worker)]
     alone = n > _OWN_THREADS_TO or m * n < _THREADS_FROM_ENTRIES
     results = in_threads(
         [
@@ -450,13 +455,16 @@ def _count_strands(
         1 if alone else available_threads(),
     )
     for (cell, _), (weight, mean, scatter) in zip(strands, results, strict=True):
+        found.scatter[cell] += scatter
         if origins is None:
-            found.add(cell, weight, mean, scatter)
+            found.weight[cell], found.mean[cell], between = merge_means(
+                found.weight[cell], found.mean[cell], weight, mean
+            )
+            found.scatter[cell] += np.outer(between, between)
         else:
             # So far a sum; `_centre_afterwards` divides it by the weight.
             found.weight[cell] += weight
             found.mean[cell] += mean
-            found.scatter[cell] += scatter
 
 
 def block_rows(n_features: int) -> int:
@@ -464,36 +472,26 @@ def block_rows(n_features: int) -> int:
     return min(max(_BLOCK_ENTRIES // max(n_features, 1), _LEAST_ROWS), _MOST_ROWS)
 
 
-def _positions(codes: IntArray, count: IntArray) -> Callable[[int], slice | IntArray]:
-    """Return a function from a cell to its rows: a slice where they are consecutive."""
+def _positions(codes: IntArray, count: IntArray) -> Callable[[int], range | IntArray]:
+    """Return a function from a cell to its rows: a range where they are consecutive."""
     edges = [0, *np.cumsum(count).tolist()]
-    order = cell_order(codes, len(count))
-    if order is None:
-        return lambda cell: slice(edges[cell], edges[cell + 1])
+    # Short keys are compared faster, and sorted by radix.
+    keys = codes.astype(np.int16) if len(count) < 2**15 else codes
+    if (keys[1:] >= keys[:-1]).all():
+        return lambda cell: range(edges[cell], edges[cell + 1])
+    order = np.argsort(keys, kind="stable")
     return lambda cell: order[edges[cell] : edges[cell + 1]]
 
 
-def cell_order(codes: IntArray, n_cells: int) -> IntArray | None:
-    """Return the numbers of the rows, cell after cell; None where they are in that order."""
-    # Short keys are compared faster, and sorted by radix.
-    keys = codes.astype(np.int16) if n_cells < 2**15 else codes
-    return None if (keys[1:] >= keys[:-1]).all() else np.argsort(keys, kind="stable")
-
-
-def _strands(rows: slice | IntArray, n_features: int) -> list[list[slice | IntArray]]:
+def _strands(rows: range | IntArray, worker: _Worker) -> list[list[range | IntArray]]:
     """Cut the rows of a cell into strands of blocks.
 
     A strand is what one thread works on, a block what one product takes. Narrow rows are cut into
     at most 16 strands; wide ones stay in one, since BLAS uses threads of its own there.
     """
-    step = block_rows(n_features)
-    if isinstance(rows, slice):
-        starts = range(rows.start, rows.stop, step)
-        blocks: list[Any] = [slice(low, min(low + step, rows.stop)) for low in starts]
-    else:
-        blocks = [rows[low : low + step] for low in range(0, len(rows), step)]
+    blocks = [rows[low : low + worker.step] for low in range(0, len(rows), worker.step)]
     # Of wide rows one matrix of results is in memory at a time, and BLAS adds every block to it.
-    each = len(blocks) if n_features > _OWN_THREADS_TO else -(-len(blocks) // _STRANDS)
+    each = len(blocks) if worker.rows.shape[1] > _OWN_THREADS_TO else -(-len(blocks) // _STRANDS)
     return [blocks[j : j + each] for j in range(0, len(blocks), each)]
 
 
@@ -502,18 +500,23 @@ class _Worker(threading.local):
 
     Parameters
     ----------
-    rows : array or sparse matrix of shape (m, n)
+    rows : array, sparse matrix or Columns of shape (m, n)
     sample_weight : ndarray of shape (m,) or None
     """
 
     def __init__(self, rows: Any, sample_weight: FloatArray | None) -> None:
         self.rows, self.sample_weight = rows, sample_weight
         self.gathers = isinstance(rows, np.ndarray) and rows.dtype == np.float64
-        self.buffer: FloatArray | None = None
+        m, n = rows.shape
+        self.step = block_rows(n)
+        if isinstance(rows, Columns):
+            fitting = max(_COLUMN_ENTRIES // max(n, 1), _LEAST_COLUMN_ROWS)
+            self.step = min(fitting, _MOST_COLUMN_ROWS)
+        self.buffer = np.empty(min(self.step, m) * n)
 
     @np.errstate(invalid="ignore", over="ignore")
     def strand(
-        self, blocks: list[slice | IntArray], origin: FloatArray | None
+        self, blocks: list[range | IntArray], origin: FloatArray | None
     ) -> tuple[float, FloatArray, FloatArray]:
         """Return weight, mean and scatter of the rows of some blocks.
 
@@ -527,10 +530,8 @@ class _Worker(threading.local):
         for i, picks in enumerate(blocks):
             block = self.copied(picks)
             if origin is None:
-                weights = None if self.sample_weight is None else self.sample_weight[picks]
-                own_weight, own_mean = _centre(block, weights)
-                if own_weight > 0:
-                    weight, mean, between[i] = merge_means(weight, mean, own_weight, own_mean)
+                weights = None if self.sample_weight is None else self.sample_weight[_index(picks)]
+                weight, mean, between[i] = merge_means(weight, mean, *_centre(block, weights))
             else:
                 block -= origin
                 weight += len(block)
@@ -545,18 +546,20 @@ class _Worker(threading.local):
             total += np.dot(between.T, between)
         return weight, mean, total
 
-    def copied(self, picks: slice | IntArray) -> FloatArray:
+    def copied(self, picks: range | IntArray) -> FloatArray:
         """Return a copy of some rows, dense or sparse, of any numeric dtype."""
-        size = picks.stop - picks.start if isinstance(picks, slice) else len(picks)
-        m, n = self.rows.shape
-        if self.buffer is None:
-            self.buffer = np.empty((min(block_rows(n), m), n))
-        block = self.buffer[:size]
-        if self.gathers and not isinstance(picks, slice):
+        size, n = len(picks), self.rows.shape[1]
+        entries = self.buffer[: size * n]
+        if isinstance(self.rows, Columns):
+            lines = entries.reshape(n, size)
+            self.rows.gather(_index(picks), lines)
+            return lines.T
+        block = entries.reshape(size, n)
+        if self.gathers and not isinstance(picks, range):
             # mode="clip" lets take write straight into the block; the indices are in range.
             self.rows.take(picks, axis=0, out=block, mode="clip")
         else:
-            rows = self.rows[picks]
+            rows = self.rows[_index(picks)]
             block[...] = rows.toarray() if is_sparse(rows) else rows
         return block
 
@@ -604,7 +607,9 @@ def _add_product(total: FloatArray | None, block: FloatArray) -> FloatArray:
         return product if total is None else np.add(total, product, out=product)
     # One large matrix: BLAS adds into it.
     start = np.zeros((n, n), order="F") if total is None else total
-    return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1))
+    # As it lies in memory: SciPy would copy a matrix that is not in Fortran's order.
+    matrix, turned = fortran(block)
+    return np.asarray(dsyrk(1.0, matrix, trans=not turned, beta=1.0, c=start, overwrite_c=1))
 
 
 def _mirror(matrix: FloatArray) -> None:
