@@ -290,7 +290,7 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     # The names of the fit serve here as well, where no others are given.
     labels = with_names(labels, saved.label_names) if not options.labels else labels
     labels = renamed(labels, options.labels)
-    output.note("read " + "; ".join(notes) + ".")
+    output.note_read(notes)
     weight = None
     if options.weight is not None:
         weight = table.frame[find_column(table, options.weight)].to_numpy(dtype=float)

@@ -49,7 +49,7 @@ def inspect(options: InspectOptions) -> None:
 
     found, files = read(options)
     frame = found.frame
-    output.note("read " + "; ".join([rows_text(len(frame)), *found.notes]) + ".")
+    output.note_read([rows_text(len(frame)), *found.notes])
     columns = [_look(frame[name], name in found.row_number_columns) for name in frame.columns]
     ids = [row["name"] for row in columns if row["looks_like"] in ("row number", "id")]
     # As text, because a list in a cell (Parquet has such cells) cannot be compared.

@@ -26,7 +26,7 @@ import numpy as np
 from fairpca._checks import did_you_mean
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
-from fairpca.cli.output import note, progress
+from fairpca.cli.output import note, note_read, progress
 from fairpca.io import read_moments
 from fairpca.io.columns import (
     FEW_ROWS,
@@ -116,7 +116,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     notes += group_notes(used, features)
     if counters and not set(counters) <= set(features):
         notes.append(f"row number {listed(counters)} left out")
-    note("read " + "; ".join(notes) + ".")
+    note_read(notes)
     asked = {*options.features, *categorical}
     unasked = [f.name for f in preparation.features if not f.date and f.name not in asked]
     notes += note_identifiers({name: _known_values(frame[name]) for name in unasked})
@@ -427,7 +427,7 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     ]
     if counters:
         notes.append(f"row number {listed(counters)} left out")
-    note("read " + "; ".join(notes) + ".")
+    note_read(notes)
     notes += note_identifiers(first_values)
     return moments, preparation, tuple(notes)
 

@@ -143,7 +143,7 @@ def transform(options: TransformOptions) -> None:
     output.check_output(options)
     table, _ = read(options)
     saved, prepared, notes = prepared_for(options.model, table, options.missing)
-    output.note("read " + "; ".join(notes) + ".")
+    output.note_read(notes)
     frame = saved.model.set_output(transform="pandas").transform(prepared.X)
     # Each goes to the front, the first one named last.
     for name in reversed(options.keep):

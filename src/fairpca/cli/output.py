@@ -134,6 +134,11 @@ def note(message: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+def note_read(notes: Iterable[str]) -> None:
+    """Tell what was read and how, in the words of the command line."""
+    note(in_option_words("read " + "; ".join(notes) + "."))
+
+
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Within it, a library's warning is one note, in the words of the command line."""
