@@ -134,8 +134,8 @@ def test_weights_of_ones_own():
     assert float(abs(of_each.components()["z"]).max()) < 1e-12
 
 
-def test_without_groups_it_warns_as_fair_pca_does():
-    with pytest.warns(UserWarning, match="ordinary PCA"):
+def test_without_groups_it_warns_in_its_own_words():
+    with pytest.warns(UserWarning, match="group=None: all samples are one group"):
         FairEOF(2).fit(field())
 
 

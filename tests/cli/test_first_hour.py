@@ -190,6 +190,19 @@ class TestSuggestions:
         assert done.code == 2
         assert f"Did you mean '{meant}'" in done.err
 
+    @pytest.mark.parametrize("engine", ["memory", "local"])
+    def test_a_first_row_of_data_is_no_header(self, cli, tmp_path, engine):
+        path = tmp_path / "rows.csv"
+        path.write_text("".join(f"{i}.5,-{i}.25,{'ab'[i % 2]}\n" for i in range(40)))
+        call = ("fit", path, "-r", 1, "-o", tmp_path / "m.skops", "--engine", engine)
+        done = cli(*call, "-g", "sex")
+        assert done.code == 2
+        assert "names such as '0.5': is the first row data? Then say --header 0" in done.err
+        assert cli(*call, "-g", "3", "--header", 0).code == 0
+        assert "say --header 0" in cli("inspect", path).err
+        path.write_text("2001,2002,sex\n" + path.read_text())
+        assert "--header" not in cli("inspect", path).err
+
     def test_files(self, cli, csv, model, tmp_path):
         """As for columns and methods: a file of nearly that name is suggested."""
         (tmp_path / "audit.json").write_text("{}")

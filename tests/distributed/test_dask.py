@@ -143,7 +143,9 @@ def test_errors_name_partition_column_and_remedy(frame):
     with pytest.raises(ValueError, match="NaN"):
         FairPCA(2).fit(X[:300], sensitive_features=labels[:300]).transform(A).compute()
     D = dd.from_pandas(frame, npartitions=3)
-    with pytest.raises(ValueError, match="X: column 'sex' has the type category, not numbers"):
+    with pytest.raises(
+        ValueError, match="'sex' has the type category, not .*leave the column out"
+    ):
         engine.moments(D)
     with pytest.raises(ValueError, match=r"X has no column 'age'"):
         engine.moments(D, "age")

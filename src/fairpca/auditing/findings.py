@@ -340,8 +340,9 @@ class Audit:
         for finding in self.findings:
             if (finding.reducer, finding.n_components) == (reducer, r):
                 return finding
-        known = sorted({(f.reducer, f.n_components) for f in self.findings})
-        raise KeyError(f"no finding for {reducer!r} with {r} components; there are {known}.")
+        ranks = sorted({f.n_components for f in self.findings if f.reducer == reducer})
+        known = f"it has {ranks}" if ranks else f"the reducers are {list(self.reducers)}"
+        raise KeyError(f"no finding for {reducer!r} with {r} components; {known}.")
 
     def has(self, reducer: str, n_components: int | None = None) -> bool:
         """Return whether `at` has an answer; arguments as there."""

@@ -12,6 +12,8 @@ always the library.
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -126,8 +128,8 @@ class FairEOF:
             raise ValueError(f"X is {kinds}; pass a DataArray, a Dataset, or a list of them.")
         dims = (dim,) if isinstance(dim, str) or not isinstance(dim, Sequence) else tuple(dim)
         cells = _Cells.of(parts, dims, weights)
-        labels = _list_labels(parts, dims, group) if several else _labels(X, dims, group)
         rows = np.concatenate([cells.rows(part) for part in parts])
+        labels = _list_labels(parts, dims, group) if several else _labels(X, dims, group)
         if not 1 <= self.n_modes <= rows.shape[1]:
             raise ValueError(
                 f"n_modes={self.n_modes!r} must be between 1 and the number of cells with data, "
@@ -436,10 +438,18 @@ def _list_labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any) -
     return [name for name, m in zip(names, lengths, strict=True) for _ in range(m)]
 
 
-def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray | None:
-    """Return one label a sample of one field, in the order of its rows; None for one group."""
+def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray:
+    """Return one label a sample of one field, in the order of its rows; all alike without any."""
+    sizes = {key: X.sizes[key] for key in dims}
+    m = math.prod(sizes.values())
     if group is None:
-        return None
+        warnings.warn(
+            "group=None: all samples are one group, and the modes are ordinary EOFs. Pass one "
+            "label a sample, fit(X, dim, group=labels), to serve the worst group.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return np.full(m, "all")
     if isinstance(group, str):
         try:
             group = X[group]
@@ -448,7 +458,6 @@ def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray | None:
                 f"group={group!r} is no coordinate of X; there are "
                 f"{', '.join(map(repr, X.coords))}, and parts of dates such as 'time.season'."
             ) from None
-    sizes = {key: X.sizes[key] for key in dims}
     if hasattr(group, "dims"):
         extra = [key for key in group.dims if key not in dims]
         if extra:
@@ -457,7 +466,7 @@ def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray | None:
                 "dim, or pass a group of every sample."
             )
         group = _along(group, sizes)
-    labels, m = np.asarray(group), int(np.prod(list(sizes.values())))
+    labels = np.asarray(group)
     if labels.shape != (m,):
         raise ValueError(
             f"group has shape {labels.shape} and X has {m} samples along "
