@@ -144,7 +144,7 @@ def test_errors_name_partition_column_and_remedy(frame):
         FairPCA(2).fit(X[:300], sensitive_features=labels[:300]).transform(A).compute()
     D = dd.from_pandas(frame, npartitions=3)
     with pytest.raises(
-        ValueError, match="'sex' has the type category, not .*leave the column out"
+        ValueError, match=r"'sex' has the type category, not .*leave the column out"
     ):
         engine.moments(D)
     with pytest.raises(ValueError, match=r"X has no column 'age'"):
