@@ -135,11 +135,11 @@ def dot(left: Any, right: Any) -> Any:
     if right.ndim > 2:
         return np.stack([dot(left, matrix) for matrix in right])
     # Transposed, so that the result comes out in the order of memory of C.
-    (first, turned), (second, turned_too) = fortran(right.T), fortran(left.T)
+    (first, turned), (second, turned_too) = _fortran(right.T), _fortran(left.T)
     return dgemm(1.0, first, second, trans_a=turned, trans_b=turned_too).T
 
 
-def fortran(matrix: FloatArray) -> tuple[FloatArray, bool]:
+def _fortran(matrix: FloatArray) -> tuple[FloatArray, bool]:
     """Return a matrix in Fortran's order of memory, and whether it is transposed then."""
     if matrix.flags.c_contiguous:
         return matrix.T, True

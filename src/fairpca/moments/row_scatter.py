@@ -35,7 +35,6 @@ from fairpca._linalg import (
     IntArray,
     array_namespace,
     fetched,
-    fortran,
     is_foreign,
     is_sparse,
     library_of,
@@ -601,15 +600,14 @@ def _centre(block: FloatArray, weights: FloatArray | None) -> tuple[float, Float
 def _add_product(total: FloatArray | None, block: FloatArray) -> FloatArray:
     """Return ``total + block.T @ block``; of wide blocks the upper triangle only."""
     n = block.shape[1]
-    if n <= _OWN_THREADS_TO:
-        # np.dot lets other threads run meanwhile; matmul does not.
+    if n <= _OWN_THREADS_TO or block.flags.f_contiguous:
+        # np.dot lets other threads run meanwhile, such as those that read the columns of further
+        # pieces; matmul and SciPy do not.
         product: FloatArray = np.dot(block.T, block)
         return product if total is None else np.add(total, product, out=product)
     # One large matrix: BLAS adds into it.
     start = np.zeros((n, n), order="F") if total is None else total
-    # As it lies in memory: SciPy would copy a matrix that is not in Fortran's order.
-    matrix, turned = fortran(block)
-    return np.asarray(dsyrk(1.0, matrix, trans=not turned, beta=1.0, c=start, overwrite_c=1))
+    return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1))
 
 
 def _mirror(matrix: FloatArray) -> None:
