@@ -210,7 +210,7 @@ def save_model(
     )
     with damage_named(refusal):
         data = skops.dumps(content)
-        foreign = set(skops.get_untrusted_types(data=data)) - set(TRUSTED_TYPES)
+        foreign = _foreign_types(skops, data)
         if foreign:
             raise ValueError(f"it contains {', '.join(sorted(foreign))}")
         again = skops.loads(data, trusted=list(TRUSTED_TYPES))["model"]
@@ -264,8 +264,7 @@ def load_model(path: str | Path) -> SavedModel:
         raise ValueError(f"{path} is not a model file: models are written by `fairpca fit`.")
     with damage_named(f"{path} is not a readable model file"):
         data = _with_new_homes(data)
-        # Nothing is built yet.
-        foreign = set(skops.get_untrusted_types(data=data)) - set(TRUSTED_TYPES)
+        foreign = _foreign_types(skops, data)
     if foreign:
         raise ValueError(
             f"{path} was refused: it asks for {', '.join(sorted(foreign)[:4])}, which no model of "
@@ -332,6 +331,12 @@ def _standard_labels(value: Any) -> Any:
     if isinstance(value, datetime.timedelta) and hasattr(value, "to_pytimedelta"):
         return value.to_pytimedelta()
     return value
+
+
+def _foreign_types(skops: Any, data: bytes) -> set[str]:
+    """Return the types a file asks for that are not trusted; nothing is built."""
+    found = set(skops.get_untrusted_types(data=data))
+    return found - set(TRUSTED_TYPES)
 
 
 def _with_new_homes(data: bytes) -> bytes:
