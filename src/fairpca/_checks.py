@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,12 @@ def did_you_mean(name: str, known: Iterable[Any]) -> str:
     # Another case is no other name, whatever else is spelled alike.
     close = [name.lower()] if name.lower() in spelled else near
     return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
+
+
+def listed(names: Sequence[Any], most: int = 6, show: Callable[[Any], str] = repr) -> str:
+    """Return names for a message, in quotes by default: the first `most`, and how many more."""
+    shown = ", ".join(show(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def check_covariances(covariances: Any) -> FloatArray:
@@ -169,16 +175,15 @@ def _check_columns(X: Any) -> None:
     if not isinstance(frame, nw.DataFrame):
         return
     wrong = [
-        repr(name)
+        name
         for name, dtype in frame.schema.items()
         if not (dtype.is_numeric() or dtype == nw.Boolean) and _no_numbers(frame[name].to_numpy())
     ]
     if wrong:
-        more = f" and {len(wrong) - 5:,} more" if len(wrong) > 5 else ""
         raise ValueError(
-            f"X has no numbers in the column(s) {', '.join(wrong[:5])}{more}; encode text, for "
-            "example with sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels "
-            "of groups belong in sensitive_features alone."
+            f"X has no numbers in the column(s) {listed(wrong)}; encode text, for example with "
+            "sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels of groups "
+            "belong in sensitive_features alone."
         )
 
 

@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 
+from fairpca._checks import listed
 from fairpca._linalg import FloatArray, rounding_level
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.oracle import Oracle
@@ -189,14 +190,11 @@ def warn_of_noise(
     if weights[noisy].sum() <= _TELLING_WEIGHT:
         return
     order = noisy[np.argsort(-weights[noisy], kind="stable")]
-    named = ", ".join(
-        f"{groups.labels[g]!r} ({groups.count[g]} row{'s' if groups.count[g] != 1 else ''})"
-        for g in order[:5]
-    )
-    more = f" and {len(order) - 5} more" if len(order) > 5 else ""
+    rows = [f"{m} row{'s' if m != 1 else ''}" for m in groups.count]
+    named = listed(order.tolist(), 5, lambda g: f"{groups.labels[g]!r} ({rows[g]})")
     warnings.warn(
         f"The projection rests on groups whose loss is no larger than chance makes it in so few "
-        f"rows: {named}{more}. They have {100 * weights[noisy].sum():.0f} % of the dual weight, "
+        f"rows: {named}. They have {100 * weights[noisy].sum():.0f} % of the dual weight, "
         "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
         "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
         NoisyGroupWarning,

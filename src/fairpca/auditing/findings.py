@@ -213,7 +213,7 @@ class NewRows:
     findings : tuple of NewFinding
         PCA first, then every other reducer that could be fitted again.
     n_repeats : int
-        How often rows were dealt anew; the numbers are means over all dealings.
+        How often rows were dealt into folds; the numbers are means over all dealings.
     """
 
     n_folds: int

@@ -15,11 +15,13 @@ import math
 import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from fairpca import _checks
 from fairpca.moments.groups import UNNAMED
 from fairpca.moments.label_codes import Label
 
@@ -37,8 +39,8 @@ BALANCED = "balanced PCA"
 # is the fit whose groups are all alike.
 _SHRINKAGE = {"PCA": ("", " --shrinkage 1"), "FairPCA": ("", "")}
 _SHRINKAGE[SHRUNK] = (', shrinkage="auto"', " --shrinkage auto")
-# Names in one sentence. Longer lists are not read; the rest is counted ("and 4 more").
-_MOST_NAMES = 6
+# The first names of a list and how many more there are; labels have their quotes already.
+listed = partial(_checks.listed, show=str)
 # Names of groups that share the worst place, where a sentence goes on after them.
 _MOST_TIED = 3
 # Cuts of the worst loss below this share round to "0.0%" and are called no improvement.
@@ -156,12 +158,6 @@ def isolated(text: str) -> str:
     if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in text):
         return f"\u2068{text}\u2069"
     return text
-
-
-def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """Return the first few names separated by commas, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import did_you_mean
+from fairpca._checks import did_you_mean, listed
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
 from fairpca.cli.output import note, note_read, progress
@@ -35,7 +35,6 @@ from fairpca.io.columns import (
     data_row,
     known_column,
     label_columns,
-    listed,
     looks_like_id,
     matching,
 )

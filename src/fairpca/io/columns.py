@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, did_you_mean, require
+from fairpca._checks import check_choice, did_you_mean, listed, require
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.moments.groups import Threshold, check_folds
 
@@ -114,12 +114,6 @@ def _names(given: Any, argument: str) -> list[str]:
     if not all(isinstance(name, str) for name in names):
         raise ValueError(f"{argument}={given!r}: name columns of the files.")
     return names
-
-
-def listed(names: Sequence[Any], most: int = 6, show: Callable[[Any], str] = repr) -> str:
-    """Return names for a message, in quotes by default: the first `most`, and how many more."""
-    shown = ", ".join(show(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def matching(entry: str, names: Sequence[str], where: str = "the table") -> list[str]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, did_you_mean, require
+from fairpca._checks import check_choice, did_you_mean, listed, require
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.io.columns import column_numbers, data_row, listed, odd_cells
+from fairpca.io.columns import column_numbers, data_row, odd_cells
 
 #: What to do about missing values in features.
 MISSING = ("error", "drop", "mean", "median")

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
+from fairpca._checks import listed, require
 from fairpca.io.columnar import another_type, read_whole
-from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, listed, no_header
+from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, no_header
 from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
 from fairpca.io.sources import DataFile, check_distinct, file_kind
 
