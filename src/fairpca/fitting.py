@@ -113,10 +113,16 @@ class Ranks:
     settings : Settings
     max_components : int, optional
         Largest rank that will be asked for, where all of them will be.
+    unshrunk : Ranks, optional
+        Of the same source with its own matrices, where somebody has it.
     """
 
     def __init__(
-        self, source: CovarianceSource, settings: Settings, max_components: int | None = None
+        self,
+        source: CovarianceSource,
+        settings: Settings,
+        max_components: int | None = None,
+        unshrunk: Ranks | None = None,
     ) -> None:
         # The rows as they are, and what is solved for.
         self.rows, self.settings = source, settings
@@ -135,6 +141,17 @@ class Ranks:
         self._own_rank = 0
         self._ask_for = max_components or 0
         self._path: RankPath | None = None
+        self._unshrunk = unshrunk
+
+    @property
+    def unshrunk(self) -> Ranks:
+        """The losses of the rows as they are, whatever is solved for; made when first asked for.
+
+        The rows' own matrices are not divided by their traces, whatever the criterion does.
+        """
+        if self._unshrunk is None:
+            self._unshrunk = Ranks(self.rows, Settings(), self._ask_for)
+        return self._unshrunk
 
     @property
     def n_features(self) -> int:
@@ -166,9 +183,11 @@ class Ranks:
         """
         with blas_for(self.n_features, self.source.place):
             if isinstance(self.settings.shrinkage, str):
-                shares = shares_by_rows(self.rows, r)
-                fixed = Ranks(self.rows, replace(self.settings, shrinkage=shares))
-                return fixed.solve(r, start, exact_search)
+                plain = self.unshrunk
+                own = plain.own_sums(r)
+                shares = shares_by_rows(self.rows, plain.oracle, plain.unit, own, r)
+                settings = replace(self.settings, shrinkage=shares)
+                return Ranks(self.rows, settings, unshrunk=plain).solve(r, start, exact_search)
             solution = self._solution(r, start, exact_search)
             return self.described(self._with_spare_components(solution, r), r)
 
@@ -217,8 +236,7 @@ class Ranks:
         """
         basis = solution.components.T
         shrunk = self.rows is not self.source
-        # The rows' own matrices are not divided by their traces, whatever the criterion does.
-        ranks = Ranks(self.rows, Settings()) if shrunk else self
+        ranks = self.unshrunk if shrunk else self
         own = ranks.own_sums(r)
         if not shrunk and np.array_equal(self.criterion.offsets(own, self.traces), own):
             # The solver's values are the losses themselves: equal ones stay equal to the last

@@ -15,7 +15,6 @@ from fairpca._linalg import FloatArray, rounding_level
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.sources import CovarianceSource
-from fairpca.criteria import find_criterion
 
 # What shrinkage="auto" is made of; `shares_by_rows` says how. All were chosen together, by the
 # worst group's loss in the population, on samples of credit, bank and faces in which one group
@@ -71,7 +70,9 @@ class NoisyGroupWarning(UserWarning):
     """
 
 
-def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
+def shares_by_rows(
+    source: CovarianceSource, oracle: Oracle, unit: float, own: FloatArray, r: int
+) -> FloatArray:
     """Return how far ``shrinkage="auto"`` moves each group's matrix towards what all share.
 
     The covariance of few rows is mostly noise, the more so the fewer they are, and is moved by
@@ -80,23 +81,33 @@ def shares_by_rows(source: CovarianceSource, r: int) -> FloatArray:
     * its mean, which few rows tell far better than a covariance, explains what it loses by PCA;
     * it loses more by PCA than chance makes groups of its size lose.
 
-    The result, for r components, has shape (k,) and is between 0, the group's own matrix, and 1,
-    the mean of all groups' matrices.
+    Parameters
+    ----------
+    source : CovarianceSource
+    oracle : Oracle
+        Of the source's matrices times `unit`.
+    unit : float
+        One over the variance or so: squares of very large variances are no numbers.
+    own : ndarray of shape (k,)
+        What each group's own PCA of rank r keeps of its variance.
+    r : int
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Between 0, the group's own matrix, and 1, the mean of all groups' matrices.
     """
     groups = source.groups
     # Beyond a million times as many rows the square may be no number, and nothing is moved.
     noisy = 1 / (1 + np.minimum(groups.weight / _NOISY_ROWS, 1e6) ** 2)
-    # In units of the variance: squares of very large variances are no numbers.
-    unit = find_criterion("loss").unit(groups.traces)
-    oracle = source.oracle(np.full(len(noisy), unit), "auto")
     pooled = groups.weight / groups.weight.sum()
     pca = oracle.leading(pooled, r)
-    own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)])
     trace = unit * float(pooled @ groups.traces)
     if trace < np.finfo(float).tiny / _NO_LOSS:
         # The groups that have weight have no variance, and losses tell nothing.
         return np.asarray(noisy)
-    losses = np.maximum(own - oracle.retained_variance(pca.vectors), _NO_LOSS * trace)
+    losses = unit * own - oracle.retained_variance(pca.vectors)
+    losses = np.maximum(losses, _NO_LOSS * trace)
     # The mean of n rows is off by a squared distance of a row's variance over n.
     shift = groups.shift * (np.sqrt(unit) if source.center == "global" else 0.0)
     squares = np.einsum("kn,kn->k", shift, shift)

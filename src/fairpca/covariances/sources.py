@@ -31,7 +31,7 @@ from fairpca._linalg import (
 from fairpca._threads import blas_for
 from fairpca.covariances.block_krylov import SharedSpace
 from fairpca.covariances.device import explicit_oracle, pays_there
-from fairpca.covariances.eigenpairs import full_pairs
+from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.implicit import (
     GroupOperators,
     Mixing,
@@ -300,7 +300,7 @@ class MomentCovariances(CovarianceSource):
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
         # In units of the trace: squares of very large variances are no numbers.
-        return full_pairs(fetched(self._total) / (self.total.trace or 1.0)).vectors[:, :r]
+        return leading_pairs(fetched(self._total) / (self.total.trace or 1.0), r).vectors
 
 
 def _diagonals(matrices: Any) -> FloatArray:
