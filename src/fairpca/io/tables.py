@@ -84,6 +84,9 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
     mixed = _mixed_columns(full, texts)
     if mixed:
         full = [(path, _read_one(path, texts.get(path), mixed)) for path, _ in full]
+    for file in found.values():
+        # A file that somebody still writes is no table yet.
+        file.check_unchanged()
     return _stacked([table for _, table in full], columns, mixed)
 
 
