@@ -36,6 +36,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _PATIENCE = 2.0
 # Seconds between two lines of progress where stderr is a file, so that a log stays short.
 _SPARSE_SECONDS = 30.0
+# Letters in a line where the terminal does not know.
+_WIDTH = 80
 # The line of progress of the command that is running.
 _LINE: ContextVar[Any] = ContextVar("line", default=None)
 
@@ -69,6 +71,7 @@ _PHRASES = {
     ),
     r"a header of 0 rows": "--header 0",
     r"ame its encoding": "ame its encoding with --encoding",
+    r"read it with fairpca\.io\.read_moments": "use --engine local",
     r"name some with features": "name some with --feature",
     r"\by has\b": "--target has",
     r"pass None, 'auto' or": "leave it out, or pass auto or",
@@ -225,7 +228,10 @@ def console(*, stderr: bool = False) -> Any:
     """Return a new rich console without markup, so that labels are shown as they are."""
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    found = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    # COLUMNS is 0 in some terminals of editors and of containers.
+    found.width = found.width or _WIDTH
+    return found
 
 
 def table(
@@ -270,7 +276,10 @@ def print_lines(lines: Iterable[Any]) -> None:
             else:
                 out.print(line)
     # rich fills cells and broken lines with spaces; in a file or a diff they are only noise.
-    _write_stdout(re.sub(" +$", "", captured.get(), flags=re.M))
+    text = re.sub(" +$", "", captured.get(), flags=re.M)
+    # Letters that the stream cannot hold are written as Python writes them to stderr.
+    encoding = sys.stdout.encoding or "utf-8"
+    _write_stdout(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def print_text(text: str) -> None:
@@ -313,6 +322,11 @@ def _write_stdout(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"standard output is {error.encoding} and cannot hold {text[error.start]!r}; write a "
+            "file with -o, or set PYTHONIOENCODING=utf-8."
+        ) from None
 
 
 def silence_stdout() -> None:
@@ -344,6 +358,7 @@ def check_output(options: Any) -> None:
         " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
         " exists; add --force to replace it, or choose another name": kept,
         f": there is no directory {path.parent}": not path.parent.is_dir(),
+        f": the directory {path.parent} cannot be written to": not os.access(path.parent, os.W_OK),
     }
     for reason, applies in reasons.items():
         if applies:
