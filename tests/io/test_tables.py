@@ -124,6 +124,16 @@ class TestDelimited:
 
 
 class TestOtherFormats:
+    def test_a_column_without_values_in_one_file_stays_numbers(self, tmp_path):
+        whole = pd.DataFrame({"a": [1.5, 2.5], "g": ["x", "y"]})
+        whole.to_parquet(tmp_path / "0.parquet")
+        whole.assign(a=None).to_parquet(tmp_path / "1.parquet")
+        frame = read_tables(sorted(tmp_path.glob("*.parquet"))).frame
+        assert frame["a"].dtype == float
+        assert frame["a"].isna().tolist() == [False, False, True, True]
+        texts = [written(tmp_path, f"a,b\n{a},1\n{a},2\n", f"{i}.csv") for i, a in enumerate("x ")]
+        assert read_tables(texts).frame["a"].tolist()[:2] == ["x", "x"]
+
     def test_all_give_the_same_frame(self, frame, tmp_path):
         frame.to_csv(tmp_path / "t.csv", index=False)
         frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
