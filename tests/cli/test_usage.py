@@ -139,10 +139,11 @@ def test_interrupting_leaves_with_130(csv, monkeypatch, cli, tmp_path):
 
 def test_a_terminal_without_a_width(csv, monkeypatch, cli):
     # Some shells of editors and of containers say so.
-    monkeypatch.setenv("COLUMNS", "0")
-    done = cli("inspect", csv)
-    assert done.code == 0
-    assert "Likely groups (-g): sex, city" in done.out
+    for call, shown in ((["inspect", csv], "Likely groups (-g): sex, city"), (["-h"], "Usage:")):
+        monkeypatch.setenv("COLUMNS", "0")
+        done = cli(*call)
+        assert done.code == 0
+        assert shown in done.out
 
 
 class TestOtherEncodings:

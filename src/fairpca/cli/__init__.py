@@ -51,6 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     """
     from fairpca.cli.output import note, silence_stdout, warnings_as_notes
 
+    if os.environ.get("COLUMNS") == "0":
+        # Some terminals of editors and of containers say so; nothing would be shown at all.
+        del os.environ["COLUMNS"]
     try:
         app = _app()
     except ImportError as error:

@@ -36,8 +36,6 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _PATIENCE = 2.0
 # Seconds between two lines of progress where stderr is a file, so that a log stays short.
 _SPARSE_SECONDS = 30.0
-# Letters in a line where the terminal does not know.
-_WIDTH = 80
 # The line of progress of the command that is running.
 _LINE: ContextVar[Any] = ContextVar("line", default=None)
 
@@ -228,10 +226,7 @@ def console(*, stderr: bool = False) -> Any:
     """Return a new rich console without markup, so that labels are shown as they are."""
     from rich.console import Console
 
-    found = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
-    # COLUMNS is 0 in some terminals of editors and of containers.
-    found.width = found.width or _WIDTH
-    return found
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
 def table(
