@@ -74,6 +74,11 @@ class TestMistakes:
             (("holes.csv", *AUDIT), "--unlabelled ignore"),
             (("twice.csv", *AUDIT), "are called 'g'"),
             (("binary.csv", *AUDIT), "not text"),
+            (
+                ("long.csv", *AUDIT),
+                "--group g: labels such as 100000000000000000000 have more digits",
+            ),
+            (("gap.csv", *AUDIT, "--unlabelled", "ignore"), "have more digits"),
             (("t.csv", *AUDIT, "--weight", "g"), "--weight g: 'a' in data row 1 "),
             (("t.zst", *AUDIT), "also with .gz behind it"),
             (
@@ -97,6 +102,10 @@ class TestMistakes:
         (tmp_path / "twice.csv").write_text("g,v,g\na,1,b\nb,2,a\na,3,b\n")
         (tmp_path / "latin.csv").write_bytes("größe,g\n1,a\n2,b\n".encode("latin-1"))
         (tmp_path / "wide.csv").write_text('g,v,"w"\n')
+        # Of different labels one would become, and of two groups a single one.
+        long = np.where(table["g"] == "a", "100000000000000000000", "100000000000000000001")
+        save(tmp_path, table.assign(g=long), "long.csv")
+        save(tmp_path, table.assign(g=[None, *(2**60 + table.index[1:] % 2)]), "gap.csv")
         (tmp_path / "empty.csv").touch()
         (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
         (tmp_path / "folder.html").mkdir()

@@ -52,6 +52,8 @@ from fairpca.moments.memory import check_moments_size
 # Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
 # their columns take several times as much, which an ordinary laptop no longer has.
 _LARGE = 1_000_000_000
+# From here on floats are rounded to whole numbers that are further apart than 1.
+_INEXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -282,10 +284,10 @@ def as_written(series: Any) -> AnyArray:
 def whole_numbers(values: Sequence[Any]) -> list[Any] | None:
     """Return floats as integers, None for None; None where one of them is no whole number.
 
-    From 2**53 on every float is whole, so nothing is known about such numbers.
+    From 2**53 on every float is whole, so nothing is known about such numbers (`_INEXACT`).
     """
     known = [value for value in values if value is not None]
-    whole = all(isinstance(v, float) and v.is_integer() and abs(v) < 2**53 for v in known)
+    whole = all(isinstance(v, float) and v.is_integer() and abs(v) < _INEXACT for v in known)
     return [None if v is None else int(v) for v in values] if known and whole else None
 
 
@@ -293,8 +295,15 @@ def _check_labels(column: str, distinct: set[Any], n_rows: int) -> None:
     """Refuse measurements as labels of a table with so many rows, with the remedy.
 
     It is about what people mean, not about what can be computed: from Python the same is a
-    warning.
+    warning. Whole numbers that were rounded are refused, too: different labels may be one now.
     """
+    floats = (value for value in distinct if isinstance(value, float) and value.is_integer())
+    rounded = [value for value in floats if abs(value) >= _INEXACT]
+    if rounded:
+        raise ValueError(
+            f"--group {column}: labels such as {rounded[0]:.0f} have more digits than numbers "
+            "keep apart; write a letter in front of them, or shorter codes."
+        )
     if are_measurements(distinct, n_rows):
         cut = f"cut a number in two with --group '{column}>=VALUE', or "
         cut = cut if any(isinstance(value, int | float) for value in distinct) else ""
