@@ -203,6 +203,8 @@ class TestEngines:
             (("--engine", "local", "--weight", "paid"), "--no-standardize"),
             (("--engine", "local", "--drop", "nothing"), "no column 'nothing'"),
             (("--engine", "local", "--jobs", 0), "--jobs"),
+            (("--engine", "local", "-g", "v0"), "--group v0: 70 distinct labels are too many"),
+            (("--engine", "local", "-g", "id", "-g", "city"), "--group id: 160 distinct labels"),
         ],
     )
     def test_refusals_leave_the_old_file(self, cli, parts, tmp_path, options, match):
@@ -228,6 +230,45 @@ class TestEngines:
         done = cli(*call)
         assert done.code == 2
         assert said in done.err
+
+    def test_how_text_was_read_is_said(self, cli, numbers, tmp_path):
+        numbers.to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
+        call = ("fit", tmp_path / "t.csv", "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops")
+        done = cli(*call, "--engine", "local")
+        assert "in pieces; semicolon-separated, decimal commas, 1 header row; 6" in done.err
+
+    def test_too_many_components_are_refused_before_rows_are_counted(
+        self, cli, parts, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr(loading, "read_moments", None)
+        call = ("fit", *parts, "-g", "sex", "-o", tmp_path / "m.skops", "--engine", "local")
+        done = cli(*call, "-r", 7)
+        assert done.code == 2
+        assert "-r 7 must be between 1 and the number of features, 6" in done.err
+
+    def test_measurements_are_refused_before_rows_are_counted(
+        self, cli, parts, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr(loading, "read_moments", None)
+        call = ("fit", *parts, "-r", 2, "-o", tmp_path / "m.skops", "--engine", "local")
+        done = cli(*call, "-g", "v0", "--drop", "sex")
+        assert done.code == 2
+        assert "--group v0: 70 distinct labels are too many" in done.err
+
+    def test_clusters_read_parquet(self, cli, csv, tmp_path):
+        call = ("fit", csv, "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops")
+        done = cli(*call, "--feature", "v*", "--engine", "dask")
+        assert done.code == 2
+        assert "Write the table as Parquet, or use --engine local." in done.err
+
+    def test_labels_that_only_a_folder_names(self, cli, parts, tmp_path):
+        folder = tmp_path / "data" / "town=a"
+        folder.mkdir(parents=True)
+        parts[0].rename(folder / "p.parquet")
+        call = ("fit", tmp_path / "data", "-r", 2, "-o", tmp_path / "m.skops", "-g", "town")
+        done = cli(*call)
+        assert done.code == 2
+        assert "names of folders are not read: write 'town' into the files" in done.err
 
 
 class TestFaults:

@@ -4,8 +4,10 @@ import errno
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -72,6 +74,21 @@ class TestMistakes:
             (("holes.csv", *AUDIT), "--unlabelled ignore"),
             (("twice.csv", *AUDIT), "are called 'g'"),
             (("binary.csv", *AUDIT), "not text"),
+            (
+                ("long.csv", *AUDIT),
+                "--group g: labels such as 100000000000000000000 have more digits",
+            ),
+            (("gap.csv", *AUDIT, "--unlabelled", "ignore"), "have more digits"),
+            (("t.csv", *AUDIT, "--weight", "g"), "--weight g: 'a' in data row 1 "),
+            (("t.zst", *AUDIT), "also with .gz behind it"),
+            (
+                ("t.csv", *AUDIT, "-o", "locked/a.html"),
+                "the directory locked cannot be written to",
+            ),
+            (
+                ("lists.parquet", "-g", "tags", "-r", 1),
+                "'tags' holds lists or records, not labels",
+            ),
         ],
     )
     def test_exit_2_and_a_sentence(self, cli, tmp_path, monkeypatch, arguments, message):
@@ -85,9 +102,18 @@ class TestMistakes:
         (tmp_path / "twice.csv").write_text("g,v,g\na,1,b\nb,2,a\na,3,b\n")
         (tmp_path / "latin.csv").write_bytes("größe,g\n1,a\n2,b\n".encode("latin-1"))
         (tmp_path / "wide.csv").write_text('g,v,"w"\n')
+        # Of different labels one would become, and of two groups a single one.
+        long = np.where(table["g"] == "a", "100000000000000000000", "100000000000000000001")
+        save(tmp_path, table.assign(g=long), "long.csv")
+        save(tmp_path, table.assign(g=[None, *(2**60 + table.index[1:] % 2)]), "gap.csv")
         (tmp_path / "empty.csv").touch()
         (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
         (tmp_path / "folder.html").mkdir()
+        (tmp_path / "locked").mkdir()
+        (tmp_path / "t.zst").write_bytes(b"(")
+        table.assign(tags=[[1, 2]] * len(table)).to_parquet(tmp_path / "lists.parquet")
+        # Nothing is locked for the one who owns the machine.
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "locked")
         before = sorted(os.listdir(tmp_path))
         done = cli("audit", *arguments)
         assert done.code == 2
@@ -166,6 +192,14 @@ class TestOutputs:
         assert b"No space left" in done.stderr
         assert b"Traceback" not in done.stderr
 
+    def test_streams_that_are_closed(self, tmp_path):
+        table, model = save(tmp_path, rows()), tmp_path / "m.skops"
+        code = "from fairpca.cli import main; main()"
+        line = shlex.join([sys.executable, "-c", code, "fit", str(table), "-g", "g", "-r", "1"])
+        done = subprocess.run(["sh", "-c", f"{line} -o {model} >&- 2>&-"])
+        assert done.returncode == 0
+        assert model.exists()
+
     def test_a_reader_that_stops_reading(self, tmp_path):
         table = save(tmp_path, rows(200))
         read, write = os.pipe()
@@ -176,8 +210,6 @@ class TestOutputs:
         assert b"Traceback" not in done.stderr
 
     def test_no_permission(self, cli, tmp_path, monkeypatch):
-        from pathlib import Path
-
         table = save(tmp_path, rows())
         real = Path.open
 

@@ -1,5 +1,6 @@
 """Help, version, the demo, and what a command costs before it does anything."""
 
+import io
 import os
 import re
 import shlex
@@ -8,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from fairpca.cli import run
 
 VERBS = ["audit", "fit", "transform", "compare", "report", "datasets", "demo"]
 
@@ -130,7 +133,44 @@ def test_interrupting_leaves_with_130(csv, monkeypatch, cli, tmp_path):
     monkeypatch.setattr("fairpca.cli.loading.read_tables", interrupted)
     done = cli("audit", csv, "-g", "sex", "-r", 2, "-o", tmp_path / "a.html")
     assert done.code == 130
+    assert done.err == "fairpca: interrupted; no output file was touched\n"
     assert not (tmp_path / "a.html").exists()
+
+
+def test_a_terminal_without_a_width(csv, monkeypatch, cli):
+    # Some shells of editors and of containers say so.
+    for call, shown in ((["inspect", csv], "Likely groups (-g): sex, city"), (["-h"], "Usage:")):
+        monkeypatch.setenv("COLUMNS", "0")
+        done = cli(*call)
+        assert done.code == 0
+        assert shown in done.out
+
+
+class TestOtherEncodings:
+    @pytest.fixture
+    def ascii_stdout(self, monkeypatch):
+        """Return a function that runs a command, and gives its exit code and bytes on stdout."""
+
+        def call(*arguments):
+            stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+            monkeypatch.setattr(sys, "stdout", stream)
+            return run([str(argument) for argument in arguments]), stream.buffer.getvalue()
+
+        return call
+
+    def test_people_read_what_the_stream_can_hold(self, frame, tmp_path, ascii_stdout):
+        city = frame["city"].replace("x", "K\xf6ln")
+        frame.assign(city=city).to_csv(tmp_path / "t.csv", index=False)
+        code, out = ascii_stdout("inspect", tmp_path / "t.csv")
+        assert code == 0
+        assert b"K\\xf6ln (80)" in out
+
+    def test_data_are_never_changed(self, frame, tmp_path, ascii_stdout, capsys):
+        table, model = tmp_path / "t.csv", tmp_path / "m.skops"
+        frame.assign(city="K\xf6ln").to_csv(table, index=False)
+        assert ascii_stdout("fit", table, "-g", "sex", "-r", 2, "-o", model, "--json")[0] == 0
+        assert ascii_stdout("transform", model, table, "--keep", "city") == (2, b"")
+        assert "cannot hold '\xf6'; write a file with -o" in capsys.readouterr().err
 
 
 class TestTheTour:

@@ -331,6 +331,15 @@ class TestModels:
         rows = cli("transform", model, new, "--json").json
         assert rows["columns"] == ["fairpca0", "fairpca1"]
         assert rows["n_rows"] == len(rows["rows"]) == 160
+        done = cli("transform", model, new, "--keep", "id", "--keep", "id")
+        assert done.out.splitlines() == lines
+        done = cli("transform", model, new, "--keep", "plan", "-o", tmp_path / "z.npy")
+        assert done.code == 2
+        assert "z.npy: a .npy file holds numbers only, and --keep plan is text" in done.err
+        frame.assign(fairpca1=1).to_csv(new, index=False)
+        done = cli("transform", model, new, "--keep", "fairpca1")
+        assert done.code == 2
+        assert "--keep fairpca1: a component is called so" in done.err
 
     def test_new_levels_and_missing_columns(self, cli, csv, frame, tmp_path):
         model = tmp_path / "m.skops"
@@ -432,6 +441,9 @@ class TestAuditOfAModel:
             (("-r", 2), "-r with --model"),
             (("--feature", "v0"), "--feature with --model"),
             (("--no-standardize",), "--standardize with --model"),
+            (("--center", "group"), "--center with --model"),
+            (("--folds", 3), "--folds with --model"),
+            (("--on", "rows"), "--on with --model"),
         ],
     )
     def test_what_the_file_decides_cannot_be_asked_for(self, cli, halves, more, said):

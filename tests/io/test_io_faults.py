@@ -17,6 +17,7 @@ import pytest
 
 from fairpca import GroupMoments
 from fairpca.io import read_moments
+from fairpca.io.sources import Batch
 
 N_FILES, ROWS = 6, 400
 
@@ -213,6 +214,17 @@ class TestDamage:
 
         with pytest.raises(ValueError, match=r"p5\.\w+ changed while"):
             read(paths, progress=meddle)
+
+    def test_a_file_that_changes_while_its_last_rows_are_counted(self, paths, monkeypatch):
+        count = Batch.count
+
+        def meddle(batch):
+            os.utime(paths[0], (1, 1))
+            return count(batch)
+
+        monkeypatch.setattr(Batch, "count", meddle)
+        with pytest.raises(ValueError, match=r"p0\.\w+ changed while"):
+            read(paths[:1])
 
 
 class Stop(Exception):

@@ -70,6 +70,16 @@ class TestPreparation:
         with pytest.raises(ValueError, match="no column is left"):
             prepare(odd, columns=["name"])
 
+    def test_lists_records_and_bytes_are_left_out(self, frame):
+        odd = frame.assign(
+            list=[[1, 2]] * 160, array=[np.arange(3)] * 160, record=[{"a": 1}] * 160, raw=b"x\xff"
+        )
+        _, found = prepare(odd, columns=["v0", "list", "array", "record", "raw"])
+        assert found.X.shape == (160, 1)
+        for name in ("list", "array", "record"):
+            assert f"'{name}' (lists or records)" in found.notes[1]
+        assert "'raw' (bytes)" in found.notes[1]
+
     def test_odd_types(self):
         frame = pd.DataFrame(
             {
@@ -163,8 +173,10 @@ class TestDates:
             (["1970-01-02", "1970-01-11", None], [1, 10]),
             (["1970-01-02T12:00", "1970-01-03 06:00:00"], [1.5, 2.25]),
             (["1970-01-02T00:00:00Z", "1970-01-02T00:00:00+12:00"], [1, 0.5]),
+            # What stands for "never" in many tables is past the range of nanoseconds.
+            (["1970-01-02", "9999-12-31", "1600-01-01"], [1, 2932896, -135140]),
         ],
-        ids=["dates", "times", "zones"],
+        ids=["dates", "times", "zones", "far away"],
     )
     def test_iso_dates_are_days_since_1970(self, cells, days):
         frame = texts(*cells, repeat=4)

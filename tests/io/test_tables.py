@@ -1,12 +1,13 @@
 """Whole tables in memory: layouts of text, other formats, files that do not fit together."""
 
 import gzip
+import os
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fairpca.io import read_moments
+from fairpca.io import read_moments, tables
 from fairpca.io.delimited import Layout, detect
 from fairpca.io.tables import read_tables
 
@@ -91,8 +92,21 @@ class TestDelimited:
         assert read.repeated == ("a",)
         assert any("a (2)" in note for note in read.notes)
 
-    def test_compressed(self, tmp_path):
-        path = tmp_path / "t.csv.gz"
+    def test_a_file_that_somebody_still_writes(self, tmp_path, monkeypatch):
+        path = written(tmp_path, "a,b\n1,2\n3,4\n")
+        read = tables.read_text
+
+        def meddle(*args, **kwargs):
+            os.utime(path, (1, 1))
+            return read(*args, **kwargs)
+
+        monkeypatch.setattr(tables, "read_text", meddle)
+        with pytest.raises(ValueError, match=r"t\.csv changed while the tables were read"):
+            read_tables([path])
+
+    @pytest.mark.parametrize("name", ["t.csv.gz", "T.CSV.GZ"])
+    def test_compressed(self, tmp_path, name):
+        path = tmp_path / name
         path.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
         assert read_tables([path]).frame["b"].tolist() == [2, 4]
 
@@ -110,6 +124,16 @@ class TestDelimited:
 
 
 class TestOtherFormats:
+    def test_a_column_without_values_in_one_file_stays_numbers(self, tmp_path):
+        whole = pd.DataFrame({"a": [1.5, 2.5], "g": ["x", "y"]})
+        whole.to_parquet(tmp_path / "0.parquet")
+        whole.assign(a=None).to_parquet(tmp_path / "1.parquet")
+        frame = read_tables(sorted(tmp_path.glob("*.parquet"))).frame
+        assert frame["a"].dtype == float
+        assert frame["a"].isna().tolist() == [False, False, True, True]
+        texts = [written(tmp_path, f"a,b\n{a},1\n{a},2\n", f"{i}.csv") for i, a in enumerate("x ")]
+        assert read_tables(texts).frame["a"].tolist()[:2] == ["x", "x"]
+
     def test_all_give_the_same_frame(self, frame, tmp_path):
         frame.to_csv(tmp_path / "t.csv", index=False)
         frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")

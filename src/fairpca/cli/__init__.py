@@ -18,6 +18,8 @@ from typing import Any
 #: Set this variable and errors are raised with their traceback.
 DEBUG = "FAIRPCA_DEBUG"
 
+# Exit code of a command that was interrupted, as shells have it.
+_INTERRUPTED = 130
 # How to install typer; `fairpca._checks.require`, which says so of others, would import NumPy.
 _NEEDS_TYPER = """the command line needs typer, which is not installed: run pip install ".[app]" \
 in the folder of fairpca's source"""
@@ -30,6 +32,10 @@ _EXAMPLES = """\
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    for name in ("stdout", "stderr"):
+        # A shell may close them, and some windows of Windows have none.
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     sys.exit(run(sys.argv[1:]))
 
 
@@ -45,6 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     """
     from fairpca.cli.output import note, silence_stdout, warnings_as_notes
 
+    if os.environ.get("COLUMNS") == "0":
+        # Some terminals of editors and of containers say so; nothing would be shown at all.
+        del os.environ["COLUMNS"]
     try:
         app = _app()
     except ImportError as error:
@@ -57,10 +66,8 @@ def run(arguments: Sequence[str]) -> int:
             code = app(args=list(arguments), prog_name="fairpca", standalone_mode=False)
         # A full disk is noticed here, and not when nobody can report it any more.
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
-        note("fairpca: interrupted; no output file was touched")
-        return 130
+        code = _INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader of a help page has gone; rich turns that into an exit with code 1.
         silence_stdout()
@@ -70,6 +77,10 @@ def run(arguments: Sequence[str]) -> int:
             raise
         _report(error)
         return 2
+    # Newer versions of typer make an exit code of an interrupt themselves, in silence.
+    if code == _INTERRUPTED:
+        note("fairpca: interrupted; no output file was touched")
+    return code if isinstance(code, int) else 0
 
 
 def _app() -> Any:

@@ -37,7 +37,8 @@ _PASSED_ON = (
 )
 # Names of ``--reducer`` and what an audit calls them.
 _REDUCERS = {"pca": "PCA", "fairpca": "FairPCA", "auto": "shrunk FairPCA"}
-# Options about what a model file decides itself. Ignored in silence, they would mislead.
+# Options about what a model file decides itself, or about fits. Ignored in silence, they would
+# mislead.
 _NOT_WITH_MODEL = (
     "components",
     "balanced",
@@ -47,6 +48,12 @@ _NOT_WITH_MODEL = (
     "drop",
     "categorical",
     "standardize",
+    "center",
+    "reducer",
+    "on",
+    "n_folds",
+    "n_repeats",
+    "n_bootstrap",
 )
 # Options of `fit` that are given by the advice itself, or say nothing about a model.
 _NOT_IN_ADVICE = ("tables", "components", "output", "force", "json")
@@ -207,7 +214,6 @@ def _fit_arguments(options: AuditOptions) -> list[str]:
     Only names of files are given: the directory is nobody's business, and an audit is passed on.
     """
     found = ["-" if path.name == "stdin" else path.name for path in options.tables]
-    hints = get_type_hints(AuditOptions, include_extras=True)
     # A target is no feature of the audit.
     options = replace(options, drop=[*options.drop, *filter(None, [options.target])])
     for entry in fields(FitOptions):
@@ -215,15 +221,19 @@ def _fit_arguments(options: AuditOptions) -> list[str]:
         value = getattr(options, entry.name, default)
         if entry.name in _NOT_IN_ADVICE or value == default:
             continue
-        # typer keeps the first name of an option, where it has one, in the place of its default.
-        first = hints[entry.name].__metadata__[0].default
-        flag = first if isinstance(first, str) else f"--{entry.name.replace('_', '-')}"
         if value is False:
             found.append(f"--no-{entry.name}")
             continue
         for part in value if isinstance(value, list) else [value]:
-            found += [flag, str(part)]
+            found += [_flag(entry.name), str(part)]
     return found
+
+
+def _flag(name: str) -> str:
+    """Return what the option of a field of `AuditOptions` is called."""
+    # typer keeps the first name of an option, where it has one, in the place of its default.
+    first = get_type_hints(AuditOptions, include_extras=True)[name].__metadata__[0].default
+    return first if isinstance(first, str) else f"--{name.replace('_', '-')}"
 
 
 def audit_lines(found: Audit, used: list[str], target: str | None = None) -> list[Any]:
@@ -273,13 +283,15 @@ def table_lines(
 def _audit_stored(options: AuditOptions, path: Path) -> int:
     """Audit a model file on the rows of a table; return the exit code."""
     from fairpca.auditing import audit_model
-    from fairpca.cli.loading import find_column, group_labels, read, renamed, with_names
+    from fairpca.cli.loading import group_labels, read, renamed, row_weights, with_names
     from fairpca.cli.models import prepared_for
 
     for name in _NOT_WITH_MODEL:
         if getattr(options, name) not in (getattr(AuditOptions, name, None), []):
-            flag = {"components": "r", "features": "-feature"}.get(name, f"-{name}")
-            raise ValueError(f"-{flag} with --model: the model file decides that; leave it out.")
+            raise ValueError(
+                f"{_flag(name)} with --model: the model file decides that, and nothing is fitted; "
+                "leave it out."
+            )
     if options.output is not None and options.output.suffix.lower() not in (".json", ".csv"):
         raise ValueError(f"-o {options.output}: with --model the ending must be .json or .csv.")
     table, files = read(options)
@@ -291,10 +303,8 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     labels = with_names(labels, saved.label_names) if not options.labels else labels
     labels = renamed(labels, options.labels)
     output.note_read(notes)
-    weight = None
-    if options.weight is not None:
-        weight = table.frame[find_column(table, options.weight)].to_numpy(dtype=float)
-        weight = weight[prepared.kept]
+    weight = None if options.weight is None else row_weights(table, options.weight)
+    weight = None if weight is None else weight[prepared.kept]
     found = audit_model(
         saved.model,
         prepared.X,

@@ -52,8 +52,11 @@ def inspect(options: InspectOptions) -> None:
     output.note_read([rows_text(len(frame)), *found.notes])
     columns = [_look(frame[name], name in found.row_number_columns) for name in frame.columns]
     ids = [row["name"] for row in columns if row["looks_like"] in ("row number", "id")]
+    cells = frame.drop(columns=ids)
     # As text, because a list in a cell (Parquet has such cells) cannot be compared.
-    repeated = int(frame.drop(columns=ids).astype(str).duplicated().sum())
+    objects = [name for name, kind in cells.dtypes.items() if kind.kind == "O"]
+    cells[objects] = cells[objects].map(str)
+    repeated = int(cells.duplicated().sum())
     rows = []
     for row in columns:
         numbers = [f"{row[name]:,}" for name in ("distinct", "missing")]

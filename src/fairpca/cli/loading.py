@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import did_you_mean, listed
+from fairpca._checks import check_rank, did_you_mean, listed
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
 from fairpca.cli.output import note, note_read, progress
@@ -31,6 +32,8 @@ from fairpca.io import read_moments
 from fairpca.io.columns import (
     FEW_ROWS,
     choose_columns,
+    column_numbers,
+    compound,
     counts_rows,
     data_row,
     known_column,
@@ -43,12 +46,14 @@ from fairpca.io.preparation import Feature, Preparation, prepare
 from fairpca.io.sources import FORMATS, Source, open_source
 from fairpca.io.tables import TableFile, read_tables
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Threshold, are_measurements
+from fairpca.moments.groups import Groups, Threshold, are_measurements
 from fairpca.moments.memory import check_moments_size
 
 # Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
 # their columns take several times as much, which an ordinary laptop no longer has.
 _LARGE = 1_000_000_000
+# From here on floats are rounded to whole numbers that are further apart than 1.
+_INEXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     labels, used = group_labels(table, options.group)
     labels = renamed(labels, options.labels)
     outside = {name: find_column(table, name) for name in (target, weight) if name is not None}
+    weights = None if weight is None else row_weights(table, weight)
     # A row number is left out unless somebody says it is a code.
     categorical = [name for entry in options.categorical for name in matching(entry, names)]
     counters = [name for name in table.row_number_columns if name not in categorical]
@@ -122,7 +128,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]
-    weights = None if weight is None else frame[outside[weight]].to_numpy(dtype=float)[kept]
+    weights = None if weights is None else weights[kept]
     labels = {name: values[kept] for name, values in labels.items()}
     if options.unlabelled == "error":
         _check_labelled(labels, np.flatnonzero(kept))
@@ -134,6 +140,19 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     return Loaded(
         prepared.X, labels, y, weights, preparation, {"files": files, "preparation": notes}
     )
+
+
+def row_weights(table: TableFile, name: str) -> FloatArray:
+    """Return the weights in a column; ValueError names the first cell that is no number."""
+    column = table.frame[find_column(table, name)]
+    values, odd = column_numbers(column)
+    if odd.any():
+        row = int(odd.argmax())
+        raise ValueError(
+            f"--weight {name}: {column.iloc[row]!r} in {data_row(row)} is not a number; correct "
+            "the cell, or name another column."
+        )
+    return values
 
 
 def _check_labelled(labels: Mapping[str, AnyArray], rows: AnyArray) -> None:
@@ -216,8 +235,10 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     for entry, label in zip(entries, found, strict=True):
         series = table.frame[label.column]
         if label.cut is None:
-            labels[label.name] = as_written(series)
-            _check_labels(label.column, labels[label.name])
+            values = labels[label.name] = as_written(series)
+            # NaN alone differs from itself.
+            distinct = {value for value in values.tolist() if value is not None and value == value}
+            _check_labels(label.column, distinct, len(values))
         else:
             labels[label.name] = _cut(series, entry, label.cut)
     return labels, list(dict.fromkeys(label.column for label in found))
@@ -241,8 +262,14 @@ def as_written(series: Any) -> AnyArray:
     """Return the values of a pandas column as they were written in the file.
 
     A column of whole numbers with a gap is read as floats; its values are whole again here, with
-    None in the gaps. Text is an array of objects with None in the gaps.
+    None in the gaps. Text is an array of objects with None in the gaps. ValueError names a column
+    of lists or records.
     """
+    kind = compound(series)
+    if kind:
+        raise ValueError(
+            f"column {series.name!r} holds {kind}, not labels; write it as text or numbers first."
+        )
     if series.dtype.kind in "iub" and not series.hasnans:
         return np.asarray(series.to_numpy())
     values = series.astype(object).where(series.notna(), None).tolist()
@@ -257,22 +284,27 @@ def as_written(series: Any) -> AnyArray:
 def whole_numbers(values: Sequence[Any]) -> list[Any] | None:
     """Return floats as integers, None for None; None where one of them is no whole number.
 
-    From 2**53 on every float is whole, so nothing is known about such numbers.
+    From 2**53 on every float is whole, so nothing is known about such numbers (`_INEXACT`).
     """
     known = [value for value in values if value is not None]
-    whole = all(isinstance(v, float) and v.is_integer() and abs(v) < 2**53 for v in known)
+    whole = all(isinstance(v, float) and v.is_integer() and abs(v) < _INEXACT for v in known)
     return [None if v is None else int(v) for v in values] if known and whole else None
 
 
-def _check_labels(column: str, values: AnyArray) -> None:
-    """Refuse measurements as labels, with the remedy.
+def _check_labels(column: str, distinct: set[Any], n_rows: int) -> None:
+    """Refuse measurements as labels of a table with so many rows, with the remedy.
 
     It is about what people mean, not about what can be computed: from Python the same is a
-    warning.
+    warning. Whole numbers that were rounded are refused, too: different labels may be one now.
     """
-    # NaN alone differs from itself.
-    distinct = {value for value in values.tolist() if value is not None and value == value}
-    if are_measurements(distinct, len(values)):
+    floats = (value for value in distinct if isinstance(value, float) and value.is_integer())
+    rounded = [value for value in floats if abs(value) >= _INEXACT]
+    if rounded:
+        raise ValueError(
+            f"--group {column}: labels such as {rounded[0]:.0f} have more digits than numbers "
+            "keep apart; write a letter in front of them, or shorter codes."
+        )
+    if are_measurements(distinct, n_rows):
         cut = f"cut a number in two with --group '{column}>=VALUE', or "
         cut = cut if any(isinstance(value, int | float) for value in distinct) else ""
         raise ValueError(
@@ -401,6 +433,9 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     local = {**shared, **options.pick("group_by"), "layout": layout_of(options)}
     source, counters, first_values = _open(paths, options, local)
     features = list(source.wanted.features)
+    if isinstance(options.n_components, int):
+        # A share takes rows to be found out, a number does not.
+        check_rank(options.n_components, len(features))
     many = f"{len(source.files)} file(s)"
     # Said before the work: the size of the moments depends on the columns alone.
     note(f"counting {many} in pieces; {check_moments_size(len(features), 1)}.")
@@ -416,11 +451,14 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
             )
     else:
         counted = _count_on_cluster(source, options, engine, shared)
+    _check_cells(counted, int(counted.count.sum()))
     moments = _relabelled(counted, options.labels)
     moments, preparation = _prepared(moments, features, options.standardize)
     how = "standardised" if options.standardize else "not standardised"
     notes = [
         f"{int(moments.count.sum()):,} rows in {many}, in pieces",
+        # Of delimited text, where files may differ.
+        *dict.fromkeys(text.layout.describe() for text in getattr(source, "texts", ())),
         f"{len(features)} feature{'s' * (len(features) != 1)}, {how}",
         *group_notes([label.column for label in source.wanted.labels], features),
     ]
@@ -444,6 +482,9 @@ def _open(
     source = open_source(paths, features=features, drop=options.drop, **local)
     first = next((batch for piece in source.pieces() for batch in source.batches(piece)), None)
     found = {} if first is None else {name: np.asarray(column) for name, column in first.by_name()}
+    if first is not None:
+        # So many labels in a piece of the table are too many, however many rows follow.
+        _check_cells(first.groups, sys.maxsize)
     counters = [n for n, c in found.items() if n not in options.features and counts_rows(c)]
     counters = _row_number_columns(source, counters)
     if counters:
@@ -504,6 +545,19 @@ def _count_on_cluster(
     return moments
 
 
+def _cells(found: Groups | GroupMoments) -> dict[str, Any]:
+    """Return the labels of all groups by column; the label None, of no group, is left out."""
+    single, known = len(found.names) == 1, [label for label in found.labels if label is not None]
+    cells = zip(*[(label,) if single else label for label in known], strict=True)
+    return dict(zip(found.names, cells, strict=False))
+
+
+def _check_cells(found: Groups | GroupMoments, n_rows: int) -> None:
+    """Refuse measurements as labels, as `_check_labels` does, column by column."""
+    for column, labels in _cells(found).items():
+        _check_labels(column, set(labels) - {None}, n_rows)
+
+
 def _relabelled(moments: GroupMoments, entries: Sequence[str]) -> GroupMoments:
     """Return moments whose labels are as in memory: whole numbers whole, codes named.
 
@@ -512,8 +566,7 @@ def _relabelled(moments: GroupMoments, entries: Sequence[str]) -> GroupMoments:
     """
     single = len(moments.names) == 1
     known = [label for label in moments.labels if label is not None]
-    cells = zip(*[(label,) if single else label for label in known], strict=True)
-    columns = dict(zip(moments.names, cells, strict=False))
+    columns = _cells(moments)
     columns = {name: whole_numbers(values) or values for name, values in columns.items()}
     columns = renamed(columns, entries if known else ())
     new = [cell[0] if single else cell for cell in zip(*columns.values(), strict=True)]

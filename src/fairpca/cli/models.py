@@ -145,10 +145,20 @@ def transform(options: TransformOptions) -> None:
     saved, prepared, notes = prepared_for(options.model, table, options.missing)
     output.note_read(notes)
     frame = saved.model.set_output(transform="pandas").transform(prepared.X)
+    kept = dict.fromkeys(find_column(table, name) for name in options.keep)
     # Each goes to the front, the first one named last.
-    for name in reversed(options.keep):
-        column = find_column(table, name)
+    for column in reversed(kept):
+        if column in frame:
+            raise ValueError(
+                f"--keep {column}: a component is called so; rename the column first."
+            )
         frame.insert(0, column, table.frame[column].to_numpy()[prepared.kept])
+        numbers = frame[column].dtype.kind in "biuf"
+        if options.output is not None and options.output.suffix.lower() == ".npy" and not numbers:
+            raise ValueError(
+                f"-o {options.output}: a .npy file holds numbers only, and --keep {column} is "
+                "text or dates; write .csv or .parquet instead."
+            )
     summary = {"output": options.output, "columns": list(frame.columns), "n_rows": len(frame)}
     output.deliver(
         options,

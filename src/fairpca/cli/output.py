@@ -69,6 +69,7 @@ _PHRASES = {
     ),
     r"a header of 0 rows": "--header 0",
     r"ame its encoding": "ame its encoding with --encoding",
+    r"read it with fairpca\.io\.read_moments": "use --engine local",
     r"name some with features": "name some with --feature",
     r"\by has\b": "--target has",
     r"pass None, 'auto' or": "leave it out, or pass auto or",
@@ -270,7 +271,10 @@ def print_lines(lines: Iterable[Any]) -> None:
             else:
                 out.print(line)
     # rich fills cells and broken lines with spaces; in a file or a diff they are only noise.
-    _write_stdout(re.sub(" +$", "", captured.get(), flags=re.M))
+    text = re.sub(" +$", "", captured.get(), flags=re.M)
+    # Letters that the stream cannot hold are written as Python writes them to stderr.
+    encoding = sys.stdout.encoding or "utf-8"
+    _write_stdout(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def print_text(text: str) -> None:
@@ -313,6 +317,11 @@ def _write_stdout(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"standard output is {error.encoding} and cannot hold {text[error.start]!r}; write a "
+            "file with -o, or set PYTHONIOENCODING=utf-8."
+        ) from None
 
 
 def silence_stdout() -> None:
@@ -344,6 +353,7 @@ def check_output(options: Any) -> None:
         " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
         " exists; add --force to replace it, or choose another name": kept,
         f": there is no directory {path.parent}": not path.parent.is_dir(),
+        f": the directory {path.parent} cannot be written to": not os.access(path.parent, os.W_OK),
     }
     for reason, applies in reasons.items():
         if applies:

@@ -11,7 +11,7 @@ import fnmatch
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -139,6 +139,8 @@ def known_column(name: str, names: Sequence[str], where: str = "the table") -> s
     if str(name).isdigit() and f"column{name}" in names:
         return f"column{name}"
     known = f"it has {listed(names, 12)}{no_header(names)}.{did_you_mean(str(name), names)}"
+    if re.search(rf"[/\\]{re.escape(str(name))}=", where):
+        known += f" The names of folders are not read: write {name!r} into the files as a column."
     raise ValueError(f"{where} has no column {name!r}; {known}")
 
 
@@ -275,6 +277,15 @@ def column_numbers(column: Any, decimal: str = ".") -> tuple[FloatArray, AnyArra
         cells = cells.map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
     numbers = pandas.to_numeric(cells, errors="coerce").astype(float).to_numpy()
     return numbers, np.isnan(numbers) & column.notna().to_numpy()
+
+
+def compound(column: Any) -> str:
+    """Return what the cells of a pandas column are where they cannot be compared, or "".
+
+    Parquet has such columns, and all cells of one are alike.
+    """
+    known = column.dropna().iloc[:1] if column.dtype.kind == "O" else ()
+    return "" if all(isinstance(cell, Hashable) for cell in known) else "lists or records"
 
 
 def odd_cells(column: Any, decimal: str = ".") -> tuple[int, int, str] | None:

@@ -90,7 +90,7 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     their number in the file.
     """
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             start = file.read(_HEAD_BYTES)
     except _DAMAGE as error:
         raise ValueError(f"{path} cannot be read ({error}); compress it again.") from None
@@ -212,7 +212,7 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
     texts: list[TextFile | None] = []
     for file in files:
         path, asked = Path(file.path), layout
-        if ".tsv" in path.suffixes[-2:] and layout.separator is None:
+        if ".tsv" in map(str.lower, path.suffixes[-2:]) and layout.separator is None:
             asked = replace(layout, separator="\t")
         full, head = detect(path, asked)
         _check_separator(path, asked, full, list(head.values()))
@@ -289,7 +289,7 @@ def read_text(
     layout, texts = text.layout, set(as_text)
     try:
         with Path(path).open("rb") as binary:
-            raw: Any = gzip.GzipFile(fileobj=binary) if path.endswith(".gz") else binary
+            raw: Any = gzip.GzipFile(fileobj=binary) if path.lower().endswith(".gz") else binary
             reader = pandas.read_csv(
                 io.TextIOWrapper(raw, encoding=layout.encoding, newline=""),
                 sep=layout.separator,
@@ -401,11 +401,6 @@ def _label_kind(texts: Sequence[str], decimal: str) -> str:
     return kind
 
 
-def _kept_as_text(text: TextFile, wanted: Wanted) -> set[str]:
-    """Return the columns that are not parsed: labels, and what is not needed at all."""
-    return (set(text.names) - wanted.numbers) | set(wanted.plain_labels)
-
-
 @dataclass(frozen=True)
 class TextSource(Source):
     """Delimited files; a piece carries its rows, because only a reader from the top finds them.
@@ -429,8 +424,10 @@ class TextSource(Source):
         for i, (file, text) in enumerate(zip(self.files, self.texts, strict=True)):
             file.check_unchanged()
             row = 0
-            texts = _kept_as_text(text, self.wanted)
-            frames = read_text(file.path, text, as_text=texts, batch_rows=self.batch_rows)
+            # Of columns that nobody needs pandas makes what it likes: of numbers no texts, which
+            # take several times as long.
+            labels = self.wanted.plain_labels
+            frames = read_text(file.path, text, as_text=labels, batch_rows=self.batch_rows)
             for frame, stop in frames:
                 # A file that is only a header has one frame, without rows.
                 if len(frame):
@@ -474,8 +471,8 @@ def _column_types(file: DataFile, text: TextFile, wanted: Wanted) -> dict[str, s
     that the error that follows names the cell and not the column.
     """
     decimal = str(text.layout.decimal)
-    texts = _kept_as_text(text, wanted)
-    frame, _ = next(read_text(file.path, text, as_text=texts, batch_rows=_TYPE_ROWS))
+    labels = wanted.plain_labels
+    frame, _ = next(read_text(file.path, text, as_text=labels, batch_rows=_TYPE_ROWS))
     found: dict[str, str] = {}
     for name in wanted.columns:
         if name not in frame or not frame[name].notna().any():

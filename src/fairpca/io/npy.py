@@ -119,7 +119,7 @@ def open_array(path: str, dimensions: int = 2) -> AnyArray:
 
     With two dimensions, it must hold numbers.
     """
-    if path.endswith(".npz"):
+    if path.lower().endswith(".npz"):
         raise ValueError(f"{path} cannot be read in pieces; save its arrays as .npy files.")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)

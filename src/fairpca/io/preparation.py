@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca._checks import check_choice, did_you_mean, listed, require
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.io.columns import column_numbers, data_row, odd_cells
+from fairpca.io.columns import column_numbers, compound, data_row, odd_cells
 
 #: What to do about missing values in features.
 MISSING = ("error", "drop", "mean", "median")
@@ -26,7 +26,8 @@ MAX_LEVELS = 50
 _CONSTANT = 1e-12
 # A date, and perhaps a time, as ISO 8601 writes them. A year alone is a number.
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
-_NANOSECONDS_A_DAY = 86_400 * 10**9
+# Nanoseconds end in the year 2262, and many a table writes 9999-12-31 for never.
+_MICROSECONDS_A_DAY = 86_400 * 10**6
 
 
 @dataclass(frozen=True)
@@ -261,11 +262,13 @@ def _refuse_odd_cells(column: Any, name: str) -> None:
 
 
 def _kind(column: Any) -> str:
-    """Return whether a column holds dates, however they are stored, or text; else its type."""
+    """Return whether a column with values holds dates, however stored, or text; else its type."""
     if column.dtype.kind == "M":
         return "date"
     if not str(column.dtype).startswith(("object", "str")):
         return "text" if str(column.dtype) == "category" else str(column.dtype)
+    if isinstance(column.dropna().iloc[0], bytes) or compound(column):
+        return compound(column) or "bytes"
     texts = column.dropna().astype(str)
     dates = texts.str.fullmatch(_ISO_DATE).all() and not np.isnan(_days(texts)).any()
     return "date" if dates else "text"
@@ -276,7 +279,7 @@ def _days(column: Any) -> FloatArray:
     pandas = require("pandas", extra="data", purpose="reading dates")
     cells = column if column.dtype.kind == "M" else column.astype(str).where(column.notna())
     found = pandas.to_datetime(cells, format="ISO8601", utc=True, errors="coerce")
-    days = found.to_numpy(dtype="datetime64[ns]").astype(np.int64) / _NANOSECONDS_A_DAY
+    days = found.to_numpy(dtype="datetime64[us]").astype(np.int64) / _MICROSECONDS_A_DAY
     return np.where(found.isna(), np.nan, days)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import os
 import signal
 import time
 from collections import deque
@@ -260,6 +261,10 @@ class Counted:
             raise ValueError(f"checkpoint={path} is a directory; name a file.")
         if not path.parent.is_dir():
             raise ValueError(f"checkpoint={path}: there is no directory {path.parent}.")
+        if not os.access(path.parent, os.W_OK):
+            raise ValueError(
+                f"checkpoint={path}: the directory {path.parent} cannot be written to."
+            )
         if not path.exists():
             return cls()
         what = f"checkpoint={path} is not a checkpoint of this version"
@@ -319,8 +324,12 @@ def _in_order(
 
 
 def _count_piece(source: Source, piece: Piece, limits: dict[str, Any]) -> GroupMoments | None:
-    source.files[piece.file].check_unchanged()
-    return count_batches(source.batches(piece), **limits)
+    file = source.files[piece.file]
+    file.check_unchanged()
+    found = count_batches(source.batches(piece), **limits)
+    # Somebody may have written to it in the meantime.
+    file.check_unchanged()
+    return found
 
 
 def count_batches(

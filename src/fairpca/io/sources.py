@@ -93,7 +93,8 @@ def file_kind(path: Path) -> str:
             return kind
     known = " ".join(filter(None, chain.from_iterable(endings for endings, _ in FORMATS.values())))
     raise ValueError(
-        f"{path}: the ending {ending!r} is not known; pass a file that ends in one of {known}."
+        f"{path}: the ending {ending!r} is not known; pass a file that ends in one of {known}, "
+        "text also with .gz behind it."
     )
 
 

@@ -84,6 +84,9 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
     mixed = _mixed_columns(full, texts)
     if mixed:
         full = [(path, _read_one(path, texts.get(path), mixed)) for path, _ in full]
+    for file in found.values():
+        # A file that somebody still writes is no table yet.
+        file.check_unchanged()
     return _stacked([table for _, table in full], columns, mixed)
 
 
@@ -143,12 +146,13 @@ def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[st
         notes.append(f"{listed(mixed)} {are} text in some files, so {are} read as text in all")
     if len(tables) == 1:
         return replace(tables[0], notes=tuple(notes))
-    # pandas would stack truth values and numbers as objects.
-    numbers = {n for t in tables for n in columns if t.frame[n].dtype.kind in "iuf"}
+    # pandas would stack numbers with truth values, or with a column of nothing, as objects.
+    numbers = [n for n in columns if any(t.frame[n].dtype.kind in "iuf" for t in tables)]
     frames = []
     for table in tables:
-        truths = [n for n in columns if n in numbers and table.frame[n].dtype.kind == "b"]
-        frames.append(table.frame[columns].astype(dict.fromkeys(truths, float)))
+        found = table.frame[columns]
+        others = [n for n in numbers if found[n].dtype.kind == "b" or not found[n].notna().any()]
+        frames.append(found.astype(dict.fromkeys(others, float)))
     rows = [name for name in columns if all(name in t.row_number_columns for t in tables)]
     repeated = sorted({name for table in tables for name in table.repeated})
     frame = pandas.concat(frames, ignore_index=True)
