@@ -140,7 +140,7 @@ class GroupLossDisplay(_AuditDisplay):
     >>> from sklearn.datasets import load_wine
     >>> found = audit(*load_wine(return_X_y=True), 2, n_bootstrap=0)
     >>> plots.GroupLossDisplay.from_audit(found).ax_.get_xlabel()
-    'loss per row, 2 components'
+    'loss per row on the rows in hand, 2 components'
     """
 
     _over_ranks: ClassVar[bool] = False
