@@ -123,6 +123,6 @@ plt.show()
 
 # %%
 # * Choose the number of components by the group that keeps least, and say which number you took.
-# * Two or three more components of PCA may do as well as FairPCA; the picture says how many.
+# * A few more components of PCA may do as well as FairPCA, here four; the picture says how many.
 # * ``criterion="share"`` is about variance kept. Losses against a group's own PCA are another
 #   question: :doc:`/guide/criteria`. More about the number: :doc:`/guide/n_components`.

@@ -109,8 +109,8 @@ print(more.n_components_, "components:", more.certificate_)
 # More lines, larger gaps
 # -----------------------
 # With more lines, evenly spaced, the dual still believes in 1/2 and the truth moves towards 1.
-# The search proves every one of them. (Tantipongpipat et al. 2019 have a gap of another kind, and
-# show that with many groups the problem is NP-hard.)
+# The search proves every one of them, to a millionth. (Tantipongpipat et al. 2019 have a gap of
+# another kind, and show that with many groups the problem is NP-hard.)
 
 counts = [3, 4, 5, 6, 7]
 values, duals, proven, nodes = [], [], [], []

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from fairpca import FairPCA, GroupMoments
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit, data_hash
-from fairpca.auditing.verdict import about, label_texts, number, percent
+from fairpca.auditing.verdict import about, label_texts, number, percent, proof
 from fairpca.metrics import group_errors, group_losses, group_shares
 
 from data_dir import reference
@@ -252,7 +253,7 @@ class TestGroups:
         found = audit(X, labels, 2, n_bootstrap=20)
         alone = found.groups[-1]
         assert alone.variance == pytest.approx(np.sum((X[-1] - X.mean(axis=0)) ** 2))
-        assert any("describe them exactly: 999" in text for text in found.warnings)
+        assert any("describe them exactly: “999”" in text for text in found.warnings)
         found = audit(X, labels, 2, n_bootstrap=20, center="group")
         assert len(found.groups) == 201
         assert found.ranks == (2,)
@@ -261,7 +262,7 @@ class TestGroups:
         assert (alone.count, alone.variance, alone.small) == (1, 0, True)
         assert found.at("PCA").loss[-1] == 0
         assert found.at("PCA").share[-1] == 1
-        assert any("No variance: 999" in text for text in found.warnings)
+        assert any("No variance: “999”" in text for text in found.warnings)
         assert any("201" in text or "more" in text for text in found.warnings)
 
 
@@ -545,6 +546,8 @@ class TestRecords:
         X, labels, found = two
         kept = found.provenance
         assert kept["parameters"]["rows"] == len(X)
+        # What was done, where the default depends on the table.
+        assert kept["parameters"]["n_repeats"] == found.new_rows.n_repeats == 5
         assert set(kept["versions"]) == {"python", "fairpca", "numpy", "scipy", "scikit-learn"}
         same = audit(np.asfortranarray(X), list(labels), 2).provenance["data_sha256"]
         assert same == kept["data_sha256"]
@@ -586,6 +589,39 @@ class TestWords:
         for value, text in shares.items():
             assert percent(value) == text
         assert percent(-0.31) == "−31%"
+
+    @pytest.mark.parametrize(
+        ("ends", "said"),
+        [
+            ((0.1, 0.3), "from 10% smaller to 30% smaller"),
+            ((-0.2, 0.3), "from 20% larger to 30% smaller"),
+            ((-0.2, 0.0), "from 20% larger to no change"),
+            ((-0.2, -0.1), "from 20% larger to 10% larger"),
+        ],
+    )
+    def test_the_interval_of_the_cut_is_not_taken_for_that_of_the_number(self, two, ends, said):
+        # The cut in these rows is the largest there is, and may lie above its interval.
+        fair = replace(two[2].at("FairPCA"), cut_interval=ends)
+        others = [f for f in two[2].findings if (f.reducer, f.n_components) != ("FairPCA", 2)]
+        text = replace(two[2], findings=(*others, fair)).verdict()
+        assert f"in these rows (the same projections on rows drawn again: {said}, 95% " in text
+
+    def test_who_rebuilds_about_which_mean_is_said(self, own_means):
+        found = own_means[2]
+        assert "the error over all rows, about their common mean, rises" in found.verdict()
+
+    def test_rounding_is_nothing(self):
+        X, labels = table()
+        found = audit(X, labels, X.shape[1], ranks=[], n_bootstrap=20)
+        for name in found.reducers:
+            finding = found.at(name)
+            np.testing.assert_array_equal(finding.error, 0.0)
+            np.testing.assert_array_equal(finding.share, 1.0)
+            np.testing.assert_array_equal(finding.intervals["loss"], 0.0)
+            np.testing.assert_array_equal(finding.intervals["error"], 0.0)
+            assert finding.total_error == 0
+        text = "has a worst loss below 0; FairPCA attains 0, so it cannot be improved."
+        assert text in proof(found.at("FairPCA"))
 
     def test_no_improvement_possible(self):
         X, _ = table((200,))

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 from fairpca import FairPCA, GroupMoments, cross_fit
 from fairpca.auditing import Audit, audit
-from fairpca.auditing.verdict import SHRUNK, advice, new_sentences, tables, with_interval
+from fairpca.auditing.verdict import SHRUNK, advice, new_sentences, number, tables, with_interval
 from fairpca.report import render_page
 
 QUICK = {"ranks": [], "n_bootstrap": 0, "leave_one_out": False}
@@ -105,6 +105,9 @@ class TestNumbers:
         found = audit(X, labels, X.shape[1], **QUICK).new_rows
         for finding in found.findings:
             assert finding.worst_loss == finding.gap == finding.gain_low == 0
+            # An error that is rounding is none; a squared distance is never below zero.
+            assert finding.total_error == 0
+            np.testing.assert_array_equal(finding.error, 0.0)
         assert found.advised.reducer == "PCA"
 
     def test_a_given_fairpca_joins_and_others_do_not(self):
@@ -196,6 +199,15 @@ class TestVerdict:
         assert call["python"] in text
         assert call["command"] in text
 
+    def test_the_interval_is_that_of_the_group_named(self):
+        X, labels = load_breast_cancer(return_X_y=True)
+        found = audit((X - X.mean(axis=0)) / X.std(axis=0), labels, 2, **QUICK)
+        pca = found.new_rows.at("PCA")
+        low, high = (number(float(ends[pca.worst])) for ends in (pca.low, pca.high))
+        # That of the largest loss, whichever group has it, is another one.
+        assert low != number(pca.worst_low)
+        assert f"95% interval {low} to {high}, which includes no loss" in new_sentences(found)[0]
+
     def test_no_percentage_of_a_loss_that_is_gone(self, better):
         fit = replace(better.new_rows.advised, worst_loss=-0.1)
         only = replace(better.new_rows, findings=(better.new_rows.findings[0], fit))
@@ -232,7 +244,7 @@ class TestVerdict:
         X, labels = unlike((120, 80, 3))
         found = audit(X, labels, 2, **QUICK)
         assert found.new_rows.unchecked == (2,)
-        assert "Too few rows to check: g2 (3)." in new_sentences(found)
+        assert "Too few rows to check: “g2” (3)." in new_sentences(found)
         assert next(tables(found))[2][-1][-1] == "–"
         again = Audit.from_json(found.to_json())
         assert again.to_json() == found.to_json()

@@ -45,7 +45,8 @@ class TestDemo:
         done = cli("demo")
         assert done.code == 0
         assert (tmp_path / "fairpca-demo.png").read_bytes().startswith(b"\x89PNG")
-        for text in ("PCA", "FairPCA", "gap", "ms", "No projection", "fairpca-demo.png"):
+        known = ("PCA", "FairPCA", "gap", "ms", "No projection", "fairpca-demo.png")
+        for text in (*known, "value ± half of its 95% interval"):
             assert text in done.out
         lines = done.out.splitlines()
         assert len(lines) <= 24
@@ -70,7 +71,7 @@ class TestDemo:
             lambda figure, file, **_: labels.append(figure.axes[0].get_xlabel()),
         )
         done = cli("demo", "-o", tmp_path / "d.png")
-        assert labels == ["loss per row, 6 components, on the rows in hand"]
+        assert labels == ["loss per row on the rows in hand, 6 components"]
         assert "Picture, of the losses on the rows in hand:" in done.out
         # What a fit warns about is the first sentence already.
         assert done.err == ""

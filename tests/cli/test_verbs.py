@@ -284,6 +284,14 @@ class TestCredit:
 
 
 class TestModels:
+    def test_what_is_advised_for_pca_says_that_it_is_pca(self, cli, csv, tmp_path):
+        call = ("fit", csv, "-g", "sex", "-r", 2, "--drop", "id", "--shrinkage", 1, "-o")
+        done = cli(*call, tmp_path / "m.skops")
+        assert done.out.startswith("PCA, 2 components")
+        assert "this is PCA of all of them together" in " ".join(done.out.split())
+        # That nobody loses anything is proven of matrices that are all the same, and misleads.
+        assert "proven optimal" not in done.out
+
     def test_fit_says_what_it_fitted(self, cli, csv, tmp_path):
         model = tmp_path / "m.skops"
         done = cli("fit", csv, "--group", "sex", "-r", 2, "-o", model, "--json")

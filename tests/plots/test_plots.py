@@ -113,6 +113,11 @@ class TestGroupLoss:
         assert np.all(np.diff(display.values[0]) <= 0)
         assert display.ax_.get_ylabel() == "group (5 worst of 20)"
 
+    @pytest.mark.parametrize("display", [GroupLossDisplay, RankCurveDisplay, TradeoffDisplay])
+    def test_says_that_the_rows_are_those_in_hand(self, found, display):
+        ax = display.from_audit(found).ax_
+        assert "the rows in hand" in f"{ax.get_xlabel()} {ax.get_ylabel()} {ax.get_title()}"
+
     def test_unknown_measure(self, found):
         with pytest.raises(ValueError, match="measure='nothing'"):
             GroupLossDisplay.from_audit(found, measure="nothing")

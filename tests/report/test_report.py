@@ -149,7 +149,7 @@ class TestMarkup:
         X, sizes = rows((80, 50, 3))
         result = audit(X, np.repeat(["a", "b", "few"], sizes), 2, ranks=[2], n_bootstrap=0)
         page = render_page(result)
-        assert "or merge them with groups they belong with: few." in page
+        assert "or merge them with groups they belong with: “few”." in page
 
     def test_new_rows_come_first_with_the_call_to_fit(self, found):
         page = unescape(re.sub(r"<script.*?</script>", "", render_page(found), flags=re.S))
@@ -533,6 +533,15 @@ class TestInABrowser:
         ]
         assert (levels[0] < levels[1]) == (scheme == "light")
         assert abs(levels[0] - levels[1]) > 0.7
+
+    def test_long_names_wrap(self, visit):
+        X, sizes = rows((80, 50))
+        options = {"ranks": [2], "n_bootstrap": 0}
+        page = visit(audit(X, np.repeat(["w" * 120, "v" * 120], sizes), 2, **options), 390)
+        for side in ("new", "hand"):
+            page.check(f"input[name=side][value={side}]")
+            assert page.locator("#tiles").inner_text().count("“") > 0
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
     def test_prints(self, visit, found, tmp_path):
         page = visit(found, scheme="dark")

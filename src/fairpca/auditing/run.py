@@ -203,8 +203,9 @@ def audit(
         "center": center,
         "group_by": group_by,
         "unlabelled": unlabelled,
-        "n_folds": n_folds,
-        "n_repeats": n_repeats,
+        # What was done, where rows were dealt out: the defaults depend on the table.
+        "n_folds": new_rows.n_folds if new_rows else n_folds,
+        "n_repeats": new_rows.n_repeats if new_rows else n_repeats,
         "n_bootstrap": n_bootstrap,
         "level": level,
         "min_group_size": min_group_size,
@@ -351,12 +352,11 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
     for position, candidate in enumerate(candidates):
         r = candidate.n_components
         kept = metrics.kept_variance(candidate.basis, covariances)
-        loss = own[:, r - 1] - kept
-        # Below the rounding of the sums a loss has no digits, and no sign.
-        loss[loss <= rounding] = 0.0
+        loss, error = _settled(np.maximum([own[:, r - 1] - kept, traces - kept], 0.0), rounding)
         worst = float(loss.max())
         of_all = float(np.trace(table.source.total_compression(candidate.basis)))
-        left = max(total_trace - of_all, 0.0)
+        left = float(_settled(max(total_trace - of_all, 0.0), rounding))
+        ends = intervals.measures.get(position, {})
         # PCA comes first in the list: it is what the others are set against.
         pca_error, pca_worst = base.setdefault(r, (left, worst))
         findings.append(
@@ -364,15 +364,16 @@ def _measure(table: Table, candidates: list[Candidate], intervals: Intervals) ->
                 reducer=candidate.reducer,
                 n_components=r,
                 loss=loss,
-                error=np.maximum(traces - kept, 0.0),
-                share=metrics.share_of(kept, traces),
+                error=error,
+                # Nothing is missing where the error is none.
+                share=np.where(error > 0, metrics.share_of(kept, traces), 1.0),
                 total_error=left,
                 price=_excess(left, pca_error, total_trace),
                 cut=0.0 - _excess(worst, pca_worst, scale),
                 # The bound the fair solver proved holds for every projection of the same rank.
                 certificate=candidate.certificate
                 or Certificate.of(bounds[r].lower_bound, worst, scale=scale, resolution=rounding),
-                intervals=intervals.measures.get(position, {}),
+                intervals={name: _settled(pair, rounding) for name, pair in ends.items()},
                 cut_interval=intervals.cuts.get(position),
             )
         )
@@ -421,22 +422,23 @@ def _new_rows(
         random_state=seed,
     )
     worst = found.worst()
-    # Below the rounding of the sums a loss has no digits, and no sign.
     rounding = rounding_level(float(groups.traces.max()), table.moments.n_features)
     findings = []
     for f, name in enumerate(fits):
-        gain = found.improvement(name, "PCA")
-        known = np.isfinite(found.errors[f, 0])
-        total = np.average(found.errors[f, 0][known], weights=groups.weight[known])
-        parts = (found.losses, found.low, found.high, worst.value, worst.low, worst.high)
-        values = [*(part[f, 0] for part in parts), gain.value, gain.low, gain.high]
-        loss, low, high, *numbers = (np.where(np.abs(v) <= rounding, 0.0, v) for v in values)
-        findings.append(
-            NewFinding(
-                name, loss, low, high, found.errors[f, 0], float(total), *map(float, numbers)
-            )
-        )
+        gain, errors = found.improvement(name, "PCA"), found.errors[f, 0]
+        known = np.isfinite(errors)
+        total = np.average(errors[known], weights=groups.weight[known])
+        losses = [part[f, 0] for part in (found.losses, found.low, found.high)]
+        ends = [part[f, 0] for part in (worst.value, worst.low, worst.high)]
+        groupwise = _settled([*losses, errors], rounding)
+        overall = _settled([total, *ends, gain.value, gain.low, gain.high], rounding).tolist()
+        findings.append(NewFinding(name, *groupwise, *overall))
     return NewRows(n_folds, tuple(findings), len(found.fold_losses)), None
+
+
+def _settled(values: Any, rounding: float) -> FloatArray:
+    """Return the values; below the rounding of the sums they have no digits, and no sign."""
+    return np.where(np.abs(values) <= rounding, 0.0, values)
 
 
 def _excess(value: float, base: float, scale: float) -> float:

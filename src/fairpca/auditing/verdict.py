@@ -185,14 +185,18 @@ def group_title(audit: Any) -> str:
     return " · ".join(audit.group_columns)
 
 
+def quoted(group: Any) -> str:
+    """Return the label of a group between quotation marks, so that a code is no number."""
+    return f"“{isolated(group.text)}”"
+
+
 def named(audit: Any, position: int) -> str:
     """Return a group of an audit as it is called in a sentence."""
-    text = isolated(audit.groups[position].text)
-    column = audit.group_columns[0]
+    group, column = audit.groups[position], audit.group_columns[0]
     # "sex “female”" reads well; "site “site 4”" and a pair of columns do not.
-    if column == UNNAMED or len(audit.group_columns) > 1 or column in text:
-        return f"group “{text}”"
-    return f"{isolated(column)} “{text}”"
+    if column == UNNAMED or len(audit.group_columns) > 1 or column in group.text:
+        return f"group {quoted(group)}"
+    return f"{isolated(column)} {quoted(group)}"
 
 
 def named_all(audit: Any, positions: Sequence[int]) -> str:
@@ -200,7 +204,7 @@ def named_all(audit: Any, positions: Sequence[int]) -> str:
     first = named(audit, positions[0])
     if len(positions) == 1:
         return first
-    more = [f"“{isolated(audit.groups[i].text)}”" for i in positions[1:_MOST_TIED]]
+    more = [quoted(audit.groups[i]) for i in positions[1:_MOST_TIED]]
     rest = len(positions) - _MOST_TIED
     *before, last = [first, *more, *([f"{rest} more"] if rest > 0 else [])]
     text = f"{', '.join(before)} and {last}"
@@ -324,8 +328,10 @@ def new_sentences(audit: Any) -> list[str]:
     found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
     if pca.worst_loss > 0:
         share = of_variance(audit, pca.worst, pca.worst_loss)
-        interval = f"95% interval {number(pca.worst_low)} to {number(pca.worst_high)}"
-        if pca.worst_low <= 0:
+        # That of the group named, as tables have it; `worst_low` is of whichever group is worst.
+        low, high = (float(ends[pca.worst]) for ends in (pca.low, pca.high))
+        interval = f"95% interval {number(low)} to {number(high)}"
+        if low <= 0:
             interval += ", which includes no loss at all"
         found = [
             f"On new rows, with {asked}, PCA serves {named(audit, pca.worst)} worst "
@@ -342,9 +348,7 @@ def new_sentences(audit: Any) -> list[str]:
     else:
         found += [_gain(audit, pca, fit), _cost(audit, pca, fit)]
     if new.unchecked:
-        few = [
-            f"{isolated(audit.groups[i].text)} ({audit.groups[i].count})" for i in new.unchecked
-        ]
+        few = [f"{quoted(audit.groups[i])} ({audit.groups[i].count})" for i in new.unchecked]
         found.append(f"Too few rows to check: {listed(few)}.")
     return found
 
@@ -425,7 +429,9 @@ def row_sentences(audit: Any, n_components: int | None = None) -> list[str]:
             "as much of its variance as its own PCA would."
         ]
     price = f"by {percent(fair.price)}" if fair.price >= _NO_PRICE else "by less than 0.01%"
-    price = f"The price: the error over all rows rises {price}, and {_payers(audit, pca, fair)}."
+    # About their own means every group can gain where all rows together lose.
+    rows = "all rows" if audit.center == "global" else "all rows, about their common mean,"
+    price = f"The price: the error over {rows} rises {price}, and {_payers(audit, pca, fair)}."
     return [_problem(audit, pca), _remedy(audit, pca, fair), price]
 
 
@@ -472,17 +478,12 @@ def _remedy(audit: Any, pca: Any, fair: Any) -> str:
         )
     interval = ""
     if fair.cut_interval is not None:
-        low, high = fair.cut_interval
-        level = interval_level(audit)
-        interval = f" ({level} interval {percent(low)} to {percent(high)})"
-        if low <= 0:
-            # The improvement may be chance, and the sentence says so.
-            larger = f"{percent(-low)} larger" if low < 0 else "no change"
-            smaller = f"{percent(high)} smaller" if high > 0 else f"{percent(-high)} larger"
-            interval = (
-                f" in these rows (the same projections on rows drawn again: from {larger} to "
-                f"{smaller}, {level} interval)"
-            )
+        # No interval of the number before it, which is the largest cut and can lie above its end.
+        low, high = map(_moved, fair.cut_interval)
+        interval = (
+            f" in these rows (the same projections on rows drawn again: from {low} to {high}, "
+            f"{interval_level(audit)} interval)"
+        )
     tied = worst_places(fair.loss)
     who = named_all(audit, tied) if len(tied) < len(audit.groups) else "every group alike"
     before, after = percent(pca.gap), percent(fair.gap)
@@ -494,12 +495,21 @@ def _remedy(audit: Any, pca: Any, fair: Any) -> str:
     )
 
 
+def _moved(cut: float) -> str:
+    """Return by how much a loss is smaller, or larger where the cut is below zero."""
+    if cut == 0:
+        return "no change"
+    return f"{percent(abs(cut))} {'smaller' if cut > 0 else 'larger'}"
+
+
 def proof(finding: Any) -> str:
     """Return the certificate of a finding in one sentence."""
+    bound = finding.certificate.lower_bound
+    # A bound that is rounding would look larger than a loss of zero.
+    bound = bound if bound > finding.certificate.resolution else 0.0
     start = (
         f"No projection with {components(finding.n_components)}, by any method, has a worst loss "
-        f"below {number(finding.certificate.lower_bound)}; {finding.reducer} attains "
-        f"{number(finding.worst_loss)}"
+        f"below {number(bound)}; {finding.reducer} attains {number(finding.worst_loss)}"
     )
     if finding.certificate.optimal:
         return f"{start}, so it cannot be improved."
@@ -522,13 +532,13 @@ def reader_warnings(
     if unknown is not None:
         yield f"{_ONLY_IN_HAND} {unknown}"
     asked = components(fair.n_components)
-    small = [f"{isolated(g.text)} ({g.count})" for g in groups if g.small]
+    small = [f"{quoted(g)} ({g.count})" for g in groups if g.small]
     if small:
         yield (
             f"Fewer than {min_group_size} rows: {listed(small)}. A few rows more or less can "
             "change these groups' numbers a lot."
         )
-    flat = [isolated(g.text) for g in groups if g.variance == 0]
+    flat = [quoted(g) for g in groups if g.variance == 0]
     if flat:
         yield (
             f"No variance: {listed(flat)}. Nothing can be lost where there is none, so the loss "
@@ -540,7 +550,7 @@ def reader_warnings(
     if within:
         yield (
             f"So few rows that {asked} of their own describe them exactly: "
-            f"{listed([isolated(g.text) for g in within])}. There the loss is the whole error."
+            f"{listed([quoted(g) for g in within])}. There the loss is the whole error."
         )
     cells = zip(table.moments.labels, table.moments.count, strict=True)
     unlabelled = sum(count for label, count in cells if label is None)

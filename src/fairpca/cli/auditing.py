@@ -252,7 +252,8 @@ def audit_lines(found: Audit, used: list[str], target: str | None = None) -> lis
         lines += [f"  {text}" for text in (call["python"], call["command"]) if text] + [""]
         lines += table_lines(*next(words.tables(found)))
         about = "Loss per row against the group's own PCA, on rows left out of both fits; value ± "
-        lines += [f"{about}half of its 95% interval. Total error: of all rows.", ""]
+        about += "half of its 95% interval. Worst loss: the largest, whichever group has it. "
+        lines += [f"{about}Total error: of all rows.", ""]
     scores = _score_lines(found, words.order(found)[:_MOST_GROUPS], target) if found.scores else ()
     return [
         *lines,

@@ -294,10 +294,7 @@ def demo(options: DemoOptions) -> None:
             }
         found = audit(X, labels, _RANK, n_bootstrap=0)
         figure = figures.Figure(figsize=(7, 3.5), layout="constrained")
-        axes = figure.subplots()
-        GroupLossDisplay.from_audit(found, ax=axes)
-        # The first sentences are about new rows, and their losses are others.
-        axes.set_xlabel(f"{axes.get_xlabel()}, on the rows in hand")
+        GroupLossDisplay.from_audit(found, ax=figure.subplots())
         with atomic_write(options.output) as file:
             figure.savefig(file, format=options.output.suffix.lower().lstrip("."), dpi=120)
     said = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in times.items())
@@ -307,6 +304,7 @@ def demo(options: DemoOptions) -> None:
         " ".join(new_sentences(found)),
         "",
         *table_lines(*next(tables(found))),
+        "Loss per row against the group's own PCA; value ± half of its 95% interval.",
         f"On the rows in hand there is a proof. {proof(found.at('FairPCA'))}",
         f"Time of a fit: {said}.",
         f"Picture, of the losses on the rows in hand: {options.output}",

@@ -93,11 +93,16 @@ def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
         "certificate": {name: getattr(model.certificate_, name) for name in certificate},
     }
     rows = [[g["text"], f"{g['count']:,}", number(g["loss"]), number(g["error"])] for g in groups]
+    name, proof = "FairPCA", str(model.certificate_)
+    if (model.shrinkage_ == 1).all():
+        # The audit advises it. Of groups that are all alike it is proven that none loses anything.
+        name = "PCA"
+        proof = "Shrunk altogether, groups do not count: this is PCA of all of them together."
     lines = [
-        f"FairPCA, {components(model.n_components_)}",
+        f"{name}, {components(model.n_components_)}",
         output.table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
         f"Losses are about {MEANS[model.center]}; errors are those of the rows rebuilt.",
-        str(model.certificate_),
+        proof,
     ]
     return summary, lines
 

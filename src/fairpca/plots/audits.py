@@ -29,8 +29,10 @@ from fairpca.plots.display import (
     group_colour,
 )
 
-# What the axis of a measure is called.
+# What the axis of a measure is called, and which rows it is about: a picture is shown without the
+# audit it comes from, which speaks of new rows first.
 _AXIS = {"loss": "loss per row", "error": "mean squared error", "share": "share of variance kept"}
+_ROWS = "on the rows in hand"
 # The mark by which an audit tells a reducer that was given to it from its own PCA and FairPCA. A
 # picture beside PCA has no use for it.
 _GIVEN = " (given)"
@@ -138,7 +140,7 @@ class GroupLossDisplay(_AuditDisplay):
     >>> from sklearn.datasets import load_wine
     >>> found = audit(*load_wine(return_X_y=True), 2, n_bootstrap=0)
     >>> plots.GroupLossDisplay.from_audit(found).ax_.get_xlabel()
-    'loss per row, 2 components'
+    'loss per row on the rows in hand, 2 components'
     """
 
     _over_ranks: ClassVar[bool] = False
@@ -214,7 +216,7 @@ class GroupLossDisplay(_AuditDisplay):
         # The worst-served group comes first in the numbers and belongs at the top.
         axes.invert_yaxis()
         axes.set_ylabel(drawable(self.title))
-        axes.set_xlabel(f"{_AXIS[self.measure]}, {components(self.n_components)}")
+        axes.set_xlabel(f"{_AXIS[self.measure]} {_ROWS}, {components(self.n_components)}")
         # The length of a bar can be compared only if all start at zero.
         axes.set_xlim(left=0)
         # Above the axes: inside there is no corner an interval may not reach.
@@ -311,7 +313,7 @@ class RankCurveDisplay(_AuditDisplay):
             for drawn, colour, width in zip(lines, colours, widths, strict=True):
                 drawn.set(color=colour, linewidth=1.6 if j == 0 else width)
             self.lines_.append(lines)
-        axes.set(xlabel="number of components", ylabel=_AXIS[self.measure])
+        axes.set(xlabel="number of components", ylabel=f"{_AXIS[self.measure]} {_ROWS}")
         axes.set_ylim(bottom=0)
         # There is no half component.
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -389,5 +391,5 @@ class TradeoffDisplay(_AuditDisplay):
             axes.annotate(str(r), point, **beside)
         axes.margins(x=0.08, y=0.12)
         axes.set(xlabel="error over all rows rises by (%)", ylabel="worst loss shrinks by (%)")
-        title = f"{_shown_name(self.reducer)} against PCA, by number of components"
+        title = f"{_shown_name(self.reducer)} against PCA {_ROWS}, by number of components"
         axes.set_title(title, fontsize="medium")

@@ -1,16 +1,11 @@
 "use strict";
 (() => {
-  const { audit, new: fresh, words, rows: total, same } = JSON.parse(document.getElementById("data").textContent);
+  const { audit, new: fresh, words, measures, rows: total } = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
   // Colours of groups, set in page.css for light, dark and paper. None is that of PCA or FairPCA.
   // They are told apart with every kind of colour vision; more lines are drawn thin and grey.
   const COLOURS = [0, 1, 2, 3, 4, 5].map((i) => `var(--g${i})`);
-  const MEASURES = {
-    loss: ["loss", "Loss: what a group gives up per row compared with a projection made for it alone. Zero is best; on new rows it can be below zero, and then nothing is lost."],
-    error: ["error", "Error: mean squared distance between a group's rows and what is rebuilt of them. Lower is better."],
-    share: ["variance kept", "Variance kept: the share of a group's variance that the components hold. Higher is better."],
-  };
   const state = { side: "new" in words ? "new" : "hand", index: audit.ranks.indexOf(audit.n_components), measure: "loss", chosen: null };
   const rank = () => audit.ranks[state.index];
   // What is known of a reducer: on the rows in hand, of new rows, on the side that is chosen.
@@ -106,7 +101,7 @@
   const spanText = (pair) => (pair ? `${written(pair[0])} to ${written(pair[1])}` : "");
   // One line a group, one mark a reducer.
   function drawGroups() {
-    const holder = $("chart-groups"), share = state.measure === "share", noun = MEASURES[state.measure][0];
+    const holder = $("chart-groups"), share = state.measure === "share", noun = measures[state.measure][0];
     const found = audit.reducers.map((name) => at(name, rank())).filter(Boolean);
     if (!found.length) return;
     const groups = shownOf(at("PCA", rank()));
@@ -127,12 +122,10 @@
       `${noun} by group under ${found.map((f) => f.reducer).join(", ")}, ${text().state}; the table below has the numbers`);
     if (!groups.length) { make(svg, "text", { x: 4, y: 30, class: "soft" }, "Choose at least one group."); return; }
     const room = narrow ? width - 12 : Math.min(width * 0.34, 240);
-    // The first reducer is PCA, and groups come with those it serves worst first.
-    const lost = state.measure !== "loss" || badness(at("PCA", rank()), groups[0]) > 0;
-    const worst = groups.length > 1 && lost ? groups[0] : -1;
+    const worst = text()[state.measure].worst.PCA;
     const labels = groups.map((i, j) => {
       const y = top + row * j + (narrow ? 17 : row / 2 + 4);
-      const text = make(svg, "text", { x: narrow ? 16 : room, y, class: i === worst ? "halo strong" : "halo", "text-anchor": narrow ? "start" : "end" }, audit.groups[i].text);
+      const text = make(svg, "text", { x: narrow ? 16 : room, y, class: worst.includes(i) ? "halo strong" : "halo", "text-anchor": narrow ? "start" : "end" }, audit.groups[i].text);
       shorten(text, room - 4);
       return text;
     });
@@ -200,7 +193,7 @@
     // All cells first: a panel takes its width from the finished grid.
     const cells = panels.map(() => make(holder, "div"));
     panels.forEach((name, p) => {
-      const { svg, width, height } = drawing(cells[p], 300, `${MEASURES[state.measure][0]} of each group over the number of components, ${name}`);
+      const { svg, width, height } = drawing(cells[p], 300, `${measures[state.measure][0]} of each group over the number of components, ${name}`);
       const left = 50, right = 14, top = 30, bottom = 44, ranks = audit.ranks.filter((r) => inHand(name, r));
       const low = audit.ranks[0], span = Math.max(audit.ranks.at(-1) - low, 1);
       const x = (r) => left + (width - left - right) * ((r - low) / span), y = (v) => height - bottom - (height - top - bottom) * (v / marks.at(-1));
@@ -262,15 +255,8 @@
     }, (event) => choose(audit.ranks.indexOf(nearest(svg, event, x, width, audit.ranks))));
   }
 
-  // Whether a group fares worse than under PCA (1), better (-1) or alike. On new rows the error
-  // decides, since a loss near zero is no base for a share.
-  function change(f, i) {
-    const name = state.side === "new" ? "error" : state.measure, base = at("PCA", rank())[name][i], value = f[name][i];
-    if (Math.abs(value - base) <= same * Math.max(Math.abs(value), Math.abs(base))) return 0;
-    return (value > base ? 1 : -1) * (name === "share" ? -1 : 1);
-  }
   function fillTable() {
-    const table = $("table"), r = rank(), head = table.tHead.rows[0], body = table.tBodies[0], foot = table.tFoot;
+    const table = $("table"), r = rank(), said = text()[state.measure], head = table.tHead.rows[0], body = table.tBodies[0], foot = table.tFoot;
     if (!at("PCA", r)) return;
     const title = head.cells[0].textContent;
     head.replaceChildren();
@@ -278,7 +264,7 @@
     audit.reducers.forEach((name) => {
       const cell = make(head, "th", { scope: "col", class: "n" });
       make(cell, "bdi", {}, name);
-      cell.append(` ${MEASURES[state.measure][0]}`);
+      cell.append(` ${measures[state.measure][0]}`);
     });
     body.replaceChildren();
     worstFirst(at("PCA", r)).forEach((i) => {
@@ -290,13 +276,8 @@
       audit.reducers.forEach((name) => {
         const f = at(name, r), value = f ? f[state.measure][i] : null;
         if (value === null) { make(row, "td", { class: "n", "data-reducer": name, "data-value": "" }, "–"); return; }
-        const all = audit.groups.map((_, g) => badness(f, g)).filter(Number.isFinite), most = Math.max(...all), least = Math.min(...all);
-        // Several groups can share the worst place, as the sentences say; where all do, or nothing is
-        // lost, none is marked.
-        const alike = same * Math.abs(most), lost = state.measure !== "loss" || most > 0;
-        const worst = lost && most - least > alike && most - badness(f, i) <= alike;
-        const cell = make(row, "td", { class: "n" + (worst ? " worst" : ""), "data-reducer": name, "data-value": value });
-        const changed = change(f, i), up = changed * sign() > 0;
+        const cell = make(row, "td", { class: "n" + (said.worst[name].includes(i) ? " worst" : ""), "data-reducer": name, "data-value": value });
+        const changed = said.changes[name][i], up = changed * sign() > 0;
         if (changed) make(cell, "small", { class: "change" }, `${up ? "↑" : "↓"} ${changed > 0 ? "pays" : "gains"}`);
         cell.append(` ${written(value)}`);
         const below = (style, note) => { cell.append(" "); make(cell, "small", style, note); };
@@ -305,7 +286,7 @@
       });
     });
     foot.replaceChildren();
-    text()[state.measure].totals.forEach(([name, ...cells]) => {
+    said.totals.forEach(([name, ...cells]) => {
       const row = make(foot, "tr");
       make(row, "th", { scope: "row" }, name);
       make(row, "td");
@@ -330,7 +311,7 @@
     $("proof").textContent = said.proof;
     $("rank-text").textContent = r;
     $("rank").setAttribute("aria-valuetext", said.components);
-    $("measure-text").textContent = MEASURES[state.measure][1];
+    $("measure-text").textContent = measures[state.measure][1];
     document.querySelectorAll("[data-text=state]").forEach((node) => { node.textContent = said.state; });
     // What is about one side only, and what is not known in this position of the switches.
     document.querySelectorAll("[data-side]").forEach((node) => { node.hidden = node.dataset.side !== state.side; });

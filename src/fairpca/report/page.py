@@ -40,6 +40,15 @@ _MEASURES = {
     "error": ("error", words.number, 1),
     "share": ("variance kept", words.percent, -1),
 }
+# What a measure is, as the page says above its table.
+_MEANINGS = {
+    "loss": "Loss: what a group gives up per row compared with a projection made for it alone. "
+    "Zero is best; on new rows it can be below zero, and then nothing is lost.",
+    "error": "Error: mean squared distance between a group's rows and what is rebuilt of them. "
+    "Lower is better.",
+    "share": "Variance kept: the share of a group's variance that the components hold. "
+    "Higher is better.",
+}
 
 # The cell of a group of which nothing is known.
 _UNKNOWN = {"text": "–", "change": "", "range": "", "of_variance": "", "worst": False, "value": ""}
@@ -84,6 +93,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             title=title or _title(audit),
             audit=audit,
             words=words,
+            meaning=_MEANINGS["loss"],
             side=first.side,
             text=first.texts(),
             table=first.table(),
@@ -105,8 +115,8 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
                     side: {r: view.texts() for r, view in ranks.items()}
                     for side, ranks in views.items()
                 },
+                "measures": {name: [_MEASURES[name][0], _MEANINGS[name]] for name in _MEASURES},
                 "rows": words.n_rows(audit),
-                "same": words.SAME,
             },
         )
     )
@@ -240,8 +250,9 @@ class View:
     def texts(self) -> dict[str, Any]:
         """Return all sentences by name; those that change with the measure under its name.
 
-        They are the verdict, one tile a reducer, and the lines about all groups at the end of the
-        table. Where nothing is known the verdict says so, and there is nothing else.
+        They are the verdict, one tile a reducer, which groups a reducer serves worst, how each
+        fares against PCA, and the lines about all groups at the end of the table. Where nothing is
+        known the verdict says so, and there is nothing else.
         """
         asked = words.components(self.audit.n_components)
         here = words.components(self.n_components)
@@ -262,6 +273,8 @@ class View:
             found[measure] = {
                 "verdict": self._verdict(measure) if self.seen else [missing],
                 "tiles": [self._tile(name, measure) for name in self.seen],
+                "worst": {name: self._marked(name, measure) for name in self.seen},
+                "changes": {name: self._changes(name, measure) for name in self.seen},
                 "totals": self._totals(measure),
             }
         return found
@@ -273,13 +286,13 @@ class View:
         """
         total = words.n_rows(self.audit) or 1
         marked = {name: self._marked(name, "loss") for name in self.seen}
-        pays = {name: self._changes(name, "loss") for name in self.seen}
+        changes = {name: self._changes(name, "loss") for name in self.seen}
         return [
             {
                 "group": self.audit.groups[i],
                 "of_all": words.percent(self.audit.groups[i].count / total),
                 "cells": [
-                    self._cell(name, i, i in marked[name], int(pays[name][i]))
+                    self._cell(name, i, i in marked[name], changes[name][i])
                     if name in self.seen
                     else _UNKNOWN
                     for name in self.audit.reducers
@@ -332,7 +345,7 @@ class View:
         if other == "PCA":
             return [f"{where}, by {noun}: {served[0]}."]
         text = f"{where}, by {noun}: {' and '.join(served)}."
-        worse = np.flatnonzero(self._changes(other, measure) > 0)
+        worse = np.flatnonzero(np.array(self._changes(other, measure)) > 0)
         compared = f"by {noun} under {other} than under PCA"
         if not len(worse):
             return [text, f"No group fares worse {compared}."]
@@ -369,7 +382,7 @@ class View:
             return f"{who} are served worst"
         return f"{who} ({words.rows_of(self.audit, marked[0])}) is served worst"
 
-    def _changes(self, name: str, measure: str) -> Any:
+    def _changes(self, name: str, measure: str) -> list[int]:
         """Return for every group whether it fares worse than under PCA (1), better (-1) or alike.
 
         A loss on new rows can be near zero or below, and is no base for a share: there the error
@@ -379,7 +392,7 @@ class View:
         before, after = (getattr(self.seen[n], measure) for n in ("PCA", name))
         sign = _MEASURES[measure][2]
         pays, gains = words.worse(before, after, sign), words.worse(before, after, -sign)
-        return pays.astype(int) - gains.astype(int)
+        return [int(p) - int(g) for p, g in zip(pays, gains, strict=True)]
 
     def _tile(self, name: str, measure: str) -> dict[str, Any]:
         """Return a reducer's worst value: title, text, value, note, and whether it is advised."""
@@ -393,9 +406,8 @@ class View:
         advised = new is not None and name == new.advised.reducer
         if new is not None:
             f = new.at(name)
-            notes.append(
-                f"95% interval {words.number(f.worst_low)} to {words.number(f.worst_high)}"
-            )
+            ends = f"{words.number(f.worst_low)} to {words.number(f.worst_high)}"
+            notes.append(f"95% interval of the worst loss, whichever group has it: {ends}")
             if advised:
                 notes.append(
                     "advised" if name != "PCA" else "advised: nothing is better beyond noise"
@@ -463,7 +475,7 @@ class View:
             )
         few = [i for i, g in enumerate(audit.groups) if g.small or (new and i in new.unchecked)]
         if few:
-            names = words.listed([words.isolated(audit.groups[i].text) for i in few])
+            names = words.listed([words.quoted(audit.groups[i]) for i in few])
             yield (
                 f"Collect more rows of groups with few of them, or merge them with groups they "
                 f"belong with: {names}."
