@@ -52,8 +52,8 @@ class FairPCA(LinearReducer):
         components with which every group can retain at least that share of its own variance.
         Where the projection of `criterion` with so many components would leave a group below the
         share, the one with the largest smallest share is returned, and `certificate_` shows its
-        price over the optimum of `criterion`. With `shrinkage`, components are added until the
-        projection of the shrunk covariances keeps the share.
+        price over the optimum of `criterion`. With `shrinkage` or `nested`, components are added
+        until the projection of the shrunk covariances, or the sequence, keeps the share.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
         What is minimised for the worst group: the loss against the group's own PCA, the mean
         squared reconstruction error, minus the variance kept, or the loss or error as a share of
@@ -81,7 +81,7 @@ class FairPCA(LinearReducer):
         False gives the best subspace for this rank. Otherwise a sequence of components whose
         leading j are the answer for every smaller j too: "forward" (or True) adds the best next
         one, "backward" drops the least needed one. `certificate_` then shows the price over the
-        free optimum.
+        free optimum, and `max_extra_components` has no effect.
     whiten : bool, default=False
         Divide the columns of `transform` by their standard deviation over all rows, as PCA does.
         Components, losses and proofs are the same; `inverse_transform` multiplies again.
