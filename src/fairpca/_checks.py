@@ -187,6 +187,24 @@ def _check_columns(X: Any) -> None:
         )
 
 
+def check_names(reducer: Any, X: Any) -> None:
+    """Raise ValueError where X is a frame with other columns than those a reducer was fitted to.
+
+    The same columns in another order are others: numbers of them would be wrong without a word.
+    Nothing is said where either has no names, or where the number of columns differs.
+    """
+    known = getattr(reducer, "feature_names_in_", None)
+    frame = None if known is None else nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or len(frame.columns) != len(known):
+        return
+    for j, (name, fitted) in enumerate(zip(frame.columns, known, strict=True), 1):
+        if isinstance(name, str) and name != fitted:
+            raise ValueError(
+                f"column {j} of X is {name!r}, and of the table that {type(reducer).__name__} was "
+                f"fitted to is {fitted!r}; pass those columns, in the same order."
+            )
+
+
 def _no_numbers(values: AnyArray) -> bool:
     """Whether these are dates, or text and other objects that do not read as numbers."""
     if values.dtype.kind not in "biufcmM":
