@@ -232,6 +232,8 @@ def cross_fit(
     """
     models = _models(fits)
     ranks = np.atleast_1d(np.asarray(n_components))
+    if not ranks.size:
+        raise ValueError("n_components is empty; pass at least one number of components.")
     dealings = _dealings(X, sensitive_features, n_folds, n_repeats, sample_weight, random_state)
     found = []
     for folds in dealings:
@@ -292,6 +294,7 @@ def _dealings(
     X: Any, labels: Any, n_folds: int, n_repeats: int | None, sample_weight: Any, random_state: int
 ) -> Iterator[list[GroupMoments]]:
     """Yield the moments of the folds of every dealing; ValueError for fewer than two folds."""
+    X = [X] if isinstance(X, GroupMoments) else X
     if isinstance(X, Sequence) and X and all(isinstance(fold, GroupMoments) for fold in X):
         check_counted(labels, sample_weight)
         yield _at_least_two(list(X))

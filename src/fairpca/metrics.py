@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import r2_score
@@ -115,11 +114,6 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
     ``accept_sparse=False``. A lazy frame, no columns or rows, and what is not a finite number are
     a ValueError that says what to do about it.
     """
-    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
-        raise ValueError(
-            f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
-            "X.collect() of Polars, X.compute() of Dask."
-        )
     # scikit-learn's own error for no columns does not say what to do.
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
     with labels_are_no_rows(X, "then sensitive_features"):

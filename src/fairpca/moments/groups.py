@@ -332,6 +332,8 @@ def check_folds(n_folds: Any) -> int | None:
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
+    if sensitive_features is None:
+        raise ValueError("sensitive_features=None: pass one label per row.")
     if isinstance(sensitive_features, Mapping):
         return [(str(name), values) for name, values in sensitive_features.items()]
     if np.ma.isMA(sensitive_features) and np.ma.getmaskarray(sensitive_features).any():
