@@ -557,8 +557,8 @@ def audit_model(
     cells = GroupMoments.from_array(rows, groups, sample_weight=sample_weight)
     chosen = cells.grouped(group_by)
     check_groups(chosen.labels, chosen.weight)
-    second = chosen.second_moments(model.mean_)
-    whole = cells.pooled().second_moments(model.mean_)
+    mean = np.asarray(fetched(model.mean_), dtype=float)
+    second, whole = chosen.second_moments(mean), cells.pooled().second_moments(mean)
     traces, kept = np.trace(second, axis1=1, axis2=2), metrics.kept_variance(basis, second)
     own = np.array([leading_pairs(matrix, r).values.sum() for matrix in second])
     known = _trained(model, tuple(chosen.names), group_by)
@@ -584,9 +584,9 @@ def _trained(
     fitted = tuple(getattr(model, "group_names_", ())), getattr(model, "group_by", group_by)
     if fitted != (names, group_by):
         return {}
-    losses = model.group_losses_
+    losses = fetched(model.group_losses_)
     if getattr(model, "_losses_about", "global") == "group":
         # About each group's own mean, and so no neighbours of the losses here.
         losses = np.full(len(losses), np.nan)
-    columns = (model.group_counts_, model.group_errors_, losses)
+    columns = (fetched(model.group_counts_), fetched(model.group_errors_), losses)
     return dict(zip(model.groups_, zip(*columns, strict=True), strict=True))
