@@ -298,6 +298,17 @@ class TestReducers:
             expected = fitted.group_values_.max()
             assert again.at("FairPCA (given)", r).error.max() == pytest.approx(expected)
 
+    @pytest.mark.parametrize("by", ["intersection", "marginal"])
+    def test_unfitted_ones_are_fitted_to_the_groups_of_the_audit(self, two, by):
+        X, labels, _ = two
+        columns = {"of": [None, *labels[1:]], "half": ["left", "right"] * 80}
+        given = {"balanced": BalancedPCA(), "share": FairPCA(criterion="share")}
+        rules = {"group_by": by, "unlabelled": "ignore"}
+        found = audit(X, columns, 2, ranks=[2], reducers=given, n_bootstrap=0, n_folds=0, **rules)
+        alone = FairPCA(2, criterion="share", **rules).fit(X, sensitive_features=columns)
+        np.testing.assert_allclose(found.at("share").share, alone.group_shares_)
+        assert found.at("balanced").error.shape == alone.group_errors_.shape
+
     def test_one_of_other_rows_is_measured_about_the_mean_here_and_that_is_said(self, two):
         X, labels, _ = two
         elsewhere = PCA(2).fit(X[:50])
