@@ -32,6 +32,7 @@ from fairpca._linalg import (
 )
 from fairpca._threads import blas_for
 from fairpca.covariances.sources import CovarianceSource
+from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import UNNAMED, Groups
 
 # What a fitted sklearn PCA has too, under the same names.
@@ -353,6 +354,15 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 unlabelled=getattr(self, "unlabelled", "error"),
             )
         return Rows(X, groups, weights)
+
+    def _note_moments(self, moments: Any) -> None:
+        """Set the number of columns of moments; ValueError where they are something else."""
+        if not isinstance(moments, GroupMoments):
+            raise ValueError(
+                f"moments is a {type(moments).__name__}; pass GroupMoments, for example those of "
+                "GroupMoments.from_array(X, labels), or rows to fit."
+            )
+        self._note_columns(moments.n_features)
 
     def _note_columns(self, n_features: int) -> None:
         """Set the number of columns of rows that are not at hand: they have no names."""

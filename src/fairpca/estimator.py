@@ -305,13 +305,8 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        if not isinstance(moments, GroupMoments):
-            raise ValueError(
-                f"moments is a {type(moments).__name__}; pass GroupMoments, for example those of "
-                "GroupMoments.from_array(X, labels), or rows to fit."
-            )
         with self._restore_on_error():
-            self._note_columns(moments.n_features)
+            self._note_moments(moments)
             return self._solve_and_set(MomentCovariances(moments, self.group_by, self.center))
 
     def fit_operators(self, cells: StreamedCells) -> FairPCA:

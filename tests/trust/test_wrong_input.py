@@ -48,6 +48,10 @@ BAD = {
     "max_iter as float": (lambda: fit(max_iter=2.5), "max_iter=2.5 must be at least 1"),
     "extra as text": (lambda: fit(max_extra_components="x"), "max_extra_components='x' must be"),
     "rows as moments": (lambda: FairPCA(2).fit_moments(X), "moments is a ndarray; pass Group"),
+    "rows as moments of a method": (
+        lambda: fairpca.methods.BalancedPCA(2).fit_moments(X),
+        "moments is a ndarray; pass Group",
+    ),
     "labels beside moments": (
         lambda: fairpca.audit(GroupMoments.from_array(X, G), G[::-1], 2),
         "counted in the moments already",
