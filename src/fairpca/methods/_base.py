@@ -231,7 +231,8 @@ class PublishedMethod(LinearReducer):
         value, whole = getattr(self, name), declared.type.startswith("int")
         if value is None and declared.default is None:
             return
-        if not isinstance(value, Integral if whole else Real) or not low <= value <= high:
+        kind: Any = Integral if whole else Real
+        if not isinstance(value, kind) or not low <= value <= high:
             raise ValueError(f"{name}={value!r} must be {limit}{', and an integer' * whole}.")
 
     def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
