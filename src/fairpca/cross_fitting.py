@@ -201,7 +201,8 @@ def cross_fit(
     fits : mapping of str to estimator, optional
         What to compare: FairPCA, or another with `fit_moments` such as
         `fairpca.methods.BalancedPCA`; `n_components` of each is replaced. By default PCA,
-        FairPCA and ``FairPCA(shrinkage="auto")``.
+        FairPCA and ``FairPCA(shrinkage="auto")``. Groups are those that `group_by` of the first
+        makes.
     n_folds : int, default=5
         Folds that rows are dealt into, group by group, so that every fold has its share of every
         group. Not with moments.

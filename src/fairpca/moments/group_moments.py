@@ -292,8 +292,8 @@ class GroupMoments:
             )
         if other.names != self.names:
             raise ValueError(
-                f"moments grouped by {self.names} and by {other.names} cannot be {verb}; group "
-                "both sides by the same columns."
+                f"moments grouped by {self.names} and by {other.names} cannot be {verb}; pass "
+                "sensitive_features with the same names of columns for both."
             )
         if self.labels == other.labels:
             return self, other
