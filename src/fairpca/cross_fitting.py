@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -175,6 +175,17 @@ class CrossFit:
             for g, label in enumerate(self.groups)
         ]
         return pandas.DataFrame(lines)
+
+
+class PooledPCA(FairPCA):
+    """PCA of all rows, labelled or not, from the moments of their groups.
+
+    ``FairPCA(shrinkage=1.0)`` is the same where every row has its labels.
+    """
+
+    def fit_moments(self, moments: GroupMoments) -> FairPCA:
+        """Fit to all rows as one group."""
+        return super().fit_moments(replace(moments.pooled(), names=("all",)))
 
 
 def cross_fit(
@@ -348,7 +359,7 @@ def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what is compared, by name."""
     if fits is None:
         return {
-            "PCA": FairPCA(shrinkage=1.0),
+            "PCA": PooledPCA(),
             "FairPCA": FairPCA(),
             'FairPCA(shrinkage="auto")': FairPCA(shrinkage="auto"),
         }

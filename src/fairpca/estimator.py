@@ -69,9 +69,9 @@ class FairPCA(LinearReducer):
         few rows is mostly noise, and the projection that serves it best serves nobody on new rows.
         "auto" moves groups of fewer than about 150 rows far and larger ones little, and less
         where a group's mean alone explains what it loses by PCA. A number from 0 to 1 is the same
-        for all groups; 1 is PCA (with ``center="global"``). The components and `certificate_` are
-        then those of the shrunk covariances; `group_losses_` and `group_errors_` stay those of
-        the rows.
+        for all groups; 1 is PCA (with ``center="global"`` and every row labelled). The components
+        and `certificate_` are then those of the shrunk covariances; `group_losses_` and
+        `group_errors_` stay those of the rows.
     group_by : {"intersection", "marginal"}, default="intersection"
         With several columns of labels: every combination is a group, or every level of every
         column is (groups then overlap).

@@ -53,7 +53,7 @@ from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import CENTERS, MomentCovariances
-from fairpca.cross_fitting import cross_fit
+from fairpca.cross_fitting import PooledPCA, cross_fit
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -429,7 +429,7 @@ def _new_rows(
         )
     if n_folds < 2 or groups.count.max() < n_folds:
         return None, f"No group has the {max(n_folds, 2)} rows that a check on new rows needs."
-    fits = {"PCA": FairPCA(shrinkage=1.0), "FairPCA": FairPCA(), SHRUNK: FairPCA(shrinkage="auto")}
+    fits = {"PCA": PooledPCA(), "FairPCA": FairPCA(), SHRUNK: FairPCA(shrinkage="auto")}
     fits = {name: fit.set_params(group_by=table.group_by) for name, fit in fits.items()}
     for name, reducer in named.items():
         counted = hasattr(reducer, "fit_moments") and fitted_rank(reducer) is None
