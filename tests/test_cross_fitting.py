@@ -126,6 +126,23 @@ def test_pca_is_among_the_fits():
     assert len(found.to_frame()) == 9
 
 
+def test_rows_without_a_label_count_in_pca():
+    X, labels = table(2)
+    marked = labels.astype(object)
+    marked[:150] = None
+    X[:150, 0] *= 5
+    groups = fairpca.Groups.from_labels(marked, unlabelled="ignore")
+    found = cross_fit(X, groups, 2, n_repeats=1)
+    (fold,) = dealt(groups.codes, 5)
+    error = np.zeros(3)
+    for i in range(5):
+        pca = PCA(2).fit(X[fold != i])
+        new = X[(fold == i) & (groups.codes >= 0)]
+        squares = np.sum((new - pca.inverse_transform(pca.transform(new))) ** 2, axis=1)
+        error += np.bincount(labels[(fold == i) & (groups.codes >= 0)], squares, minlength=3)
+    np.testing.assert_allclose(found.errors[0, 0], error / groups.counts, rtol=1e-9)
+
+
 def test_every_fold_has_its_share_of_every_group():
     labels = np.repeat([0, 1, 2], [23, 7, 50])
     (fold,) = dealt(labels, 5)

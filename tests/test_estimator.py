@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
@@ -51,6 +51,18 @@ def test_worst_loss_is_never_above_plain_pca(people):
         assert model.group_losses_.max() <= (own - kept).max() * (1 + 1e-12)
         assert model.certificate_.optimal
         assert np.isclose(*model.group_losses_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("criterion", ["loss", "variance", "share"])
+@pytest.mark.parametrize("nested", ["forward", "backward"])
+def test_a_nested_sequence_keeps_the_share_asked_for(nested, criterion):
+    X, cultivar = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    for share in (0.7, 0.9):
+        model = FairPCA(share, nested=nested, criterion=criterion, center="group")
+        model.fit(X, sensitive_features=cultivar)
+        assert model.group_shares_.min() >= share * (1 - 1e-12)
+        assert len(model.nested_values_) == model.n_components_
 
 
 @pytest.mark.filterwarnings("ignore:sensitive_features=None")

@@ -1,12 +1,14 @@
 """Per-group numbers of any linear reducer."""
 
 import numpy as np
+import pandas
 import polars
 import pytest
 import scipy.sparse
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from fairpca import FairPCA, GroupMoments, Groups, metrics
+from fairpca.auditing import audit_model
 from fairpca.metrics import (
     covariance_gap,
     group_errors,
@@ -169,6 +171,25 @@ def test_a_reducer_of_other_columns_is_named(rows):
             number(np.eye(4)[:2], X, sensitive_features=group)
 
 
+@pytest.mark.parametrize("number", [*EVERY_NUMBER, metrics.sample_errors, audit_model])
+def test_columns_in_another_order_are_refused(rows, number):
+    X, group = rows
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    labels = {} if number is metrics.sample_errors else {"sensitive_features": group}
+    for model in (PCA(2).fit(frame), FairPCA(2).fit(frame, sensitive_features=group)):
+        number(model, frame, **labels)
+        number(model, X, **labels)
+        with pytest.raises(ValueError, match=r"column 1 of X is 'e'.*fitted to is 'a'"):
+            number(model, frame[list("edcba")], **labels)
+
+
+def test_a_kernel_compares_every_group_at_a_positive_bandwidth(rows):
+    X, group = rows
+    assert mmd_squared(np.eye(5)[:2], X, sensitive_features=group, max_rows=1) > 0
+    with pytest.raises(ValueError, match=r"bandwidth=0 must be positive"):
+        mmd_squared(np.eye(5)[:2], X, sensitive_features=group, bandwidth=0)
+
+
 @pytest.fixture(scope="module")
 def rebuilt_people():
     """Rows of people of two columns of labels, a fitted model, and what it rebuilds."""
@@ -198,6 +219,11 @@ def test_numbers_of_rows_have_the_means_of_their_groups(rebuilt_people):
         found = np.average(heavy_losses[rows], weights=weight[rows])
         assert found == pytest.approx(heavy.group_losses_[g])
     assert not np.allclose(losses, weighted)
+    # Without a mean of its own, a reducer has that of the rows, by their weights.
+    given = {"sensitive_features": labels, "sample_weight": weight}
+    bare = metrics.sample_losses(model.components_, X, **given)
+    sums = np.bincount(codes, bare * weight) / np.bincount(codes, weight)
+    np.testing.assert_allclose(sums, metrics.group_losses(model.components_, X, **given))
 
 
 def test_metrics_of_rebuilt_rows(rebuilt_people):

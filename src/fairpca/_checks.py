@@ -148,6 +148,8 @@ def as_numpy(X: Any) -> Any:
             f"X={str(X)!r} is a name; read the file first, for example with pandas.read_csv, or "
             "count it with fairpca.io.read_moments and pass what that returns to fit_moments."
         )
+    if hasattr(X, "get_params"):
+        raise ValueError(f"X is an estimator, {type(X).__name__}; pass rows in this place.")
     if not is_foreign(X):
         _check_columns(X)
         return X
@@ -164,16 +166,23 @@ def as_numpy(X: Any) -> Any:
 
 
 def _check_columns(X: Any) -> None:
-    """Raise ValueError that names the columns of a frame that hold no numbers.
+    """Raise ValueError that names the columns of a frame that hold no numbers, or says it is lazy.
 
     Text that reads as numbers is taken for them, as scikit-learn does. A date is refused: some
     libraries would give its distance from 1970 in nanoseconds, larger than anything else in X.
     """
     frame = None
     if not isinstance(X, np.ndarray | list | tuple):
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(
+            f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
+            "X.collect() of Polars, X.compute() of Dask."
+        )
     if not isinstance(frame, nw.DataFrame):
         return
+    if not frame.columns:
+        raise ValueError("X has no columns; pass at least one feature.")
     wrong = [
         name
         for name, dtype in frame.schema.items()
@@ -185,6 +194,24 @@ def _check_columns(X: Any) -> None:
             "sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels of groups "
             "belong in sensitive_features alone."
         )
+
+
+def check_names(reducer: Any, X: Any) -> None:
+    """Raise ValueError where X is a frame with other columns than those a reducer was fitted to.
+
+    The same columns in another order are others: numbers of them would be wrong without a word.
+    Nothing is said where either has no names, or where the number of columns differs.
+    """
+    known: Any = getattr(reducer, "feature_names_in_", None)
+    frame = None if known is None else nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or len(frame.columns) != len(known):
+        return
+    for j, (name, fitted) in enumerate(zip(frame.columns, known, strict=True), 1):
+        if isinstance(name, str) and name != fitted:
+            raise ValueError(
+                f"column {j} of X is {name!r}, and of the table that {type(reducer).__name__} was "
+                f"fitted to is {fitted!r}; pass those columns, in the same order."
+            )
 
 
 def _no_numbers(values: AnyArray) -> bool:
@@ -292,7 +319,13 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
     found = fetched(sample_weight)
     if found.dtype.kind == "c":
         raise ValueError("sample_weight is complex; weights count rows and must be real numbers.")
-    weights = np.asarray(found, dtype=float)
+    try:
+        weights = np.asarray(found, dtype=float)
+    except (TypeError, ValueError):
+        odd = next(value for value in found.ravel().tolist() if not isinstance(value, Real))
+        raise ValueError(
+            f"sample_weight holds {odd!r}, which is no number; pass one number per row."
+        ) from None
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):

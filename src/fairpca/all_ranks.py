@@ -136,7 +136,8 @@ def fit_nested(
 
     Forward: each component is the best next one given those before (carrying the debts of earlier
     steps; after Matakos, Ciaperoni and Mannila 2025). Backward: the best subspace of the last
-    rank, then the best one of rank r - 1 inside it, and so on.
+    rank, then the best one of rank r - 1 inside it, and so on. A share as `n_components` may take
+    more of a sequence than of a free subspace; components are added until it is kept.
 
     Returns
     -------
@@ -146,6 +147,19 @@ def fit_nested(
     values, bounds : ndarray of shape (r,)
         Worst value at every rank, and the lower bound of the free problem of that rank.
     """
+    share = n_components if isinstance(n_components, float) else 0.0
+    while True:
+        ranks, found = _sequence(source, n_components, settings, direction)
+        r = found[0].basis.shape[1]
+        if ranks.keeps(found[0], share) or r == ranks.n_features:
+            return found
+        n_components = r + 1
+
+
+def _sequence(
+    source: CovarianceSource, n_components: Any, settings: Settings, direction: str
+) -> tuple[Ranks, tuple[Fit, FloatArray, FloatArray]]:
+    """Return the ranks that were solved, and what `fit_nested` does, for the free rank."""
     free = replace(settings, max_extra_components=0)
     last = fit_source(source, n_components, free)
     r = last.basis.shape[1]
@@ -170,7 +184,7 @@ def fit_nested(
         stop_reason=f"nested {direction}",
         history=(),
     )
-    return ranks.described(solution, r), values, bounds
+    return ranks, (ranks.described(solution, r), values, bounds)
 
 
 def _forward(ranks: Ranks, r: int) -> FloatArray:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca._checks import as_numpy, check_weights, labels_are_no_rows
@@ -31,6 +32,7 @@ from fairpca._linalg import (
 )
 from fairpca._threads import blas_for
 from fairpca.covariances.sources import CovarianceSource
+from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import UNNAMED, Groups
 
 # What a fitted sklearn PCA has too, under the same names.
@@ -289,7 +291,11 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         xp = self._followed(X, "inverse_transform")
-        Z = np.asarray(X) if xp is None else X
+        Z = X
+        if xp is None:
+            # Any number of dimensions and rows: the message below is clearer.
+            limits = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0}
+            Z = check_array(X, dtype=[np.float64, np.float32], input_name="X", **limits)
         if Z.ndim != 2 or Z.shape[1] != self.n_components_:
             raise ValueError(
                 f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
@@ -298,8 +304,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rows = self.components_ * self._spread if self.whiten else self.components_
         if xp is not None:
             return xp.astype(xp.astype(Z, xp.float64) @ rows + self.mean_, Z.dtype)
-        found = Z @ rows + self.mean_
-        return found.astype(np.float32) if Z.dtype == np.float32 else found
+        return (Z @ rows + self.mean_).astype(Z.dtype, copy=False)
 
     def to_sklearn(self) -> PCA:
         """Return a fitted `sklearn.decomposition.PCA` with the same transform.
@@ -349,6 +354,15 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 unlabelled=getattr(self, "unlabelled", "error"),
             )
         return Rows(X, groups, weights)
+
+    def _note_moments(self, moments: Any) -> None:
+        """Set the number of columns of moments; ValueError where they are something else."""
+        if not isinstance(moments, GroupMoments):
+            raise ValueError(
+                f"moments is a {type(moments).__name__}; pass GroupMoments, for example those of "
+                "GroupMoments.from_array(X, labels), or rows to fit."
+            )
+        self._note_columns(moments.n_features)
 
     def _note_columns(self, n_features: int) -> None:
         """Set the number of columns of rows that are not at hand: they have no names."""

@@ -422,6 +422,9 @@ def compare(
             f"estimators is a table, {type(estimators).__name__}; they come first, then rows: "
             "compare([PCA(2), FairPCA(2)], X, sensitive_features)."
         )
+    named = metrics.named_reducers(estimators)
+    if not named:
+        raise ValueError("estimators is empty; pass at least one, such as FairPCA(2).")
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
     rows = metrics.as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
@@ -444,10 +447,7 @@ def compare(
                 "y has one class only in the training rows; pass more rows of the other class."
             )
     bench = _Bench(rows, groups, source, task)
-    found = [
-        bench.measure(name, model, on_error)
-        for name, model in metrics.named_reducers(estimators).items()
-    ]
+    found = [bench.measure(name, model, on_error) for name, model in named.items()]
     counts = tuple(source.groups.count.tolist())
     labels = tuple(source.groups.labels)
     baseline = None if task is None else task.score(task.baseline())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -177,6 +177,17 @@ class CrossFit:
         return pandas.DataFrame(lines)
 
 
+class PooledPCA(FairPCA):
+    """PCA of all rows, labelled or not, from the moments of their groups.
+
+    ``FairPCA(shrinkage=1.0)`` is the same where every row has its labels.
+    """
+
+    def fit_moments(self, moments: GroupMoments) -> FairPCA:
+        """Fit to all rows as one group."""
+        return super().fit_moments(replace(moments.pooled(), names=("all",)))
+
+
 def cross_fit(
     X: Any,
     sensitive_features: Any = None,
@@ -201,7 +212,8 @@ def cross_fit(
     fits : mapping of str to estimator, optional
         What to compare: FairPCA, or another with `fit_moments` such as
         `fairpca.methods.BalancedPCA`; `n_components` of each is replaced. By default PCA,
-        FairPCA and ``FairPCA(shrinkage="auto")``.
+        FairPCA and ``FairPCA(shrinkage="auto")``. Groups are those that `group_by` of the first
+        makes.
     n_folds : int, default=5
         Folds that rows are dealt into, group by group, so that every fold has its share of every
         group. Not with moments.
@@ -232,6 +244,8 @@ def cross_fit(
     """
     models = _models(fits)
     ranks = np.atleast_1d(np.asarray(n_components))
+    if not ranks.size:
+        raise ValueError("n_components is empty; pass at least one number of components.")
     dealings = _dealings(X, sensitive_features, n_folds, n_repeats, sample_weight, random_state)
     found = []
     for folds in dealings:
@@ -292,6 +306,7 @@ def _dealings(
     X: Any, labels: Any, n_folds: int, n_repeats: int | None, sample_weight: Any, random_state: int
 ) -> Iterator[list[GroupMoments]]:
     """Yield the moments of the folds of every dealing; ValueError for fewer than two folds."""
+    X = [X] if isinstance(X, GroupMoments) else X
     if isinstance(X, Sequence) and X and all(isinstance(fold, GroupMoments) for fold in X):
         check_counted(labels, sample_weight)
         yield _at_least_two(list(X))
@@ -344,7 +359,7 @@ def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what is compared, by name."""
     if fits is None:
         return {
-            "PCA": FairPCA(shrinkage=1.0),
+            "PCA": PooledPCA(),
             "FairPCA": FairPCA(),
             'FairPCA(shrinkage="auto")': FairPCA(shrinkage="auto"),
         }

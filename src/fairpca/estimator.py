@@ -52,8 +52,8 @@ class FairPCA(LinearReducer):
         components with which every group can retain at least that share of its own variance.
         Where the projection of `criterion` with so many components would leave a group below the
         share, the one with the largest smallest share is returned, and `certificate_` shows its
-        price over the optimum of `criterion`. With `shrinkage`, components are added until the
-        projection of the shrunk covariances keeps the share.
+        price over the optimum of `criterion`. With `shrinkage` or `nested`, components are added
+        until the projection of the shrunk covariances, or the sequence, keeps the share.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
         What is minimised for the worst group: the loss against the group's own PCA, the mean
         squared reconstruction error, minus the variance kept, or the loss or error as a share of
@@ -69,9 +69,9 @@ class FairPCA(LinearReducer):
         few rows is mostly noise, and the projection that serves it best serves nobody on new rows.
         "auto" moves groups of fewer than about 150 rows far and larger ones little, and less
         where a group's mean alone explains what it loses by PCA. A number from 0 to 1 is the same
-        for all groups; 1 is PCA (with ``center="global"``). The components and `certificate_` are
-        then those of the shrunk covariances; `group_losses_` and `group_errors_` stay those of
-        the rows.
+        for all groups; 1 is PCA (with ``center="global"`` and every row labelled). The components
+        and `certificate_` are then those of the shrunk covariances; `group_losses_` and
+        `group_errors_` stay those of the rows.
     group_by : {"intersection", "marginal"}, default="intersection"
         With several columns of labels: every combination is a group, or every level of every
         column is (groups then overlap).
@@ -81,7 +81,7 @@ class FairPCA(LinearReducer):
         False gives the best subspace for this rank. Otherwise a sequence of components whose
         leading j are the answer for every smaller j too: "forward" (or True) adds the best next
         one, "backward" drops the least needed one. `certificate_` then shows the price over the
-        free optimum.
+        free optimum, and `max_extra_components` has no effect.
     whiten : bool, default=False
         Divide the columns of `transform` by their standard deviation over all rows, as PCA does.
         Components, losses and proofs are the same; `inverse_transform` multiplies again.
@@ -305,13 +305,8 @@ class FairPCA(LinearReducer):
         self
         """
         self._check_params()
-        if not isinstance(moments, GroupMoments):
-            raise ValueError(
-                f"moments is a {type(moments).__name__}; pass GroupMoments, for example those of "
-                "GroupMoments.from_array(X, labels), or rows to fit."
-            )
         with self._restore_on_error():
-            self._note_columns(moments.n_features)
+            self._note_moments(moments)
             return self._solve_and_set(MomentCovariances(moments, self.group_by, self.center))
 
     def fit_operators(self, cells: StreamedCells) -> FairPCA:

@@ -274,6 +274,15 @@ class Ranks:
         ones = np.ones_like(fit.retained)
         return np.divide(fit.retained, traces, out=ones, where=traces > 0)
 
+    def keeps(self, fit: Fit, share: float) -> bool:
+        """Return whether every group keeps that share of its variance, up to rounding."""
+        return bool(np.all(self.shares(fit) >= _to_rounding(share)))
+
+
+def _to_rounding(share: float) -> float:
+    """Return what counts as a share that is kept."""
+    return share * (1 - 1e-12)
+
 
 def _method(solver: str) -> str:
     """Return how eigenpairs are computed for a solver; the paper's leaves that open."""
@@ -305,7 +314,6 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     projection of the criterion asked for is returned if it keeps the share too; else the one that
     told, and the certificate shows its price over the optimum of the criterion.
     """
-    needed = share * (1 - 1e-12)
     # The published algorithm may stop short of the largest share, and would ask for more.
     solver = _method(settings.solver)
     free = replace(settings, solver=solver, shrinkage=None, max_extra_components=0, prove=False)
@@ -315,23 +323,23 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
         with blas_for(largest.n_features):
             own = largest.own_sums(r)
         # No projection serves a group better than its own PCA does: skip where even that fails.
-        if np.any(own < needed * largest.traces) and r < largest.n_features:
+        if np.any(own < _to_rounding(share) * largest.traces) and r < largest.n_features:
             continue
         told = largest.solve(r, start)
         start = told.solution.weights
-        if np.all(largest.shares(told) >= needed) or r == largest.n_features:
+        if largest.keeps(told, share) or r == largest.n_features:
             break
     ranks = Ranks(source, settings)
     if replace(free, criterion="share") == settings:
         return told
     asked = ranks.solve(r)
     if settings.shrinkage is None:
-        if np.all(ranks.shares(asked) >= needed):
+        if ranks.keeps(asked, share):
             return asked
         with blas_for(ranks.n_features):
             return ranks.priced(told, asked, r)
     # Shrunk covariances are another problem, and may need more components for the same share.
-    while np.any(ranks.shares(asked) < needed) and r < ranks.n_features:
+    while not ranks.keeps(asked, share) and r < ranks.n_features:
         r += 1
         asked = ranks.solve(r)
     return asked

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import r2_score
@@ -26,6 +25,7 @@ from fairpca._checks import (
     as_numpy,
     check_choice,
     check_counted,
+    check_names,
     check_weights,
     labels_are_no_rows,
 )
@@ -114,11 +114,6 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
     ``accept_sparse=False``. A lazy frame, no columns or rows, and what is not a finite number are
     a ValueError that says what to do about it.
     """
-    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
-        raise ValueError(
-            f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
-            "X.collect() of Polars, X.compute() of Dask."
-        )
     # scikit-learn's own error for no columns does not say what to do.
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
     with labels_are_no_rows(X, "then sensitive_features"):
@@ -153,7 +148,7 @@ def _read(
     """Return what a reducer keeps, as orthonormal columns, and the groups' second moments."""
     check_choice("center", center, CENTERS)
     basis, moments = basis_of(reducer), as_moments(X, sensitive_features, sample_weight)
-    _check_columns(basis, moments.n_features)
+    _check_columns(reducer, basis, X, moments.n_features)
     return basis, MomentCovariances(moments, center=center)
 
 
@@ -177,7 +172,8 @@ def _spread(
     return basis, covariances + shift[:, :, None] * shift[:, None, :]
 
 
-def _check_columns(basis: FloatArray, n_features: int) -> None:
+def _check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
+    check_names(reducer, X)
     if len(basis) != n_features:
         raise ValueError(
             f"reducer has components of {len(basis)} columns and X has {n_features}; pass the "
@@ -349,7 +345,7 @@ def sample_errors(reducer: Any, X: Any) -> FloatArray:
     >>> sample_errors([[1.0, 0.0]], [[2.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0]]).tolist()
     [0.0, 0.0, 9.0, 9.0]
     """
-    basis, centred = _centred(reducer, X)
+    basis, centred, _ = _centred(reducer, X)
     return _left(centred, basis)
 
 
@@ -368,12 +364,13 @@ def sample_losses(
     sensitive_features : array-like, Series, frame or dict
         One label per row, or several columns of labels.
     sample_weight : array-like of shape (m,), optional
-        Of the rows in the PCA of their group.
+        Of the rows in the PCA of their group, and in their mean where the reducer has none.
 
     Returns
     -------
     ndarray of shape (m,)
-        Its mean over the rows of a group is the group's entry of `group_losses`.
+        Its mean over the rows of a group, by their weights, is the group's entry of
+        `group_losses`.
 
     Examples
     --------
@@ -382,9 +379,8 @@ def sample_losses(
     >>> sample_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 0.0, 9.0, 9.0]
     """
-    basis, centred = _centred(reducer, X)
+    basis, centred, weight = _centred(reducer, X, sample_weight)
     groups = Groups.from_labels(sensitive_features, n_rows=len(centred))
-    weight = check_weights(sample_weight, len(centred))
     losses = _left(centred, basis)
     for code in range(groups.n_groups):
         rows = groups.codes == code
@@ -411,7 +407,8 @@ def mean_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     4.5
     """
     rows, rebuilt = _rows_and_rebuilt(y_true, y_pred)
-    return float(np.average(np.sum((rows - rebuilt) ** 2, axis=1), weights=sample_weight))
+    weight = check_weights(sample_weight, len(rows))
+    return float(np.average(np.sum((rows - rebuilt) ** 2, axis=1), weights=weight))
 
 
 def mean_loss(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: Any) -> float:
@@ -439,8 +436,7 @@ def mean_loss(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: A
     (0.0, 1.0)
     """
     rows, _ = _rows_and_rebuilt(y_true, y_pred)
-    basis, centred = _centred(reducer, rows)
-    weight = check_weights(sample_weight, len(rows))
+    basis, centred, weight = _centred(reducer, rows, sample_weight)
     own = _own_basis(centred, basis.shape[1], weight)
     best = float(np.average(_left(centred, own), weights=weight))
     return mean_error(y_true, y_pred, weight) - best
@@ -465,9 +461,9 @@ def share_kept(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: 
     0.941
     """
     rows, _ = _rows_and_rebuilt(y_true, y_pred)
-    _, centred = _centred(reducer, rows)
-    whole = float(np.average(np.sum(centred**2, axis=1), weights=sample_weight))
-    return 1.0 - mean_error(y_true, y_pred, sample_weight) / whole if whole > 0 else 1.0
+    _, centred, weight = _centred(reducer, rows, sample_weight)
+    whole = float(np.average(np.sum(centred**2, axis=1), weights=weight))
+    return 1.0 - mean_error(y_true, y_pred, weight) / whole if whole > 0 else 1.0
 
 
 def _rows_and_rebuilt(y_true: Any, y_pred: Any) -> tuple[FloatArray, FloatArray]:
@@ -481,13 +477,18 @@ def _rows_and_rebuilt(y_true: Any, y_pred: Any) -> tuple[FloatArray, FloatArray]
     return rows, rebuilt
 
 
-def _centred(reducer: Any, X: Any) -> tuple[FloatArray, FloatArray]:
-    """Return orthonormal columns of a reducer, and rows about its mean or else their own."""
+def _centred(
+    reducer: Any, X: Any, sample_weight: Any = None
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Return a reducer's orthonormal columns, rows about its mean or else their own, weights."""
     rows = as_rows(X, accept_sparse=False, dtype=np.float64)
+    weight = check_weights(sample_weight, len(rows))
     basis = basis_of(reducer)
-    _check_columns(basis, rows.shape[1])
+    _check_columns(reducer, basis, X, rows.shape[1])
     mean = getattr(reducer, "mean_", None)
-    return basis, rows - (rows.mean(axis=0) if mean is None else mean)
+    if mean is None:
+        mean = np.average(rows, axis=0, weights=weight)
+    return basis, rows - np.asarray(fetched(mean), dtype=float), weight
 
 
 def _left(centred: FloatArray, basis: FloatArray) -> FloatArray:
@@ -627,8 +628,8 @@ def mmd_squared(
         None takes `median_bandwidth` of the projected rows. Give the same one to every reducer
         that is compared.
     max_rows : int, default=5000
-        Of more rows, this many are drawn, as many of each group as there are; the cost grows with
-        their square.
+        Of more rows, this many are drawn, equally many of each group that has them and at least
+        one; the cost grows with their square.
     random_state : int, RandomState instance or None, default=None
         Of the draw; None is a fixed seed.
 
@@ -649,7 +650,9 @@ def mmd_squared(
     rows = as_rows(X)
     m, n = rows.shape
     basis = basis_of(reducer)
-    _check_columns(basis, n)
+    _check_columns(reducer, basis, X, n)
+    if bandwidth is not None and not bandwidth > 0:
+        raise ValueError(f"bandwidth={bandwidth!r} must be positive.")
     groups = Groups.from_labels(sensitive_features, n_rows=m)
     given = check_weights(sample_weight, m)
     weight = np.ones(m) if given is None else given
@@ -691,8 +694,9 @@ def gaussian_product(Z: FloatArray, vectors: FloatArray) -> FloatArray:
 def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntArray:
     """Return the positions of all rows, or of `most`: equally many of each group that has them.
 
-    The codes are the group of every row, 0 to k - 1; a random state of None is a fixed seed. A
-    draw in proportion would leave a small group with a few rows, and an average over these.
+    One of each is drawn in any case: a group without rows would be compared with nobody. The codes
+    are the group of every row, 0 to k - 1; a random state of None is a fixed seed. A draw in
+    proportion would leave a small group with a few rows, and an average over these.
     """
     if len(codes) <= most:
         return np.arange(len(codes))
@@ -701,7 +705,7 @@ def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntAr
     chosen, left = [], most
     # Smallest first: what a small group does not use goes to the larger ones.
     for i, rows in enumerate(sorted(members, key=len)):
-        take = min(len(rows), left // (len(members) - i))
+        take = min(len(rows), max(left // (len(members) - i), 1))
         chosen.append(rng.permutation(rows)[:take])
         left -= take
     return np.sort(np.concatenate(chosen))

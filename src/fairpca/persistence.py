@@ -186,6 +186,8 @@ def save_model(
     True
     """
     skops = _skops()
+    if isinstance(model, str | Path):
+        raise ValueError(f"model={str(model)!r} is a path; write save_model(path, model).")
     check_is_fitted(model)
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)

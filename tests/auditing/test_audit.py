@@ -7,17 +7,19 @@ from dataclasses import replace
 from html import unescape
 
 import numpy as np
+import pandas as pd
 import polars
 import pytest
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_wine
 from sklearn.decomposition import PCA, FactorAnalysis, TruncatedSVD
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fairpca import FairPCA, GroupMoments
-from fairpca.auditing import audit
+from fairpca.auditing import audit, audit_model
 from fairpca.auditing.findings import Audit, data_hash
 from fairpca.auditing.verdict import about, label_texts, number, percent, proof
+from fairpca.methods import BalancedPCA, NullSpaceFairPCA, SDRFairPCA
 from fairpca.metrics import group_errors, group_losses, group_shares
 
 from data_dir import reference
@@ -296,6 +298,34 @@ class TestReducers:
             fitted = FairPCA(r, criterion="error").fit(X, sensitive_features=labels)
             expected = fitted.group_values_.max()
             assert again.at("FairPCA (given)", r).error.max() == pytest.approx(expected)
+
+    @pytest.mark.parametrize("by", ["intersection", "marginal"])
+    def test_unfitted_ones_are_fitted_to_the_groups_of_the_audit(self, two, by):
+        X, labels, _ = two
+        columns = {"of": [None, *labels[1:]], "half": ["left", "right"] * 80}
+        given = {"balanced": BalancedPCA(), "share": FairPCA(criterion="share")}
+        rules = {"group_by": by, "unlabelled": "ignore"}
+        found = audit(X, columns, 2, ranks=[2], reducers=given, n_bootstrap=0, n_folds=0, **rules)
+        alone = FairPCA(2, criterion="share", **rules).fit(X, sensitive_features=columns)
+        np.testing.assert_allclose(found.at("share").share, alone.group_shares_)
+        assert found.at("balanced").error.shape == alone.group_errors_.shape
+
+    def test_one_of_other_rows_is_measured_about_the_mean_here_and_that_is_said(self, two):
+        X, labels, _ = two
+        elsewhere = PCA(2).fit(X[:50])
+        found = audit(X, labels, reducers={"old": elsewhere}, n_bootstrap=0, n_folds=0)
+        about_here = group_errors(elsewhere.components_, X, sensitive_features=labels)
+        np.testing.assert_allclose(found.at("old").error, about_here)
+        assert any("old" in text and "audit_model" in text for text in found.warnings)
+        same = audit(X, labels, reducers={"new": PCA(2).fit(X)}, n_bootstrap=0, n_folds=0)
+        assert not any("audit_model" in text for text in same.warnings)
+
+    def test_columns_in_another_order_are_refused(self, two):
+        X, labels, _ = two
+        frame = pd.DataFrame(X).add_prefix("x")
+        model = PCA(2).fit(frame)
+        with pytest.raises(ValueError, match="column 1 of X is"):
+            audit(frame.iloc[:, ::-1], labels, reducers=model, n_bootstrap=0, n_folds=0)
 
     def test_refusals_name_the_remedy(self, two):
         X, labels, _ = two
@@ -769,6 +799,22 @@ class TestErrors:
         X[3, 3] = np.nan
         with pytest.raises(ValueError, match="NaN"):
             audit(X, labels, 2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [FairPCA(2), BalancedPCA(2), NullSpaceFairPCA(2), SDRFairPCA(2, center="global")],
+    ids=lambda model: type(model).__name__,
+)
+def test_losses_of_the_fit_are_about_the_same_mean_or_not_there(model):
+    """On the rows of the fit, the losses measured and those remembered are the same."""
+    X, labels = load_wine(return_X_y=True)
+    X, labels = StandardScaler().fit_transform(X), labels > 0
+    found = audit_model(model.fit(X, sensitive_features=labels), X, labels)
+    np.testing.assert_allclose(found.trained_error, found.error)
+    if np.isfinite(found.trained_loss).all():
+        np.testing.assert_allclose(found.trained_loss, found.loss)
+    assert np.isfinite(found.trained_loss).all() == isinstance(model, FairPCA)
 
 
 def test_a_thousand_rows_of_twenty_columns():

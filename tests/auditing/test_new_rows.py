@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 
-from fairpca import FairPCA, GroupMoments, cross_fit
+from fairpca import FairPCA, GroupMoments, Groups, cross_fit
 from fairpca.auditing import Audit, audit
 from fairpca.auditing.verdict import SHRUNK, advice, new_sentences, number, tables, with_interval
 from fairpca.report import render_page
@@ -92,6 +92,11 @@ class TestNumbers:
         labels[::9] = None
         found = audit(X, labels, 2, unlabelled="ignore", **QUICK)
         assert np.all(np.isfinite(found.new_rows.at("PCA").loss))
+        only_pca = replace(found.new_rows, findings=found.new_rows.findings[:1])
+        # No command fits PCA of rows without a label.
+        assert advice(replace(found, new_rows=only_pca))["command"] == ""
+        crossed = cross_fit(X, Groups.from_labels(labels, unlabelled="ignore"), 2)
+        np.testing.assert_array_equal(found.new_rows.at("PCA").error, crossed.errors[0, 0])
         second = np.array(["x", "y"])[np.arange(200) % 2]
         both = {"a": unlike((120, 80))[1], "b": second}
         found = audit(X, both, 2, group_by="marginal", **QUICK)

@@ -255,12 +255,14 @@ def test_all_components_lose_nothing(people, name):
 
 
 BAD_PARAMETERS = {
-    "criterion": ["best"], "solver": ["fast"], "center": ["middle"], "tol": [0, 2], "eta": [-1],
-    "max_iter": [0], "n_starts": [0], "beta": [0], "rho": [0], "inner_steps": [0],
-    "penalty": ["cubic"], "floor": [2], "step": ["long"], "start": ["here"], "mu": [-1],
-    "search": ["random"], "selection": ["best"], "population": [1], "delta": [-1], "tau": [0],
-    "bandwidth": [-1], "n_directions": [-1], "learning_blocks": [0], "order": ["none"],
-    "variant": ["minpca"], "prove": [0, "yes"],
+    "criterion": ["best"], "solver": ["fast"], "center": ["middle"], "tol": [0, 2],
+    "eta": [-1, "x"], "max_iter": [0], "n_starts": [0, "x", 1.5], "beta": [0, None],
+    "rho": [0, [1]], "inner_steps": [0, 1e9], "penalty": ["cubic"], "floor": [2, None],
+    "step": ["long"], "start": ["here"], "mu": [-1, "x"], "search": ["random"],
+    "selection": ["best"], "population": [1, None], "delta": [-1], "tau": [0, None],
+    "bandwidth": [-1, "x"], "max_rows": [0, np.nan], "n_directions": [-1, 1e9],
+    "learning_blocks": [0, "x"], "disparity_weight": [-1, np.nan], "order": ["none"],
+    "n_kept_directions": [0, "x", 1e9], "variant": ["minpca"], "prove": [0, "yes"],
 }  # fmt: skip
 
 
@@ -276,5 +278,5 @@ BAD_PARAMETERS = {
 def test_bad_parameters_are_named(people, name, parameter, value):
     X, sex = people
     model = make(name).set_params(**{parameter: value})
-    with pytest.raises(ValueError, match=parameter):
+    with pytest.raises(ValueError, match=f"^{parameter}="):
         model.fit(X, sensitive_features=sex)

@@ -364,3 +364,17 @@ class TestMeasurements:
         model = FairPCA(1).partial_fit(self.X[:60, :2], sensitive_features=sites)
         model.partial_fit(self.X[60:, :2], sensitive_features=sites)
         assert GroupMoments.from_array(self.X[:60], sites).labels == tuple(range(60))
+
+
+def test_columns_without_a_header_are_called_by_their_numbers():
+    table = pd.DataFrame([["f", "old"], ["m", "old"], ["f", "young"]])
+    assert Groups.from_labels(table).names == ("0", "1")
+    assert Groups.from_labels(table[0]).names == ("0",)
+    assert Groups.from_labels(table[0].rename(None)).names == ("sensitive_feature",)
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    rows = table.iloc[np.arange(60) % 3].reset_index(drop=True)
+    found = audit(X, rows[[0]], 1, n_bootstrap=0)
+    assert found.group_columns == ("0",)
+    assert "0 “f”" in found.verdict() + found._repr_html_()
+    model = FairPCA(1, shrinkage="auto").fit(X, sensitive_features=rows)
+    assert "0 · 1" in model._repr_html_inner()

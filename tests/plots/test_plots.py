@@ -5,6 +5,7 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -84,6 +85,15 @@ class TestGroupLoss:
         assert display.bars_[0].errorbar is not None
         bare = audit(*rows, 2, n_bootstrap=0)
         assert GroupLossDisplay.from_audit(bare).bars_[0].errorbar is None
+
+    def test_from_estimator_shows_the_groups_of_the_fit(self, rows):
+        X, labels = rows
+        columns = {"of": [None, *labels[1:]], "half": ["left", "right"] * 65}
+        model = FairPCA(2, group_by="marginal", unlabelled="ignore", shrinkage="auto")
+        model.fit(X, sensitive_features=columns)
+        display = GroupLossDisplay.from_estimator(model, X, sensitive_features=columns)
+        shown = sorted(display.values[1])
+        np.testing.assert_allclose(shown, sorted(model.group_losses_))
 
     def test_from_estimator_sets_it_beside_pca(self, rows, model):
         X, labels = rows
@@ -199,6 +209,14 @@ class TestTwoGroups:
             assert outline.contains_point(point + 1e-2 * (centre - point))
         again = NumericalRangeDisplay.from_estimator(model, rows[0], sensitive_features=rows[1])
         np.testing.assert_allclose(again.points["FairPCA"], display.points["FairPCA"], rtol=1e-6)
+
+    def test_columns_in_another_order_are_refused(self, rows):
+        frame = pd.DataFrame(rows[0], columns=list("abcde"))
+        fitted = PCA(2).fit(frame)
+        with pytest.raises(ValueError, match="column 1 of X is 'e'"):
+            NumericalRangeDisplay.from_estimator(
+                fitted, frame[list("edcba")], sensitive_features=rows[1]
+            )
 
     def test_from_estimator(self, rows, model):
         display = DualDisplay.from_estimator(model, rows[0], sensitive_features=rows[1])

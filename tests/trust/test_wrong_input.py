@@ -48,6 +48,10 @@ BAD = {
     "max_iter as float": (lambda: fit(max_iter=2.5), "max_iter=2.5 must be at least 1"),
     "extra as text": (lambda: fit(max_extra_components="x"), "max_extra_components='x' must be"),
     "rows as moments": (lambda: FairPCA(2).fit_moments(X), "moments is a ndarray; pass Group"),
+    "rows as moments of a method": (
+        lambda: fairpca.methods.BalancedPCA(2).fit_moments(X),
+        "moments is a ndarray; pass Group",
+    ),
     "labels beside moments": (
         lambda: fairpca.audit(GroupMoments.from_array(X, G), G[::-1], 2),
         "counted in the moments already",
@@ -60,6 +64,45 @@ BAD = {
     ),
     "a name for rows": (lambda: fit("people.csv"), "X='people.csv' is a name; read the file"),
     "a name for labels": (lambda: fit(labels="sex"), "sensitive_features='sex' is one name; pass"),
+    "a query for rows": (
+        lambda: fit(pl.from_numpy(X).lazy()),
+        r"X is a LazyFrame.*X\.collect\(\)",
+    ),
+    "a query for folds": (
+        lambda: fairpca.cross_fit(pl.from_numpy(X).lazy(), G, 2),
+        r"X is a LazyFrame.*X\.collect\(\)",
+    ),
+    "a frame without columns": (lambda: fit(pd.DataFrame(index=range(30))), "X has no columns"),
+    "an estimator for rows": (
+        lambda: fairpca.metrics.group_losses(X, fit(), sensitive_features=G),
+        "X is an estimator, FairPCA; pass rows",
+    ),
+    "no labels": (
+        lambda: fairpca.compare([FairPCA(2)], X, None),
+        "sensitive_features=None: pass one label per row",
+    ),
+    "nothing to compare": (
+        lambda: fairpca.compare({}, X, G),
+        "estimators is empty; pass at least",
+    ),
+    "weights as text": (
+        lambda: FairPCA(2).fit(X, sensitive_features=G, sample_weight=["a"] * 30),
+        "sample_weight holds 'a', which is no number",
+    ),
+    "text rebuilt": (lambda: fit().inverse_transform([["a", "b"]]), "convert string to float"),
+    "one fold": (
+        lambda: fairpca.cross_fit(GroupMoments.from_array(X, G), None, 2),
+        r"1 fold\(s\) leave nothing to fit to",
+    ),
+    "no ranks": (lambda: fairpca.cross_fit(X, G, []), "n_components is empty; pass at least one"),
+    "batches without labels": (
+        lambda: GroupMoments.from_batches([table(), table()]),
+        r"batches has a DataFrame; each is a pair \(X, sensitive_features\)",
+    ),
+    "a path last": (
+        lambda: fairpca.persistence.save_model(fit(), "model.skops"),
+        r"model='model.skops' is a path.*save_model\(path, model\)",
+    ),
     "solve tol": (lambda: fairpca.solve([np.eye(3)] * 2, 1, tol=-1), "tol=-1 must be between"),
     "solve max_iter": (lambda: fairpca.solve([np.eye(3)] * 2, 1, max_iter=0), "max_iter=0 must"),
     "solve ragged": (lambda: fairpca.solve([np.eye(3), np.eye(2)], 1), "all of the same size"),

@@ -145,24 +145,30 @@ def given_candidates(named: dict[str, Any], table: Table, ranks: Iterable[int]) 
 
 
 def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
-    """Return a clone fitted with r components, with those arguments that its `fit` takes."""
+    """Return a clone fitted with r components to the groups of the audit.
+
+    Where it can be, to moments, which know rows without a label; otherwise to rows, with those
+    arguments that its `fit` takes.
+    """
     if not hasattr(reducer, "fit") or "n_components" not in reducer.get_params():
         raise ValueError(
             f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with `components_`, "
             "or an estimator with the parameter n_components."
         )
     model = clone(reducer).set_params(n_components=r)
+    if "group_by" in model.get_params():
+        model.set_params(group_by=table.group_by)
     with warnings.catch_warnings():
         # The audit says itself what is open, and what new rows get.
         for category in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", category)
-        if table.X is None:
-            if not hasattr(model, "fit_moments"):
-                raise ValueError(
-                    f"reducers: {name!r} has to be fitted and X holds moments only; pass it "
-                    "fitted, or pass rows."
-                )
+        if hasattr(model, "fit_moments"):
             return model.fit_moments(table.moments)
+        if table.X is None:
+            raise ValueError(
+                f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, "
+                "or pass rows."
+            )
         given = {"sensitive_features": table.labels, "sample_weight": table.weights}
         return fitted_to(table.X, model, y=table.y, **given)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -21,8 +21,15 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
-from fairpca._checks import check_choice, check_counted, check_groups, check_rank, check_weights
-from fairpca._linalg import FloatArray, rounding_level
+from fairpca._checks import (
+    check_choice,
+    check_counted,
+    check_groups,
+    check_names,
+    check_rank,
+    check_weights,
+)
+from fairpca._linalg import FloatArray, fetched, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
     Candidate,
@@ -46,7 +53,7 @@ from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import CENTERS, MomentCovariances
-from fairpca.cross_fitting import cross_fit
+from fairpca.cross_fitting import PooledPCA, cross_fit
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -61,6 +68,8 @@ _RANKS_BY_COLUMNS = ((64, 24), (512, 12), (math.inf, 8))
 _RANKS_OF_MANY_GROUPS = (4, 0)
 # A value below this share of the scale of the problem is rounding, and no base for a ratio.
 _NOTHING = 1e-12
+# Means whose squared distance is below this share of the variance are one, but for rounding.
+_SAME_MEAN = 1e-9
 
 
 def audit(
@@ -108,8 +117,9 @@ def audit(
         keeps that share of every group's variance. Default: those of the first fitted reducer
         given, otherwise 2.
     reducers : estimator, list or dict of estimators, optional
-        Looked at beside PCA and FairPCA: fitted ones with `components_` as they are, others
-        fitted here for every number of components, such as
+        Looked at beside PCA and FairPCA: fitted ones with `components_` as they are, but about
+        the mean of these rows (`audit_model` measures one about its own), others fitted here for
+        every number of components, such as
         ``{"balanced PCA": fairpca.methods.BalancedPCA()}``. New rows are known of those only that
         can be fitted to moments: unfitted FairPCA and BalancedPCA.
     y : array-like of shape (m,), optional
@@ -128,8 +138,8 @@ def audit(
         What variances, errors, losses and shares of a group are about, for every reducer: the mean
         of all rows, as in `FairPCA`, or the group's own mean. With "global" an error is the mean
         squared distance between the group's rows and what ``inverse_transform(transform(X))`` of a
-        PCA-like reducer gives back. With "group" nothing tells how far the group's mean is from
-        that of all rows; the published experiments are measured so.
+        PCA-like reducer fitted to all of them gives back. With "group" nothing tells how far the
+        group's mean is from that of all rows; the published experiments are measured so.
     group_by : {"intersection", "marginal"}, default="intersection"
         As in `FairPCA`.
     unlabelled : {"error", "ignore"}, default="error"
@@ -178,6 +188,8 @@ def audit(
     check_choice("target", target, metrics.TARGETS)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = metrics.named_reducers(reducers, reserved=("PCA", "FairPCA", SHRUNK))
+    for reducer in named.values():
+        check_names(reducer, X)
     fitted = [rank for rank in map(fitted_rank, named.values()) if rank is not None]
     r = _asked(n_components, fitted, table)
     ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
@@ -225,11 +237,28 @@ def audit(
         new_rows=new_rows,
         left_out=left_out_groups(table, findings, r, leave_one_out),
         scores=_scores(table, asked, target, random_state),
-        warnings=tuple(reader_warnings(groups, fair, table, intervals, min_group_size, unknown)),
+        warnings=(
+            *reader_warnings(groups, fair, table, intervals, min_group_size, unknown),
+            *_of_other_rows(named, table.source),
+        ),
         provenance=_provenance(X, table, parameters),
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
+
+
+def _of_other_rows(named: dict[str, Any], source: MomentCovariances) -> Iterator[str]:
+    """Yield a warning for every reducer that subtracts another mean than that of these rows."""
+    for name, reducer in named.items():
+        mean = getattr(reducer, "mean_", None)
+        if mean is None or source.center == "group":
+            continue
+        apart = source.total.mean - np.asarray(fetched(mean), dtype=float)
+        if apart @ apart > _SAME_MEAN * source.total.trace:
+            yield (
+                f"{name} subtracts another mean than that of these rows, about which all are "
+                "measured here; fairpca.auditing.audit_model measures it about its own."
+            )
 
 
 def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -401,7 +430,7 @@ def _new_rows(
         )
     if n_folds < 2 or groups.count.max() < n_folds:
         return None, f"No group has the {max(n_folds, 2)} rows that a check on new rows needs."
-    fits = {"PCA": FairPCA(shrinkage=1.0), "FairPCA": FairPCA(), SHRUNK: FairPCA(shrinkage="auto")}
+    fits = {"PCA": PooledPCA(), "FairPCA": FairPCA(), SHRUNK: FairPCA(shrinkage="auto")}
     fits = {name: fit.set_params(group_by=table.group_by) for name, fit in fits.items()}
     for name, reducer in named.items():
         counted = hasattr(reducer, "fit_moments") and fitted_rank(reducer) is None
@@ -517,6 +546,7 @@ def audit_model(
     """
     rows = metrics.as_rows(X, accept_sparse=False, ensure_min_samples=1)
     basis = metrics.basis_of(model)
+    check_names(model, X)
     n, r = basis.shape
     if rows.shape[1] != n:
         raise ValueError(
@@ -529,8 +559,8 @@ def audit_model(
     cells = GroupMoments.from_array(rows, groups, sample_weight=sample_weight)
     chosen = cells.grouped(group_by)
     check_groups(chosen.labels, chosen.weight)
-    second = chosen.second_moments(model.mean_)
-    whole = cells.pooled().second_moments(model.mean_)
+    mean = np.asarray(fetched(model.mean_), dtype=float)
+    second, whole = chosen.second_moments(mean), cells.pooled().second_moments(mean)
     traces, kept = np.trace(second, axis1=1, axis2=2), metrics.kept_variance(basis, second)
     own = np.array([leading_pairs(matrix, r).values.sum() for matrix in second])
     known = _trained(model, tuple(chosen.names), group_by)
@@ -556,9 +586,9 @@ def _trained(
     fitted = tuple(getattr(model, "group_names_", ())), getattr(model, "group_by", group_by)
     if fitted != (names, group_by):
         return {}
-    losses = model.group_losses_
-    if getattr(model, "center", "global") == "group":
+    losses = fetched(model.group_losses_)
+    if getattr(model, "_losses_about", "global") == "group":
         # About each group's own mean, and so no neighbours of the losses here.
         losses = np.full(len(losses), np.nan)
-    columns = (model.group_counts_, model.group_errors_, losses)
+    columns = (fetched(model.group_counts_), fetched(model.group_errors_), losses)
     return dict(zip(model.groups_, zip(*columns, strict=True), strict=True))

@@ -404,6 +404,10 @@ def advice(audit: Any) -> dict[str, str]:
     call = f"FairPCA(n_components={r}{python}{marginal}).fit(X, sensitive_features=groups)"
     if name == "PCA":
         call = f"sklearn.decomposition.PCA(n_components={r}).fit(X)"
+        parameters = audit.provenance.get("parameters")
+        if isinstance(parameters, dict) and parameters.get("unlabelled") == "ignore":
+            # What all groups share is not what all rows do.
+            return {"reducer": name, "python": call, "command": ""}
     # Arguments from a file are quoted one by one: none can end this command and start another.
     source = audit.provenance.get("source", {})
     arguments = source.get("arguments") if isinstance(source, dict) else None

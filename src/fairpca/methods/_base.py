@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -216,14 +217,23 @@ class PublishedMethod(LinearReducer):
         limits = {"tol": 0.5, "max_iter": 1, "prove": False}
         check_limits(**{name: getattr(self, name, valid) for name, valid in limits.items()})
         for name, (low, high) in self._ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                limit = f"at least {low}" if high == np.inf else f"between {low} and {high}"
-                raise ValueError(f"{name}={value!r} must be {limit}.")
+            limit = f"at least {low}" if high == np.inf else f"between {low} and {high}"
+            self._check_number(name, low, high, limit)
         for name in self._positive:
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}={value!r} must be positive.")
+            self._check_number(name, np.nextafter(0, 1), np.inf, "positive")
+
+    def _check_number(self, name: str, low: float, high: float, limit: str) -> None:
+        """Raise ValueError unless a parameter is a number within limits, or None as by default.
+
+        Annotations tell which are integers.
+        """
+        declared = self.__dataclass_fields__[name]
+        value, whole = getattr(self, name), declared.type.startswith("int")
+        if value is None and declared.default is None:
+            return
+        kind: Any = Integral if whole else Real
+        if not isinstance(value, kind) or not low <= value <= high:
+            raise ValueError(f"{name}={value!r} must be {limit}{', and an integer' * whole}.")
 
     def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
         """Validate the arguments of `fit` and the rank."""

@@ -65,9 +65,9 @@ class BalancedPCA(PublishedMethod):
         self
         """
         self._check_params()
+        self._note_moments(moments)
         if self.n_components is not None:
             check_rank(self.n_components, moments.n_features)
-        self._note_columns(moments.n_features)
         return self._fit_sample(Sample(None, None, None, moments))
 
     def _find(self, sample: Sample) -> Found:

@@ -113,7 +113,7 @@ class MMDFairPCA(PublishedMethod):
     _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
     notion: ClassVar[str] = "mmd"
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {"start": ("mean", "random")}
-    _positive: ClassVar[tuple[str, ...]] = ("tau", "bandwidth")
+    _positive: ClassVar[tuple[str, ...]] = ("tau", "bandwidth", "max_rows")
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)

@@ -92,6 +92,7 @@ class NullSpaceFairPCA(PublishedMethod):
 
     _group_range: ClassVar[tuple[int, int | None]] = (2, None)
     notion: ClassVar[str] = "mean gap"
+    _positive: ClassVar[tuple[str, ...]] = ("n_kept_directions",)
 
     def _find(self, sample: Sample) -> Found:
         kernel_map = None

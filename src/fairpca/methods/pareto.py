@@ -156,7 +156,10 @@ class ParetoFairPCA(PublishedMethod):
         "step": ("decreasing", "armijo"),
         "start": ("pca", "random"),
     }
-    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"floor": (0, 1)}
+    _ranges: ClassVar[dict[str, tuple[float, float]]] = {
+        "floor": (0, 1),
+        "disparity_weight": (0, np.inf),
+    }
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)

@@ -292,8 +292,8 @@ class GroupMoments:
             )
         if other.names != self.names:
             raise ValueError(
-                f"moments grouped by {self.names} and by {other.names} cannot be {verb}; group "
-                "both sides by the same columns."
+                f"moments grouped by {self.names} and by {other.names} cannot be {verb}; pass "
+                "sensitive_features with the same names of columns for both."
             )
         if self.labels == other.labels:
             return self, other
@@ -482,7 +482,13 @@ class Standardized:
 def _sent(batches: Iterable[tuple[Any, ...]], like: Any) -> Iterator[tuple[Any, ...]]:
     """Yield batches with their rows on the device of an array, unless that is None."""
     send = sender(like)
-    for X, *others in batches:
+    for batch in batches:
+        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+            raise ValueError(
+                f"batches has a {type(batch).__name__}; each is a pair (X, sensitive_features), "
+                "or three things with sample_weight."
+            )
+        X, *others = batch
         yield X if like is None else send(as_numpy(X)), *others
 
 

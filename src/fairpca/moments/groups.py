@@ -332,6 +332,8 @@ def check_folds(n_folds: Any) -> int | None:
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
+    if sensitive_features is None:
+        raise ValueError("sensitive_features=None: pass one label per row.")
     if isinstance(sensitive_features, Mapping):
         return [(str(name), values) for name, values in sensitive_features.items()]
     if np.ma.isMA(sensitive_features) and np.ma.getmaskarray(sensitive_features).any():
@@ -348,9 +350,10 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if isinstance(native, nw.DataFrame):
-        return [(name, native.get_column(name)) for name in native.columns]
+        return [(str(name), native.get_column(name)) for name in native.columns]
     if isinstance(native, nw.Series):
-        return [(native.name or UNNAMED, native)]
+        # Of a table without a header, names are numbers.
+        return [(UNNAMED if native.name in (None, "") else str(native.name), native)]
     if isinstance(sensitive_features, str):
         raise ValueError(
             f"sensitive_features={sensitive_features!r} is one name; pass the labels themselves, "

@@ -80,7 +80,8 @@ class _AuditDisplay(Display):
         """Draw a linear reducer beside PCA.
 
         Bars show a fitted estimator as it is; pictures over the number of components fit clones
-        of it. All numbers are about the mean its parameter `center` names, by default of all rows.
+        of it. All numbers are about the mean its parameter `center` names, by default of all rows,
+        and about the groups that its `group_by` and `unlabelled` make.
 
         Parameters
         ----------
@@ -101,6 +102,8 @@ class _AuditDisplay(Display):
             ranks=ranks if cls._over_ranks else [],
             sample_weight=sample_weight,
             center=center_of(estimator),
+            group_by=getattr(estimator, "group_by", "intersection"),
+            unlabelled=getattr(estimator, "unlabelled", "error"),
             n_folds=0,
             n_bootstrap=0,
             leave_one_out=False,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fairpca._checks import check_names
 from fairpca._linalg import FloatArray
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import label_texts
@@ -77,6 +78,7 @@ class _TwoGroupDisplay(Display):
             Of `from_moments`.
         """
         basis = basis_of(estimator)
+        check_names(estimator, X)
         options = {"center": center_of(estimator), "ax": ax, **options}
         if cls._shows_projection:
             options |= {"basis": basis, "name": type(estimator).__name__}
