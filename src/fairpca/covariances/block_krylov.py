@@ -255,6 +255,8 @@ class SharedSpace(ProjectedBasis):
             If so many passes do not tell.
         """
         found, n = self.ritz(mixture, r + spare), self.n_features
+        if found.complete:
+            return False
         limit = float(found.values[r - 1])
         block = np.random.default_rng(self._cuts).standard_normal((n, r + spare))
         basis = images = np.empty((n, 0))

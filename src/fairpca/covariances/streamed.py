@@ -78,6 +78,7 @@ class StreamedOracle(MixtureOracle):
             if rough or fresh or not self.space.blind:
                 break
             # All are looked at before the next pass, which serves all that lack something.
-            if not any([self.space.overlooks(one, r, _SPARE, _MOST_PASSES) for one in asked]):
+            lacking = [self.space.overlooks(one, r, _SPARE, _MOST_PASSES) for one in asked]
+            if not any(lacking):
                 break
         return tuple(self.space.ritz(one, width).pairs(r) for one in asked)
