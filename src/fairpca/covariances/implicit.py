@@ -34,9 +34,9 @@ _SPARSE_FROM, _ENTRIES = 512, 2
 # place: nine hundred here. Such a column has fewer than one zero in a thousand entries, so storing
 # it dense costs nothing.
 _FAR = 30.0
-# Products with single vectors, as a multiple of the columns, past which a matrix that fits is formed
-# and decomposed instead. Where many eigenvalues are nearly tied, Krylov methods took 170 times as
-# many products as there were columns.
+# Products with single vectors, as a multiple of the columns, past which a matrix that fits is
+# formed and decomposed instead. Where many eigenvalues are nearly tied, Krylov methods took 170
+# times as many products as there were columns.
 _MOST_PRODUCTS = 3
 
 
