@@ -37,6 +37,24 @@ def test_indefinite_matrices_are_solved_and_bounded(seed, k, n):
         assert found.certificate.optimal
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-120, 1e120])
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("r", [1, 2])
+def test_matrices_without_a_trace_have_a_magnitude(k, r, unit):
+    """Covariances between two sets of columns have trace zero, which is no rounding level."""
+    across = np.random.default_rng(0).standard_normal((20, 10))
+    matrix = unit * np.block([[np.zeros((20, 20)), across], [across.T, np.zeros((10, 10))]])
+    size = unit * np.linalg.norm(across, 2)
+    for criterion in ("loss", "variance"):
+        certificate = fairpca.solve([matrix] * k, r, criterion=criterion).certificate
+        assert 1e-16 * size < certificate.resolution < 1e-12 * size
+        assert certificate.optimal
+        if criterion == "loss":
+            assert certificate.gap == 0
+    other = unit * np.diag(np.where(np.arange(30) % 2, 1.0, -1.0))
+    assert fairpca.solve([matrix, other], r).certificate.optimal
+
+
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 7))
 def test_one_matrix_with_b_is_scipys_generalised_eigenproblem(seed, n):

@@ -112,7 +112,12 @@ def pose(
     scales = chosen.scales(traces)
     if np.any(scales != 1):
         covariances = covariances * scales[:, None, None]
-    return pose_on(DenseOracle(covariances, method), traces * scales, n_components, chosen)
+    # Positive and negative eigenvalues may cancel in a trace. Without negative ones the trace is
+    # the larger number.
+    norms = np.sqrt(np.einsum("kij,kij->k", covariances, covariances))
+    largest = float(np.maximum(np.abs(traces * scales), norms).max())
+    oracle = DenseOracle(covariances, method, scale=largest)
+    return pose_on(oracle, traces * scales, n_components, chosen)
 
 
 def pose_on(

@@ -434,7 +434,8 @@ def solve(
             f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
             "choose 'loss', 'error' or 'variance'."
         )
-    unit = find_criterion(criterion).unit(traces)
+    # Where eigenvalues have both signs, the trace may be far smaller than the entries.
+    unit = find_criterion(criterion).unit(np.append(traces, np.abs(matrices).max()))
     problem = pose(matrices * unit, int(n_components), criterion, method=_method(solver))
     solution = settings.solve(problem)
     if root is not None:

@@ -112,3 +112,13 @@ def test_as_many_pairs_as_were_missed_are_found(monkeypatch, r):
     found = krylov_pairs(matrix.__matmul__, 30, r)
     assert found.vectors.shape == (30, r)
     np.testing.assert_allclose(found.values, [9.0, 8.0, 7.0][:r], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [2, 10, 24])
+def test_copies_just_above_a_dense_rest_are_not_missed(seed):
+    """A rough value of what is left may lie below the smallest value found; the true one not."""
+    diagonal = 1 - np.random.default_rng(seed).random(300) ** 2
+    diagonal[:3] = 1 + 1e-4
+    start = np.eye(300)[:, 100:103]
+    found = krylov_pairs(lambda columns: (diagonal * columns.T).T, 300, 3, start)
+    assert found.values.sum() >= 3 * diagonal[0] - 1e-12

@@ -154,3 +154,39 @@ def test_images_cost_a_pass_only_outside_the_space():
     V[:, 0] += np.eye(30)[0]
     np.testing.assert_allclose(space.images(V)[0], S @ V, atol=1e-12)
     assert passes == [8, 1]
+
+
+class DiagonalCells:
+    """Cells with diagonal covariances, given as an array of shape (c, n)."""
+
+    def __init__(self, diagonals):
+        k, self.n_features = diagonals.shape
+        self.diagonals, self.traces = diagonals, diagonals.sum(axis=1)
+        self.count, self.weight = np.full(k, 1000), np.full(k, 1000.0)
+        self.mean, self.labels, self.names = np.zeros(diagonals.shape), tuple(range(k)), ("group",)
+
+    def products(self, columns):
+        return self.diagonals[:, :, None] * columns
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_what_a_space_cut_back_has_lost_is_found_again(seed, monkeypatch):
+    """Directions that matter to both groups together and to neither alone are no Ritz vectors."""
+    # As in a table of so many columns that memory holds 120 columns of the space.
+    monkeypatch.setattr("fairpca.covariances.sources._MOST_SHARED", 120)
+    rng = np.random.default_rng(seed)
+    r, n = 10, 800
+    diagonals = 6.9 * rng.random((2, n))
+    diagonals[:, :40] = 0.0
+    diagonals[0, :20] = 10 + 0.01 * rng.random(20)
+    diagonals[1, 20:40] = 10 + 0.01 * rng.random(20)
+    diagonals[:, 40:60] = 6.5 + 0.3 * rng.random((2, 20))
+    certificate = FairPCA(r).fit_operators(DiagonalCells(diagonals)).certificate_
+    # Sums of the largest entries are sums of eigenvalues.
+    top = np.sort(diagonals, axis=1)[:, -r:].sum(axis=1)
+    shares = np.linspace(0, 1, 10001)
+    phi = [t @ top - np.sort(t @ diagonals)[-r:].sum() for t in np.c_[shares, 1 - shares]]
+    attained = (top - diagonals[:, 40 : 40 + r].sum(axis=1)).max()
+    assert certificate.lower_bound <= attained
+    assert certificate.lower_bound == pytest.approx(max(phi), rel=1e-6)
+    assert certificate.optimal

@@ -20,10 +20,16 @@ from fairpca._linalg import (
     expand,
     fetched,
     orthonormal,
+    outside,
     placed,
     symmetric,
 )
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
+
+# Residuals, relative to the smallest value found, at which the largest pair left is known: where
+# it is clearly smaller, and where it is nearly as large. Before the first, a pair is a random one:
+# its residual says nothing about what is larger.
+_CLEARLY_LEFT, _NEARLY_LEFT = 1e-3, 1e-6
 
 
 class ProjectedBasis:
@@ -163,13 +169,23 @@ class SharedSpace(ProjectedBasis):
     ) -> None:
         super().__init__(products, n_matrices, n_features, keep_images=True)
         self.max_columns = max_columns
+        self._cuts = 0
 
-    def start(self, width: int) -> None:
-        """Begin with a random block: with probability one no direction is orthogonal to it."""
-        if not self.width:
-            rng = np.random.default_rng(0)
-            block = rng.standard_normal((self.n_features, min(width, self.n_features)))
-            self.widen(orthonormal(block))
+    @property
+    def blind(self) -> bool:
+        """Whether the random block is gone: what no mixture so far needed may then be unseen."""
+        return self._cuts > 0
+
+    def start(self, width: int) -> bool:
+        """Begin with a random block: with probability one no direction is orthogonal to it.
+
+        Returns whether this was the beginning.
+        """
+        if self.width:
+            return False
+        rng = np.random.default_rng(0)
+        block = rng.standard_normal((self.n_features, min(width, self.n_features)))
+        return self.widen(orthonormal(block))
 
     def images(self, columns: FloatArray) -> FloatArray:
         """Return ``S_c @ columns`` for every matrix; a pass only for what is not in the space."""
@@ -217,8 +233,65 @@ class SharedSpace(ProjectedBasis):
             self._cut_back(np.hstack([ritz.vectors for ritz in found]))
         return self.widen(np.hstack(blocks))
 
+    def overlooks(self, mixture: Mixture, r: int, spare: int, most: int) -> bool:
+        """Whether the space lacks a direction among the `r` leading ones of a mixture.
+
+        A space that was cut back holds what earlier mixtures needed, and pairs that are good there
+        say nothing about the rest. So what the mixture has outside of them is looked at from a new
+        random block, by Krylov steps of one pass each, until its largest value is known. The space
+        is widened by what is larger than the r-th value found.
+
+        Parameters
+        ----------
+        mixture : Mixture
+        r, spare : int
+            As in `refine`; the block has as many columns.
+        most : int
+            Most passes.
+
+        Raises
+        ------
+        ValueError
+            If so many passes do not tell.
+        """
+        found, n = self.ritz(mixture, r + spare), self.n_features
+        if found.complete:
+            return False
+        limit = float(found.values[r - 1])
+        block = np.random.default_rng(self._cuts).standard_normal((n, r + spare))
+        basis = images = np.empty((n, 0))
+        for _ in range(most):
+            block = outside(found.vectors, block)
+            wider = expand(basis, block / np.linalg.norm(block, axis=0))
+            block = wider[:, basis.shape[1] :]
+            if not block.shape[1]:
+                return False
+            image = np.tensordot(mixture.weights, self._products(block), axes=1)
+            image += mixture.between.T @ (mixture.between @ block)
+            images, basis = np.hstack([images, outside(found.vectors, image)]), wider
+            pairs = full_pairs(symmetric(basis.T @ images)).head(r + spare)
+            vectors, image = basis @ pairs.vectors, images @ pairs.vectors
+            larger = pairs.values > limit * (1 + 1e-6) + np.finfo(float).tiny
+            if larger.any():
+                self.widen(vectors[:, larger])
+                return True
+            block = image - vectors * pairs.values
+            norms = np.linalg.norm(block, axis=0)
+            largest = float(pairs.values[0])
+            clear = largest + norms[0] <= limit
+            if norms[0] <= (_CLEARLY_LEFT if clear else _NEARLY_LEFT) * limit:
+                return False
+            block = block[:, norms > 0]
+            if basis.shape[1] + block.shape[1] > max(self.max_columns, 3 * (r + spare)):
+                basis, images = vectors, image
+        raise ValueError(
+            f"{most} passes over the rows do not tell the leading {r} components of {n:,} columns "
+            "from the others; ask for fewer components (n_components)."
+        )
+
     def _cut_back(self, keep: FloatArray) -> None:
         """Restart from some directions; their images are known."""
+        self._cuts += 1
         turn = expand(np.empty((self.width, 0)), self.basis.T @ keep)
         self.basis = orthonormal(self.basis @ turn)
         self._images = self._images @ turn

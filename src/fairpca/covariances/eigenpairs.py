@@ -55,6 +55,9 @@ _WRONG = 1e-10
 # Residuals of a Krylov method past this share of the largest eigenvalue mean that it did not find
 # eigenvectors. Converged ones have 1e-13, and 1e-9 where products centre rows far from zero.
 _UNCONVERGED = 1e-7
+# What is left is looked at more closely where a rough value of it is within this share of the
+# smallest value found: ten times the residual of the rough one.
+_NEAR = 1e-2
 # Products below this are taken in larger units. ARPACK takes eigenvalues below 4e-11 for zero and
 # any vectors for theirs, and the last one asked for may be far below the first.
 _SMALL = 1e-6
@@ -288,7 +291,7 @@ def krylov_pairs(
         values, rotation = inner.values, inner.vectors
         vectors, image = vectors @ rotation, image @ rotation
         residual = np.linalg.norm(image - vectors * values, axis=0)
-        missed = _largest_left(product, EigenPairs(values, vectors), seed=1 + attempt)
+        missed = _largest_left(product, EigenPairs(values, vectors), 1 + attempt, most)
         if missed is None:
             break
         vectors = np.linalg.qr(np.column_stack([vectors, missed]))[0]
@@ -299,8 +302,13 @@ def krylov_pairs(
     return EigenPairs(values + residual, vectors)
 
 
-def _largest_left(product: Product, found: EigenPairs, seed: int) -> FloatArray | None:
-    """Return a direction outside `found` with an eigenvalue above its smallest, if any."""
+def _largest_left(
+    product: Product, found: EigenPairs, seed: int, most: int | None
+) -> FloatArray | None:
+    """Return a direction outside `found` with an eigenvalue above its smallest, if any.
+
+    Raises ArpackError where about `most` products do not tell.
+    """
     values, vectors = found.values, found.vectors
     n, r = vectors.shape
 
@@ -312,12 +320,14 @@ def _largest_left(product: Product, found: EigenPairs, seed: int) -> FloatArray 
     if r >= n - 1 or np.linalg.norm(rest(first)) <= 1e-13 * abs(values[0]):
         return None
     left = _arpack(rest, n, 1, first, tol=1e-3)
-    # A Ritz value is never above the largest eigenvalue, however rough it is.
+    # A Ritz value is never above the largest eigenvalue, but a rough one may be well below it.
+    if left.values[0] > values[-1] - _NEAR * abs(values[-1]):
+        left = _arpack(rest, n, 1, _first_vector(n, seed, left.vectors), tol=1e-7, most=most)
     if left.values[0] <= values[-1] * (1 + 1e-6) + np.finfo(float).tiny:
         return None
     # What is taken in is computed as closely as the rest, since its residual raises the sum.
     try:
-        closer = _arpack(rest, n, 1, left.vectors[:, 0], tol=0)
+        closer = _arpack(rest, n, 1, left.vectors[:, 0], tol=0, most=most)
     except scipy.sparse.linalg.ArpackError:
         return left.vectors
     return closer.vectors if closer.values[0] >= left.values[0] * (1 - 1e-6) else left.vectors

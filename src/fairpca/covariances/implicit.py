@@ -34,6 +34,10 @@ _SPARSE_FROM, _ENTRIES = 512, 2
 # place: nine hundred here. Such a column has fewer than one zero in a thousand entries, so storing
 # it dense costs nothing.
 _FAR = 30.0
+# Products with single vectors, as a multiple of the columns, past which a matrix that fits is
+# formed and decomposed instead. Where many eigenvalues are nearly tied, Krylov methods took 170
+# times as many products as there were columns.
+_MOST_PRODUCTS = 3
 
 
 class Cells(Protocol):
@@ -409,13 +413,15 @@ class OperatorOracle(MixtureOracle):
         if n <= krylov_width(r):
             # The Krylov space would be everything, and one vector at a time is slow.
             return full_pairs(symmetric(product(np.eye(n)))).head(r)
+        fits = moments_bytes(n, 1) <= default_limit()
         try:
-            return krylov_pairs(product, n, r, start, rough=rough)
+            most = _MOST_PRODUCTS * n if fits else None
+            return krylov_pairs(product, n, r, start, rough=rough, most=most)
         except ArpackError as error:
-            if moments_bytes(n, 1) > default_limit():
+            if not fits:
                 raise ValueError(
                     f"the leading {r} eigenvectors of {n:,} columns did not converge; ask for "
                     "fewer components (n_components), or pass dense rows with fewer columns."
                 ) from error
-            # Tied eigenvalues; the matrix itself still fits.
+            # Tied, or nearly so; the matrix itself still fits.
             return full_pairs(symmetric(product(np.eye(n)))).head(r)

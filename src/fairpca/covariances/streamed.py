@@ -56,14 +56,29 @@ class StreamedOracle(MixtureOracle):
     ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum; `start` is in the space."""
         self.n_eigen += 1
-        asked = [self._mixture(weights)]
-        width = r + _SPARE
-        if np.count_nonzero(weights) == 1 and self.n_groups * width <= _WIDEST:
-            # One group's own pairs: the others' will be asked for next, the pass is the same.
-            asked = [self._mixture(row) for row in np.eye(self.n_groups)]
-        self.space.start(min(len(asked) * width, _WIDEST))
-        enough = 0.25 * self.resolution
-        for _ in range(1 if rough else _MOST_PASSES):
-            if not self.space.refine(asked, r, _SPARE, enough):
+        return self._pairs([self._mixture(weights)], r, rough)[0]
+
+    def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
+        """Return the `r` leading eigenpairs of every matrix by itself, from the same passes."""
+        own = [self._mixture(row) for row in np.eye(self.n_groups)]
+        if self.n_groups * (r + _SPARE) > _WIDEST:
+            return super().own_pairs(r)
+        self.n_eigen += self.n_groups
+        return self._pairs(own, r)
+
+    def _pairs(self, asked: list[Mixture], r: int, rough: bool = False) -> tuple[EigenPairs, ...]:
+        """Widen the space until it has the `r` leading pairs of all mixtures; return them."""
+        width, enough = r + _SPARE, 0.25 * self.resolution
+        fresh = self.space.start(min(len(asked) * width, _WIDEST))
+        while True:
+            for _ in range(1 if rough else _MOST_PASSES):
+                if not self.space.refine(asked, r, _SPARE, enough):
+                    break
+            # A space that began with a random block for these very mixtures overlooks nothing.
+            if rough or fresh or not self.space.blind:
                 break
-        return self.space.ritz(self._mixture(weights), width).pairs(r)
+            # All are looked at before the next pass, which serves all that lack something.
+            lacking = [self.space.overlooks(one, r, _SPARE, _MOST_PASSES) for one in asked]
+            if not any(lacking):
+                break
+        return tuple(self.space.ritz(one, width).pairs(r) for one in asked)
