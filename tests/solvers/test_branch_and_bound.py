@@ -14,11 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 import fairpca
 from fairpca import FairPCA
 from fairpca._linalg import orthonormal
+from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.criteria import pose
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, _Relaxations, cut, search, sectors
 from fairpca.solvers.descent import descend
 from fairpca.solvers.dual import Dual
-from fairpca.solvers.many_groups import maximise_dual, solve_many_groups
+from fairpca.solvers.many_groups import (
+    _Found,
+    _Options,
+    _searched,
+    maximise_dual,
+    solve_many_groups,
+)
 
 from many_group_problems import environments, lines, random_psd
 
@@ -162,6 +169,20 @@ def test_search_that_is_cut_short_still_tells_the_truth():
     assert bound <= bounds[0] < bounds[-1]
     assert value * (1 - 2e-8) <= bounds[-1] <= value + problem.resolution
     assert search(problem, basis, weights, bound, tol=1e-8, max_nodes=400, seconds=0).nodes == 1
+
+
+def test_a_search_builds_on_what_is_proven_only():
+    """Eigenvalues that came out too small make a dual bound too large."""
+    problem, _, weights, _ = opened(0)
+    pairs = problem.oracle.full(weights)
+    small = EigenPairs(0.8 * pairs.values, pairs.vectors)
+    poor = pairs.vectors[:, -problem.n_components :]
+    bound = problem.phi(weights, small)
+    best = solve_many_groups(problem, prove=10.0).certificate.value
+    assert best < bound < problem.losses(poor).max()
+    claimed = _Found(poor, weights, small, "dual solved", bound, True)
+    found = _searched(problem, claimed, _Options(1e-10, 200, 0, 0, True, 0.0))
+    assert found.searched <= best + problem.resolution
 
 
 def test_gaps_of_five_groups_close_without_being_asked():

@@ -257,11 +257,13 @@ def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
     if nodes < _LEAST_NODES and not options.prove:
         return found
     tol = max(options.tol, 0.9 * OPTIMAL_GAP)
+    # The bounds of cells build on that of the dual, so it has to be proven before.
+    total, _ = problem.oracle.sum_bound(found.weights, problem.n_components, found.near)
     result = search(
         _explicit(problem),
         found.basis,
         found.weights,
-        found.bound,
+        min(found.bound, float(found.weights @ problem.offsets) - total),
         tol=tol,
         max_nodes=_NO_LIMIT if options.prove else nodes,
         seconds=options.prove or np.inf,
