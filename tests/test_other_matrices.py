@@ -116,6 +116,8 @@ def test_wrong_matrices_are_refused_in_words():
     matrices = np.array([np.diag([1.0, -3.0]), np.diag([2.0, 1.0])])
     with pytest.raises(ValueError, match=r"criterion='share' divides by traces.*-2.*'variance'"):
         fairpca.solve(matrices, 1, criterion="share")
+    with pytest.raises(ValueError, match=r"criterion='relative' divides by traces.* is 0;"):
+        fairpca.solve([np.diag([1.0, -1.0]), matrices[1]], 1, criterion="relative")
     with pytest.raises(ValueError, match=r"B has shape \(3, 3\) and must be \(2, 2\)"):
         fairpca.solve(matrices, 1, B=np.eye(3))
     with pytest.raises(ValueError, match="B is not positive definite"):

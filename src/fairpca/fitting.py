@@ -429,7 +429,9 @@ def solve(
         inverse = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True)
         matrices = symmetric(inverse @ matrices @ inverse.T)
     traces = np.trace(matrices, axis1=1, axis2=2)
-    if find_criterion(criterion).as_share and traces.min() < 0:
+    # Only a matrix of zeros has nothing to be divided.
+    wrong = (traces <= 0) & np.any(matrices, axis=(1, 2))
+    if find_criterion(criterion).as_share and wrong.any():
         raise ValueError(
             f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
             "choose 'loss', 'error' or 'variance'."
