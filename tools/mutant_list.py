@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "rows are not centred",
         "moments/row_scatter.py",
-        "        block -= parts[-1]\n",
+        "    block -= means[0]\n",
         "",
         MOMENTS,
     ),
@@ -72,10 +72,10 @@ MUTANTS = (
         MOMENTS,
     ),
     Mutant(
-        "centring is left out after squaring",
+        "what rounding left of a mean stays in the squares",
         "moments/row_scatter.py",
-        "found.scatter[cell] -= np.outer(",
-        "found.scatter[cell] -= 0 * np.outer(",
+        "np.dot(between.T, between) - np.dot(rest.T, rest)",
+        "np.dot(between.T, between)",
         MOMENTS,
     ),
     Mutant(

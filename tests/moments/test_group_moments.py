@@ -192,6 +192,16 @@ def test_bytes_are_the_file():
         GroupMoments.from_bytes(moments.to_bytes()[:100])
 
 
+@pytest.mark.parametrize("weight", [None, np.full(3001, 0.5)])
+def test_rounding_of_a_mean_far_from_zero_is_no_variance(weight):
+    """The mean of whole numbers near 2**48 is off by a part of their standard deviation."""
+    small = np.random.default_rng(0).integers(-3, 4, size=(3001, 3))
+    found = GroupMoments.from_array(small + 2.0**48, sample_weight=weight)
+    centred = small - small.mean(axis=0)
+    expected = centred.T @ centred * (1.0 if weight is None else 0.5)
+    np.testing.assert_allclose(found.scatter[0], expected, atol=1e-13 * expected.max())
+
+
 @pytest.mark.parametrize("shape", [(9000, 24), (2500, 450)])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_many_blocks_are_one(shape, offset):

@@ -1,11 +1,8 @@
 """Mean and centred scatter of every group from rows, in float64, for about one X.T @ X.
 
-The safe way is by blocks: a block is copied into a float64 buffer, centred on its own mean and
-squared, and blocks merge by the pairwise update of Chan, Golub and LeVeque. Where rows are plain
-numbers a sample of every group gives an origin near its mean: the rows minus that origin are
-squared, and ``m mean mean.T`` of the small mean that is left is subtracted afterwards. That saves
-two passes over every block, and is kept only where the mean left is so small that it costs no
-digit.
+A block of rows is copied into a float64 buffer, centred on its own mean and squared. What rounding
+left of the mean is taken away from the squares afterwards, which saves a pass over the block.
+Blocks merge by the pairwise update of Chan, Golub and LeVeque.
 
 Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
 the number of threads, so neither does a single bit of the result.
@@ -19,6 +16,7 @@ Read `group_scatter` first, then `_Worker.strand`. A cell is a group here, or th
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -56,12 +54,6 @@ _MOST_COLUMN_ROWS, _LEAST_COLUMN_ROWS = 32_768, 1024
 # A block times these is the sum of its columns. np.dot lets other threads run meanwhile, and is
 # faster for few columns than numpy's own sums, which do not.
 _ONES = np.ones(_MOST_COLUMN_ROWS)
-# Squared mean over variance up to which centring may follow the squaring. Sums of squares were
-# seen to be off by 12 roundings of the squared mean, and a certificate allows for 8 of the
-# variance; so the limit is checked on the result, and past it the group is counted again.
-_SAFE_OFFSET = 0.5
-# Rows of a group whose mean is its origin: that is off by an eighth of a standard deviation.
-_SAMPLE_ROWS = 64
 # Where weights lie outside this range, those of a cell are counted relative to its largest one.
 # Others lose nothing, and stay as they are so that whole numbers stay whole.
 _PLAIN_WEIGHTS = (1e-50, 1e50)
@@ -248,12 +240,7 @@ def group_scatter(
     else:
         c, n = len(count), rows.shape[1]
         found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
-        cells, positions = np.flatnonzero(count).tolist(), _positions(codes, count)
-        if sample_weight is None and isinstance(rows, np.ndarray) and rows.dtype == np.float64:
-            origins = {cell: _near_mean(rows, positions(cell)) for cell in cells}
-            _count_strands(found, _Worker(rows, None), cells, positions, origins)
-            cells = _centre_afterwards(found, origins)
-        _count_strands(found, _Worker(rows, sample_weight), cells, positions)
+        _count_strands(found, _Worker(rows, sample_weight), _positions(codes, count))
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
@@ -390,80 +377,32 @@ def _relative_weights(
     return largest, weights / largest[codes]
 
 
-def _near_mean(rows: FloatArray, picks: range | IntArray) -> FloatArray:
-    """Return the mean of a sample of some rows; exactly the value of a constant column."""
-    sample = rows[_index(picks[:: max(len(picks) // _SAMPLE_ROWS, 1)])]
-    # In one order of memory, so that the same rows have the same bits in either.
-    sample = np.ascontiguousarray(sample)
-    return np.asarray(sample[0] + (sample - sample[0]).mean(axis=0))
-
-
 def _index(picks: range | IntArray) -> slice | IntArray:
     """Return what reads the rows at these positions; a slice, which copies nothing, if it can."""
     return slice(picks.start, picks.stop, picks.step) if isinstance(picks, range) else picks
 
 
-def _centre_afterwards(found: Scatter, origins: dict[int, FloatArray]) -> list[int]:
-    """Turn sums and products of rows minus their origin into means and scatter.
-
-    Subtracting ``weight * mean * mean.T`` from a product costs digits if the mean is large against
-    the standard deviation. Where it is, the cell is set back to zero to be counted by blocks.
-
-    Returns
-    -------
-    list of int
-        The cells that would lose digits; nothing of them is counted.
-    """
-    cells = list(origins)
-    found.mean[cells] /= found.weight[cells, None, None]
-    mean = found.mean[:, 0]
-    weighted = found.weight[:, None] * mean
-    for cell in cells:
-        found.scatter[cell] -= np.outer(weighted[cell], mean[cell])
-    # The diagonal is now the weight times the variance.
-    spread = np.einsum("kii->ki", found.scatter)
-    safe = np.all(weighted * mean <= _SAFE_OFFSET * spread, axis=1)
-    unsafe = [cell for cell in cells if not safe[cell]]
-    for cell, origin in origins.items():
-        found.mean[cell] = moved(np.stack([origin, found.mean[cell, 1]]), found.mean[cell, 0])
-    for part in (found.weight, found.mean, found.scatter):
-        part[unsafe] = 0.0
-    return unsafe
-
-
 def _count_strands(
-    found: Scatter,
-    worker: _Worker,
-    cells: list[int],
-    positions: Any,
-    origins: dict[int, FloatArray] | None = None,
+    found: Scatter, worker: _Worker, positions: Callable[[int], range | IntArray]
 ) -> None:
-    """Add the weight, mean and scatter of some cells to `found`, strand by strand.
-
-    With `origins` the sums of rows relative to them stand in place of the means, and the scatter
-    is not centred.
-    """
+    """Write the weight, mean and scatter of all cells into `found`."""
     m, n = worker.rows.shape
-    strands = [(cell, part) for cell in cells for part in _strands(positions(cell), worker)]
+    cells = np.flatnonzero(found.count).tolist()
+    strands = {cell: _strands(positions(cell), worker) for cell in cells}
     alone = n > _OWN_THREADS_TO or m * n < _THREADS_FROM_ENTRIES
-    results = in_threads(
-        [
-            functools.partial(worker.strand, blocks, None if origins is None else origins[cell])
-            for cell, blocks in strands
-        ],
-        1 if alone else available_threads(),
-    )
-    for (cell, _), (weight, mean, scatter) in zip(strands, results, strict=True):
-        found.scatter[cell] += scatter
-        if origins is None:
-            found.weight[cell], found.mean[cell], between = merge_means(
-                found.weight[cell], found.mean[cell], weight, mean
-            )
-            found.scatter[cell] += np.outer(between, between)
-        else:
-            # So far a sum; `_centre_afterwards` divides it by the weight.
-            found.weight[cell] += weight
-            found.mean[cell] += mean
+    parts = itertools.chain.from_iterable(strands.values())
+    tasks = [functools.partial(worker.strand, part) for part in parts]
+    results = iter(in_threads(tasks, 1 if alone else available_threads()))
+    for cell, own in strands.items():
+        weights, means, squares = zip(*itertools.islice(results, len(own)), strict=True)
+        weight, mean = np.concatenate(weights), np.concatenate(means)
+        found.weight[cell], found.mean[cell] = weight.sum(), overall_mean(weight, mean)
+        for part in squares:
+            found.scatter[cell] += part
+        root = np.sqrt(weight)[:, None]
+        # What rounding left of the blocks' means, and what the distances of these means add.
+        rest, between = root * mean[:, 1], root * (mean - found.mean[cell]).sum(axis=1)
+        found.scatter[cell] += np.dot(between.T, between) - np.dot(rest.T, rest)
 
 
 def block_rows(n_features: int) -> int:
@@ -514,36 +453,25 @@ class _Worker(threading.local):
         self.buffer = np.empty(min(self.step, m) * n)
 
     @np.errstate(invalid="ignore", over="ignore")
-    def strand(
-        self, blocks: list[range | IntArray], origin: FloatArray | None
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """Return weight, mean and scatter of the rows of some blocks.
+    def strand(self, blocks: list[range | IntArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return weight, shape (b,), and mean, shape (b, 2, n), of b blocks, and their squares.
 
-        With an origin, the sum of the rows minus the origin stands in place of their mean, and the
-        scatter is not centred.
+        The squares, of shape (n, n), are the sum over all blocks.
         """
         n = self.rows.shape[1]
-        weight: float = 0.0
-        mean, between = np.zeros((2, n)), np.zeros((len(blocks), n))
-        total: FloatArray | None = None
+        weight, mean = np.zeros(len(blocks)), np.zeros((len(blocks), 2, n))
+        squares: FloatArray | None = None
         for i, picks in enumerate(blocks):
             block = self.copied(picks)
-            if origin is None:
-                weights = None if self.sample_weight is None else self.sample_weight[_index(picks)]
-                weight, mean, between[i] = merge_means(weight, mean, *_centre(block, weights))
-            else:
-                block -= origin
-                weight += len(block)
-                mean[0] += _sums(block)
-            total = _add_product(total, block)
-        assert total is not None
+            weights = None if self.sample_weight is None else self.sample_weight[_index(picks)]
+            weight[i] = _centre(block, weights, mean[i])
+            squares = _add_product(squares, block)
+        assert squares is not None
         if n > _OWN_THREADS_TO:
-            _mirror(total)
+            _mirror(squares)
             # The same matrix in the order of memory of what it is added to.
-            total = total.T
-        if origin is None:
-            total += np.dot(between.T, between)
-        return weight, mean, total
+            squares = squares.T
+        return weight, mean, squares
 
     def copied(self, picks: range | IntArray) -> FloatArray:
         """Return a copy of some rows, dense or sparse, of any numeric dtype."""
@@ -563,38 +491,32 @@ class _Worker(threading.local):
         return block
 
 
-def _sums(block: FloatArray) -> FloatArray:
-    """Return the sum of every column."""
+def _sums(block: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Return the weighted sum of every column."""
     if block.shape[1] > _OWN_THREADS_TO:
         # Here BLAS uses its threads, and those of NumPy's would wait in a loop beside SciPy's.
-        return np.asarray(np.einsum("ij->j", block))
-    return np.asarray(np.dot(_ONES[: len(block)], block))
+        found = block.sum(axis=0) if weights is None else np.einsum("i,ij->j", weights, block)
+        return np.asarray(found)
+    return np.asarray(np.dot(_ONES[: len(block)] if weights is None else weights, block))
 
 
-def _centre(block: FloatArray, weights: FloatArray | None) -> tuple[float, FloatArray]:
-    """Centre a block in place and scale its rows by the root of their weight.
+def _centre(block: FloatArray, weights: FloatArray | None, means: FloatArray) -> float:
+    """Centre a block in place, scale its rows by the root of their weight; return the weight.
 
-    The mean is rounded, and the more so the further it is from zero: what is left of it is the
-    mean of the centred rows, and is subtracted too.
-
-    Returns
-    -------
-    weight : float
-    mean : ndarray of shape (2, n)
+    Written into `means`, of shape (2, n), are the mean, which is subtracted, and the mean of what
+    is left then, which is not: rounding, and the more so the further the mean is from zero.
     """
     total = float(len(block) if weights is None else weights.sum())
     if total == 0:
         # Not set to zero: what is no number must show in the sums.
         block *= 0.0
-        return 0.0, np.zeros((2, block.shape[1]))
-    parts = []
-    for _ in range(2):
-        sums = _sums(block) if weights is None else weights @ block
-        parts.append(sums / total)
-        block -= parts[-1]
+        return 0.0
+    means[0] = _sums(block, weights) / total
+    block -= means[0]
+    means[1] = _sums(block, weights) / total
     if weights is not None:
         block *= np.sqrt(weights)[:, None]
-    return total, np.stack(parts)
+    return total
 
 
 def _add_product(total: FloatArray | None, block: FloatArray) -> FloatArray:
