@@ -28,7 +28,7 @@ from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
 from fairpca.solvers.descent import Attained, attain, descend
 from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
 from fairpca.solvers.interior_point import Barrier, binding, guesses, polish
-from fairpca.solvers.newton import ascend, starting_point
+from fairpca.solvers.newton import ascend
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rounding import extra_basis
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
@@ -174,9 +174,11 @@ def _on_simplex(weights: FloatArray) -> FloatArray:
 
 
 def maximise_dual(dual: Dual, start: FloatArray | None) -> str:
-    """Solve the dual from given weights or sensible ones; return why it stopped, in words."""
+    """Solve the dual from given weights or even ones; return why it stopped, in words."""
+    if start is None:
+        start = np.full(dual.oracle.n_groups, 1.0 / dual.oracle.n_groups)
     try:
-        ascend(dual, starting_point(dual, start))
+        ascend(dual, dual.evaluate(start))
         if not dual.good:
             _follow_central_path(dual)
     except BudgetSpent:

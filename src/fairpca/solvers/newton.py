@@ -16,7 +16,6 @@ import numpy as np
 
 from fairpca._linalg import FloatArray
 from fairpca.solvers.dual import Dual, DualPoint
-from fairpca.solvers.problem import Problem
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
 # Steps in all; problems that are smooth take five to ten.
@@ -26,55 +25,10 @@ _MAX_STEPS = 16
 _MAX_STALLS = 4
 # Points that may fail around one and the same.
 _MAX_FAILED = 5
-# Groups whose scales differ by more than this factor get two more starting points.
-_UNEVEN = 10.0
 # Rotation of the leading eigenvectors (a tangent) up to which the quadratic model is trusted; a
 # step that rotates them further is shortened to that. Between 0.01 and 0.3 the count of
 # decompositions hardly moves; above, steps fail.
 _SMALL_ROTATION = 0.3
-
-
-def starting_point(dual: Dual, start: FloatArray | None = None) -> DualPoint:
-    """Evaluate phi at sensible first weights and return the best of them.
-
-    Even weights, or better ones where the groups' own bases are known; where the groups'
-    magnitudes differ widely also weights that even out the magnitudes, and the geometric mean of
-    both. A given `start`, of shape (k,), is tried instead.
-    """
-    if start is not None:
-        return dual.evaluate(start)
-    scales = dual.group_scales
-    uneven = scales.max() > _UNEVEN * scales.min()
-    even = np.full(len(scales), 1.0 / len(scales))
-    own = dual.problem.own
-    first = dual.evaluate(even if uneven or own is None else _from_own_bases(dual.problem, even))
-    if not uneven:
-        return first
-    inverse = 1.0 / scales
-    candidates = [inverse / inverse.sum(), np.sqrt(inverse) / np.sqrt(inverse).sum()]
-    points = [first, *(dual.evaluate(weights) for weights in candidates)]
-    return max(points, key=lambda point: point.phi)
-
-
-def _from_own_bases(problem: Problem, even: FloatArray) -> FloatArray:
-    """Return weights that maximise a quadratic with the values and slopes of phi at the corners.
-
-    phi vanishes where one group has all the weight, and its slope there is what the others lose
-    under that group's own basis; the quadratic takes the mean of both directions of each pair. No
-    decomposition is needed.
-    """
-    assert problem.own is not None
-    k, r = len(even), problem.n_components
-    bases = np.stack([pairs.vectors[:, :r] for pairs in problem.own])
-    projectors = (bases @ np.swapaxes(bases, 1, 2)).reshape(k, -1)
-    kept = problem.oracle.matrices.reshape(k, -1) @ projectors.T
-    lost = problem.offsets[:, None] - kept
-    # On the simplex a constant added to all entries changes nothing.
-    quadratic = lost.max() - 0.5 * (lost + lost.T)
-    lowest = float(np.linalg.eigvalsh(quadratic)[0])
-    if lowest < 0:
-        quadratic.flat[:: k + 1] -= lowest
-    return maximise_on_simplex(np.zeros(k), quadratic, np.ones(k), even)
 
 
 def ascend(dual: Dual, point: DualPoint) -> None:
