@@ -296,10 +296,11 @@ def _variance(part: Any, weights: FloatArray, mean: FloatArray) -> float:
         # A LinearOperator shows its entries only through products: take columns a few at a time.
         n = part.shape[1]
         for start in range(0, n, 256):
-            unit = np.eye(n, min(256, n - start), k=-start)
-            columns = slice(start, start + 256)
-            block = part[:, columns] if isinstance(part, np.ndarray) else part @ unit
-            total += float(weights @ np.sum((np.asarray(block) - mean[columns]) ** 2, axis=1))
+            some = slice(start, start + 256)
+            # Of an array the columns themselves: products with the identity take as long as X.T X.
+            dense = isinstance(part, np.ndarray)
+            block = part[:, some] if dense else part @ np.eye(n, min(256, n - start), k=-start)
+            total += float(weights @ np.sum((np.asarray(block) - mean[some]) ** 2, axis=1))
     dust = float(weights.sum()) * float(np.sum((16 * np.finfo(float).eps * mean) ** 2))
     # What is no number stays none, and is refused.
     return 0.0 if total <= dust else total
