@@ -121,7 +121,7 @@ def component_path(
         np.arange(1, largest + 1),
         np.array([fit.losses for fit in fits]),
         np.array([source.errors(fit.basis, fit.retained) for fit in fits]),
-        np.array([ranks.shares(fit) for fit in fits]),
+        np.array([source.groups.shares(fit.retained) for fit in fits]),
         np.array([fit.solution.weights for fit in fits]),
         tuple(fit.solution.certificate for fit in fits),
         source.groups.labels,

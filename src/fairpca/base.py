@@ -94,9 +94,6 @@ def projection_attributes(
         order.
     """
     groups, total = source.groups, source.total
-    shares = np.divide(
-        retained, groups.traces, out=np.ones(len(retained)), where=groups.traces > 0
-    )
     # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
     freedom = total.weight - 1 if total.weight > 1 else total.weight
     # Threads of BLAS that have worked once spin on, and would slow the next fit on a device.
@@ -122,7 +119,7 @@ def projection_attributes(
         "group_counts_": groups.count,
         "group_means_": groups.mean,
         "group_losses_": losses,
-        "group_shares_": np.clip(shares, 0.0, 1.0),
+        "group_shares_": np.clip(groups.shares(retained), 0.0, 1.0),
         "group_errors_": source.errors(basis, retained),
     }
 

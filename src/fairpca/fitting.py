@@ -268,15 +268,10 @@ class Ranks:
         )
         return replace(kept, solution=solution)
 
-    def shares(self, fit: Fit) -> FloatArray:
-        """Return the share of its variance that each group keeps; one if it has none."""
-        traces = self.rows.groups.traces
-        ones = np.ones_like(fit.retained)
-        return np.divide(fit.retained, traces, out=ones, where=traces > 0)
-
     def keeps(self, fit: Fit, share: float) -> bool:
         """Return whether every group keeps that share of its variance, up to rounding."""
-        return bool(np.all(self.shares(fit) >= _to_rounding(share)))
+        shares = self.rows.groups.shares(fit.retained)
+        return bool(np.all(shares >= _to_rounding(share)))
 
 
 def _to_rounding(share: float) -> float:

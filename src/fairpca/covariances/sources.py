@@ -94,6 +94,11 @@ class GroupFacts:
     traces: FloatArray
     shift: FloatArray
 
+    def shares(self, retained: FloatArray) -> FloatArray:
+        """Return which share of its variance each group keeps, shape (k,); one if it has none."""
+        ones = np.ones_like(retained)
+        return np.divide(retained, self.traces, out=ones, where=self.traces > 0)
+
 
 @dataclass(frozen=True)
 class TotalFacts:
