@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 from scipy.linalg.blas import dsymv
-from scipy.linalg.lapack import dpstrf, dsyevd
+from scipy.linalg.lapack import dpstrf
 
 from fairpca._linalg import (
     FloatArray,
@@ -46,8 +46,6 @@ KRYLOV_SHARE = 1 / 10
 # Up to this share of the columns as rank, pairs from a thin factor beat those from the matrix
 # (measured at 1,764 columns: a third of the time at an eighth, nothing gained at a third).
 LOW_RANK_SHARE = 1 / 4
-# Up to this many columns the wrapping of NumPy's decomposition shows beside the decomposition.
-_UNWRAPPED_TO = 64
 # Residual, relative to the largest eigenvalue, past which a pair is no eigenpair. Correct answers
 # of LAPACK and ARPACK stay below 1e-13.
 _WRONG = 1e-10
@@ -97,12 +95,7 @@ class EigenPairs:
 def full_pairs(matrix: FloatArray) -> EigenPairs:
     """Return all eigenpairs of a symmetric matrix, largest first."""
     n = len(matrix)
-    if n <= _UNWRAPPED_TO:
-        # The driver behind np.linalg.eigh.
-        values, vectors, failed = dsyevd(matrix)
-        found = None if failed else _reversed(values, vectors)
-    else:
-        found = _attempt(lambda: _reversed(*np.linalg.eigh(matrix)))
+    found = _attempt(lambda: _reversed(*np.linalg.eigh(matrix)))
     if found is None or not are_pairs(matrix.__matmul__, found, n, n):
         # The oldest driver, QR, is the slowest and the most robust.
         found = _attempt(lambda: _reversed(*scipy.linalg.eigh(matrix, driver="ev")))
