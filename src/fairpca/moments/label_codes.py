@@ -99,10 +99,7 @@ def factorize_integers(array: AnyArray) -> Coded:
     # past the largest signed integer, but their distance from the lowest is not.
     wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
     places = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
-    counts = np.bincount(places, minlength=span)
-    present = np.flatnonzero(counts)
-    if len(present) == span:
-        return Coded(places, tuple(range(low, low + span)))
+    present = np.flatnonzero(np.bincount(places, minlength=span))
     table = np.zeros(span, dtype=np.int64)
     table[present] = np.arange(len(present))
     # As Python's integers: an unsigned one may be past the largest signed one.

@@ -67,8 +67,6 @@ class Cluster:
 class DualPoint:
     """phi at one point of the simplex, with all eigenpairs there.
 
-    What follows from the decomposition is computed when it is first asked for, and kept.
-
     Attributes
     ----------
     weights : ndarray of shape (k,)
@@ -90,7 +88,6 @@ class DualPoint:
         self.r = problem.n_components
         self.images, self.losses = problem.images_and_losses(pairs.vectors[:, : self.r])
         self._columns = np.empty((0, 0, 0))
-        self._rotations = np.empty((0, 0))
 
     def columns(self, m: int) -> FloatArray:
         """Return the first m columns of every S_i in the eigenbasis of A(t), shape (k, n, m).
@@ -110,12 +107,10 @@ class DualPoint:
         An entry is a tangent, to first order: ``v_a . S_i v_b``, with v_b among the leading
         eigenvectors and v_a among the others, over the distance of the two eigenvalues.
         """
-        if not self._rotations.size:
-            values, r = self.pairs.values, self.r
-            couplings = self.columns(r)[:, r:]
-            found = couplings / self._gaps(values[:r], values[r:], couplings)
-            self._rotations = found.reshape(len(found), -1)
-        return self._rotations
+        values, r = self.pairs.values, self.r
+        couplings = self.columns(r)[:, r:]
+        found = couplings / self._gaps(values[:r], values[r:], couplings)
+        return np.asarray(found.reshape(len(found), -1))
 
     def _gaps(self, upper: FloatArray, lower: FloatArray, couplings: FloatArray) -> FloatArray:
         """Return the distances of eigenvalues that `couplings` are to be divided by.

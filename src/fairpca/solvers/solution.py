@@ -216,8 +216,6 @@ class Solution:
 
     def times(self, factor: float) -> Solution:
         """Return the solution of the same problem with every matrix times a positive factor."""
-        if factor == 1:
-            return self
         return replace(
             self, losses=self.losses * factor, certificate=self.certificate.times(factor)
         )
