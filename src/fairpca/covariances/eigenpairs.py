@@ -314,7 +314,7 @@ def _largest_left(
         return None
     left = _arpack(rest, n, 1, first, tol=1e-3)
     # A Ritz value is never above the largest eigenvalue, but a rough one may be well below it.
-    if left.values[0] > values[-1] - _NEAR * abs(values[-1]):
+    if abs(left.values[0] - values[-1]) <= _NEAR * abs(values[-1]):
         left = _arpack(rest, n, 1, _first_vector(n, seed, left.vectors), tol=1e-7, most=most)
     if left.values[0] <= values[-1] * (1 + 1e-6) + np.finfo(float).tiny:
         return None
