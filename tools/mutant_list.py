@@ -288,8 +288,8 @@ MUTANTS = (
     Mutant(
         "the way back forgets the mean",
         "base.py",
-        "found = Z @ rows + self.mean_",
-        "found = Z @ rows",
+        "return (Z @ rows + self.mean_)",
+        "return (Z @ rows)",
         f"{ESTIMATOR} inverts",
     ),
     Mutant(
@@ -309,8 +309,8 @@ MUTANTS = (
     Mutant(
         "a share is nearly kept",
         "fitting.py",
-        "needed = share * (1 - 1e-12)",
-        "needed = share * (1 - 1e-1)",
+        "return share * (1 - 1e-12)",
+        "return share * (1 - 1e-1)",
         f"{ESTIMATOR} fractional",
     ),
     Mutant(
