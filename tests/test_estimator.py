@@ -240,6 +240,24 @@ def test_partial_fit_is_fit(people, batch, weighted):
     assert stream.n_samples_ == whole.n_samples_
 
 
+def test_a_batch_without_weight_changes_nothing(people):
+    X, sex, _, _ = people
+    weights = np.ones(len(X))
+    weights[:100] = 0.0
+    batches = [(X[part], sex[part], weights[part]) for part in (slice(100), slice(100, None))]
+    model = FairPCA(2)
+    for rows, labels, weight in batches:
+        model.partial_fit(rows, sensitive_features=labels, sample_weight=weight)
+    counted = FairPCA(2).fit_moments(GroupMoments.from_batches(batches))
+    whole = FairPCA(2).fit(X, sensitive_features=sex, sample_weight=weights)
+    for found in (model, counted):
+        np.testing.assert_allclose(found.group_losses_, whole.group_losses_, rtol=1e-9)
+        np.testing.assert_allclose(found.mean_, whole.mean_, atol=1e-12)
+    nobody = FairPCA(1).partial_fit(X, sensitive_features=sex, sample_weight=np.zeros(len(X)))
+    with pytest.raises(NotFittedError, match="positive sample_weight"):
+        nobody.transform(X)
+
+
 def test_partial_fit_goes_on_after_a_look(people):
     X, sex, _, _ = people
     model = FairPCA(2).partial_fit(X[:100], sensitive_features=sex[:100])

@@ -326,11 +326,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         *,
         reset: bool = True,
         check_finite: bool = True,
+        part: bool = False,
     ) -> Rows:
         """Validate rows, labels and weights; the same errors for every estimator.
 
         Without `check_finite` the caller has to find NaN and infinity by itself, for instance in
-        sums that it computes anyway.
+        sums that it computes anyway. A `part` of the rows may have no weight at all.
         """
         if isinstance(X, LinearOperator):
             self._note_columns(X.shape[1])
@@ -338,7 +339,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             xp = array_namespace(X) if self._follows_arrays else None
             call = "fit(X, sensitive_features=labels)"
             X = self._validated(X, xp, call, reset=reset, ensure_all_finite=check_finite)
-        weights = check_weights(sample_weight, X.shape[0])
+        weights = check_weights(sample_weight, X.shape[0], all_zero=part)
         if labels is None:
             warn_one_group(stacklevel=5)
             return Rows(X, None, weights)

@@ -283,7 +283,7 @@ class FairPCA(LinearReducer):
                 "estimator."
             )
         with self._restore_on_error():
-            rows = self._rows(X, sensitive_features, sample_weight, reset=fresh)
+            rows = self._rows(X, sensitive_features, sample_weight, reset=fresh, part=True)
             moments = count_rows(rows.X, rows.groups, rows.weight, type(self).__name__)
             if "group_weights_" in self.__dict__:
                 self._last_weights = (self.groups_, fetched(self.group_weights_))
@@ -429,8 +429,8 @@ class FairPCA(LinearReducer):
             self.prove,
         )
 
-    def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        rows = self._read(X, labels, sample_weight, reset=reset, check_finite=False)
+    def _rows(self, X: Any, labels: Any, sample_weight: Any, **how: bool) -> Rows:
+        rows = self._read(X, labels, sample_weight, check_finite=False, **how)
         self.__dict__.pop("_lives_on", None)
         if array_namespace(rows.X) is not None:
             # Not a slice of the rows, which would keep all of them.

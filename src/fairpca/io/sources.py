@@ -215,16 +215,13 @@ class Batch:
 
     def count(self) -> GroupMoments:
         """Return the moments of the rows; ValueError naming the first value that is no number."""
-        weight, rows = self.weight, self.columns
-        # Weights that are all zero are refused of a table, but one batch may have no others.
-        weightless = weight is not None and not weight.any()
+        rows, groups, weight = self.columns, self.groups, self.weight
         # Looking for NaN beforehand would read the rows twice. It shows in the result.
         with np.errstate(invalid="ignore", over="ignore"):
             try:
                 if isinstance(rows, list):
-                    return GroupMoments.from_columns(rows, self.groups, sample_weight=weight)
-                weight = None if weightless else weight
-                found = GroupMoments.from_array(rows, self.groups, sample_weight=weight)
+                    return GroupMoments.from_columns(rows, groups, sample_weight=weight)
+                return GroupMoments.from_array(rows, groups, sample_weight=weight)
             except ValueError as error:
                 if is_sparse(rows):
                     # To look at every column, sparse rows would have to become dense.
@@ -233,10 +230,6 @@ class Batch:
                 raise ValueError(
                     f"{self.where}: values are too large to square; rescale the columns first."
                 ) from None
-        if not weightless:
-            return found
-        gone = {name: 0 * getattr(found, name) for name in ("weight", "mean", "scatter")}
-        return replace(found, **gone)
 
     def check_finite(self) -> None:
         """Raise ValueError naming row and column of the first NaN or infinity, if there is one."""

@@ -147,7 +147,8 @@ class GroupMoments:
             groups = Groups.one(m)
         elif not isinstance(groups, Groups):
             groups = Groups.from_labels(groups, n_rows=m, group_by=group_by, unlabelled=unlabelled)
-        weights = check_weights(sample_weight, m)
+        # One batch of a table may have no others than zero.
+        weights = check_weights(sample_weight, m, all_zero=True)
         codes, labels, counts = groups.cells()
         return cls._counted(group_scatter(X, codes, counts, weights), labels, groups.names)
 
