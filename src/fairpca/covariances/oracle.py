@@ -30,6 +30,9 @@ class Oracle(ABC):
         Whether products are so cheap that the last digits of a subspace are worth them.
     n_eigen : int
         Eigen-decompositions of full size so far.
+    own_slack : float
+        By how much the sum of a group's own eigenvalues may be too large where they did not
+        converge. Losses are measured from these sums.
     place : array of another library or None
         Where the rows live, if that is not NumPy; large decompositions are made there.
     """
@@ -40,6 +43,7 @@ class Oracle(ABC):
     driver: str
     cheap_products: bool = False
     n_eigen: int = 0
+    own_slack: float = 0.0
     place: Any = None
 
     @property

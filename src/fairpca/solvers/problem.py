@@ -146,6 +146,9 @@ class Problem:
         at = weights if proof is None else proof
         total, slack = self.oracle.sum_bound(at, self.n_components, near)
         bound = max(float(at @ self.offsets) - total, searched)
+        if self.own is not None:
+            # Offsets that are too large make every loss too large, and the bound with them.
+            bound -= self.oracle.own_slack
         more = basis.shape[1] - self.n_components
         certificate = self.certificate(bound, float(losses.max()), slack, more)
         certificate = replace(certificate, nodes=nodes)
