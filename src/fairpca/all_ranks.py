@@ -159,7 +159,7 @@ def fit_nested(
 def _sequence(
     source: CovarianceSource, n_components: Any, settings: Settings, direction: str
 ) -> tuple[Ranks, tuple[Fit, FloatArray, FloatArray]]:
-    """Return the ranks that were solved, and what `fit_nested` does, for the free rank."""
+    """Return what solved the ranks, and a sequence of as many components as a subspace needs."""
     free = replace(settings, max_extra_components=0)
     last = fit_source(source, n_components, free)
     r = last.basis.shape[1]

@@ -177,17 +177,6 @@ class CrossFit:
         return pandas.DataFrame(lines)
 
 
-class PooledPCA(FairPCA):
-    """PCA of all rows, labelled or not, from the moments of their groups.
-
-    ``FairPCA(shrinkage=1.0)`` is the same where every row has its labels.
-    """
-
-    def fit_moments(self, moments: GroupMoments) -> FairPCA:
-        """Fit to all rows as one group."""
-        return super().fit_moments(replace(moments.pooled(), names=("all",)))
-
-
 def cross_fit(
     X: Any,
     sensitive_features: Any = None,
@@ -355,14 +344,27 @@ def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> AnyArray:
     return fold
 
 
+class _PooledPCA(FairPCA):
+    """PCA of all rows, labelled or not, from the moments of their groups.
+
+    ``FairPCA(shrinkage=1.0)`` is the same where every row has its labels.
+    """
+
+    def fit_moments(self, moments: GroupMoments) -> FairPCA:
+        """Fit to all rows as one group."""
+        return super().fit_moments(replace(moments.pooled(), names=("all",)))
+
+
+def usual_fits() -> tuple[FairPCA, FairPCA, FairPCA]:
+    """Return what is compared by default: PCA, FairPCA, and FairPCA of shrunk covariances."""
+    return _PooledPCA(), FairPCA(), FairPCA(shrinkage="auto")
+
+
 def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what is compared, by name."""
     if fits is None:
-        return {
-            "PCA": PooledPCA(),
-            "FairPCA": FairPCA(),
-            'FairPCA(shrinkage="auto")': FairPCA(shrinkage="auto"),
-        }
+        names = ("PCA", "FairPCA", 'FairPCA(shrinkage="auto")')
+        return dict(zip(names, usual_fits(), strict=True))
     named = dict(fits) if isinstance(fits, Mapping) else {}
     if not named or not all(hasattr(model, "fit_moments") for model in named.values()):
         raise ValueError(

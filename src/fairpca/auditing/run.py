@@ -53,7 +53,7 @@ from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import CENTERS, MomentCovariances
-from fairpca.cross_fitting import PooledPCA, cross_fit
+from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -68,6 +68,8 @@ _RANKS_BY_COLUMNS = ((64, 24), (512, 12), (math.inf, 8))
 _RANKS_OF_MANY_GROUPS = (4, 0)
 # A value below this share of the scale of the problem is rounding, and no base for a ratio.
 _NOTHING = 1e-12
+# What every audit compares: the fits of `usual_fits`, in their order.
+_USUAL = ("PCA", "FairPCA", SHRUNK)
 # Means whose squared distance is below this share of the variance are one, but for rounding.
 _SAME_MEAN = 1e-9
 
@@ -183,14 +185,10 @@ def audit(
     'FairPCA'
     """
     _check(n_bootstrap, level, min_group_size, n_folds, n_repeats)
-    check_choice("center", center, CENTERS)
-    check_choice("group_by", group_by, ("intersection", "marginal"))
-    check_choice("target", target, metrics.TARGETS)
+    _check_choices(center, group_by, target)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
-    named = metrics.named_reducers(reducers, reserved=("PCA", "FairPCA", SHRUNK))
-    for reducer in named.values():
-        check_names(reducer, X)
-    fitted = [rank for rank in map(fitted_rank, named.values()) if rank is not None]
+    named = metrics.named_reducers(reducers, reserved=_USUAL)
+    fitted = _fitted_ranks(named, X)
     r = _asked(n_components, fitted, table)
     ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
     candidates = [
@@ -228,7 +226,7 @@ def audit(
     return Audit(
         n_components=r,
         ranks=tuple(ranks),
-        reducers=("PCA", "FairPCA", SHRUNK, *named),
+        reducers=(*_USUAL, *named),
         groups=groups,
         group_columns=tuple(table.moments.names),
         group_by=group_by,
@@ -245,6 +243,19 @@ def audit(
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
+
+
+def _check_choices(center: str, group_by: str, target: str) -> None:
+    check_choice("center", center, CENTERS)
+    check_choice("group_by", group_by, ("intersection", "marginal"))
+    check_choice("target", target, metrics.TARGETS)
+
+
+def _fitted_ranks(named: dict[str, Any], X: Any) -> list[int]:
+    """Return the numbers of components of the reducers that are fitted, to the columns of X."""
+    for reducer in named.values():
+        check_names(reducer, X)
+    return [rank for rank in map(fitted_rank, named.values()) if rank is not None]
 
 
 def _of_other_rows(named: dict[str, Any], source: MomentCovariances) -> Iterator[str]:
@@ -430,8 +441,8 @@ def _new_rows(
         )
     if n_folds < 2 or groups.count.max() < n_folds:
         return None, f"No group has the {max(n_folds, 2)} rows that a check on new rows needs."
-    fits = {"PCA": PooledPCA(), "FairPCA": FairPCA(), SHRUNK: FairPCA(shrinkage="auto")}
-    fits = {name: fit.set_params(group_by=table.group_by) for name, fit in fits.items()}
+    usual = zip(_USUAL, usual_fits(), strict=True)
+    fits = {name: fit.set_params(group_by=table.group_by) for name, fit in usual}
     for name, reducer in named.items():
         counted = hasattr(reducer, "fit_moments") and fitted_rank(reducer) is None
         if not counted or reducer.center != "global":

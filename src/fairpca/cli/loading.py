@@ -457,8 +457,7 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
     how = "standardised" if options.standardize else "not standardised"
     notes = [
         f"{int(moments.count.sum()):,} rows in {many}, in pieces",
-        # Of delimited text, where files may differ.
-        *dict.fromkeys(text.layout.describe() for text in getattr(source, "texts", ())),
+        *source.guesses(),
         f"{len(features)} feature{'s' * (len(features) != 1)}, {how}",
         *group_notes([label.column for label in source.wanted.labels], features),
     ]

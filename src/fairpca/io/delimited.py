@@ -417,6 +417,10 @@ class TextSource(Source):
         layout = str(self.texts[0].layout)
         return {**super().identity(), "layout": layout, "kinds": self.kinds}
 
+    def guesses(self) -> list[str]:
+        """Return how the files are read; they may differ."""
+        return list(dict.fromkeys(text.layout.describe() for text in self.texts))
+
     def pieces(self) -> Iterator[Piece]:
         """Parse the files from the top."""
         # How far it is shows in bytes: the rows are known at the end only.

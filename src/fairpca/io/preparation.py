@@ -267,8 +267,9 @@ def _kind(column: Any) -> str:
         return "date"
     if not str(column.dtype).startswith(("object", "str")):
         return "text" if str(column.dtype) == "category" else str(column.dtype)
-    if isinstance(column.dropna().iloc[0], bytes) or compound(column):
-        return compound(column) or "bytes"
+    kind = "bytes" if isinstance(column.dropna().iloc[0], bytes) else compound(column)
+    if kind:
+        return kind
     texts = column.dropna().astype(str)
     dates = texts.str.fullmatch(_ISO_DATE).all() and not np.isnan(_days(texts)).any()
     return "date" if dates else "text"

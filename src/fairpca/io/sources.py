@@ -343,6 +343,10 @@ class Source:
         plain = {"features": list(self.wanted.features), "labels": labels}
         return vars(self.wanted) | plain | {"batch_rows": self.batch_rows}
 
+    def guesses(self) -> list[str]:
+        """Return what was guessed about the files, in a few words each."""
+        return []
+
     def pieces(self) -> Iterator[Piece]:
         """Return the pieces in order, the same ones every time."""
         raise NotImplementedError
