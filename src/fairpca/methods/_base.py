@@ -19,6 +19,7 @@ import numpy as np
 
 from fairpca._checks import check_choice, check_groups, check_limits, check_rank, check_rows
 from fairpca._linalg import FloatArray
+from fairpca._threads import blas_for
 from fairpca.base import LinearReducer, Rows, projection_attributes
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.criteria import CRITERIA, pose
@@ -188,10 +189,11 @@ class PublishedMethod(LinearReducer):
         check_rows(sample.source.total.count, type(self).__name__)
         check_groups(known.labels, known.weight)
         self._check_group_number(len(known.labels))
-        found = self._find(sample)
-        source = (found.sample or sample).source
-        retained = kept_variance(found.basis, source.covariances)
-        own = own_variance(source.covariances, found.basis.shape[1])
+        with blas_for(sample.n_features):
+            found = self._find(sample)
+            source = (found.sample or sample).source
+            retained = kept_variance(found.basis, source.covariances)
+            own = own_variance(source.covariances, found.basis.shape[1])
         losses = np.maximum(own - retained, 0.0)
         common = projection_attributes(
             source, found.basis, losses, retained, keep_order=found.keep_order

@@ -65,8 +65,6 @@ _DUST = 16 * float(np.finfo(float).eps)
 _DEVICE_ENTRIES = 1 << 26
 # Strands a group is cut into; each holds one matrix of results while it is worked on.
 _STRANDS = 16
-# Below this many entries a second thread costs more than it saves (measured: about 0.1 ms).
-_THREADS_FROM_ENTRIES = 200_000
 # Up to this many columns, single-threaded products on every core beat one product on all cores
 # (measured on two cores: by a third at 23 to 64 columns, a fifth at 173, nothing at 512).
 _OWN_THREADS_TO = 400
@@ -386,13 +384,12 @@ def _count_strands(
     found: Scatter, worker: _Worker, positions: Callable[[int], range | IntArray]
 ) -> None:
     """Write the weight, mean and scatter of all cells into `found`."""
-    m, n = worker.rows.shape
     cells = np.flatnonzero(found.count).tolist()
     strands = {cell: _strands(positions(cell), worker) for cell in cells}
-    alone = n > _OWN_THREADS_TO or m * n < _THREADS_FROM_ENTRIES
     parts = itertools.chain.from_iterable(strands.values())
     tasks = [functools.partial(worker.strand, part) for part in parts]
-    results = iter(in_threads(tasks, 1 if alone else available_threads()))
+    wide = worker.rows.shape[1] > _OWN_THREADS_TO
+    results = iter(in_threads(tasks, 1 if wide else available_threads()))
     for cell, own in strands.items():
         weights, means, squares = zip(*itertools.islice(results, len(own)), strict=True)
         weight, mean = np.concatenate(weights), np.concatenate(means)
