@@ -1,5 +1,6 @@
 """Displays: the data they hold and the artists they draw, not pixels."""
 
+import itertools
 import subprocess
 import sys
 
@@ -173,6 +174,15 @@ class TestRanks:
             model, rows[0], sensitive_features=rows[1], ranks=list(found.ranks)
         )
         np.testing.assert_allclose(again.cut, display.cut, atol=1e-8)
+
+    def test_numbers_of_a_dense_tradeoff_do_not_overlap(self):
+        """Forty points within a finger's breadth, each with its number, were one black spot."""
+        price = np.linspace(0.001, 0.04, 40) ** 2
+        display = TradeoffDisplay(np.arange(1, 41), price, price).plot()
+        display.figure_.canvas.draw()
+        boxes = [text.get_window_extent() for text in display.ax_.texts]
+        assert len(boxes) > 5
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
     def test_ten_groups_show_seven_in_distinct_colours_and_say_so(self):
         rng = np.random.default_rng(0)

@@ -39,6 +39,8 @@ _GIVEN = " (given)"
 # Inches of a new figure: what the axes need without a bar, what a group and every bar of it add,
 # and the limits. A taller figure than the upper one no longer fits on a printed page.
 _BASE, _PER_GROUP, _PER_BAR, _LOWEST, _TALLEST = 0.9, 0.2, 0.16, 2.2, 30.0
+# Points of the page that a small number takes, and that lie between two of them at least.
+_LETTERS = 14.0
 
 
 def _shown_name(reducer: str) -> str:
@@ -338,7 +340,7 @@ class TradeoffDisplay(_AuditDisplay):
     Parameters
     ----------
     ranks : array-like of shape (n_ranks,)
-        Numbers of components; each is written beside its point.
+        Numbers of components, written beside the points as far as there is room.
     price, cut : ndarray of shape (n_ranks,)
         Relative rise of the error over all rows, and fall of the worst loss, against PCA.
     reducer : str, default="FairPCA"
@@ -390,9 +392,15 @@ class TradeoffDisplay(_AuditDisplay):
         self.points_ = axes.scatter(x, y, color=FAIR_COLOUR, zorder=2)
         # Offsets in points of the page: they do not depend on the scale of the axes.
         beside = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": "small"}
-        for r, *point in zip(self.ranks, x, y, strict=True):
-            axes.annotate(str(r), point, **beside)
         axes.margins(x=0.08, y=0.12)
+        axes.autoscale_view()
+        places = axes.transData.transform(np.column_stack([x, y])) * 72 / axes.figure.dpi
+        written: list[FloatArray] = []
+        for r, *point, place in zip(self.ranks, x, y, places, strict=True):
+            # A number over another one could not be read; the line tells where it belongs.
+            if all(np.abs(place - other).max() >= _LETTERS for other in written):
+                axes.annotate(str(r), point, **beside)
+                written.append(place)
         axes.set(xlabel="error over all rows rises by (%)", ylabel="worst loss shrinks by (%)")
         title = f"{_shown_name(self.reducer)} against PCA {_ROWS}, by number of components"
         axes.set_title(title, fontsize="medium")
