@@ -1,5 +1,7 @@
 """Moments of columns, of standardised columns, of fading and of moving windows."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -137,6 +139,30 @@ class TestSubtract:
                 window = window.subtract(counted[i - width])
         rows, labels = (np.concatenate(part) for part in zip(*blocks[-width:], strict=True))
         assert_same(window, GroupMoments.from_array(rows, labels), scale=100)
+
+    @pytest.mark.parametrize("far", [0.0, 3.0, 1e4])
+    def test_a_window_moves_on_for_long(self, far):
+        """What rounding left of large rows was taken for rows that were never counted."""
+        rng = np.random.default_rng(0)
+
+        def block():
+            X = rng.normal(size=(7, 3)) * [1, 1, 1e-3] + far
+            X[:, 1] *= np.exp(3 * rng.normal(size=7))
+            return GroupMoments.from_array(
+                X, rng.choice(["a", "b", "c"], p=[0.85, 0.1, 0.05], size=7)
+            )
+
+        inside = [block()]
+        window = inside[0]
+        for _ in range(150):
+            inside.append(block())
+            window = window.merge(inside[-1])
+            if len(inside) > 3:
+                window = window.subtract(inside.pop(0))
+        want = functools.reduce(GroupMoments.merge, inside)
+        assert window.labels == want.labels
+        np.testing.assert_array_equal(window.count, want.count)
+        np.testing.assert_allclose(window.mean, want.mean, rtol=1e-6)
 
     def test_all_rows_may_go(self):
         moments = GroupMoments.from_array(np.eye(3), ["a", "b", "a"])

@@ -46,9 +46,12 @@ from fairpca.moments.row_scatter import (
 )
 from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 
-# Rounding, relative to the sums it was taken from, that subtracting rows may leave behind. More
-# than that means that other rows are subtracted than were counted.
-_SUBTRACT_SLACK = 1e-9
+# Rounding, relative to the squares of all groups, that subtracting rows may leave behind. More
+# means that other rows are subtracted than were counted. Rounding of larger rows that went before
+# stays: in windows of 21 rows whose squares differ by 1e8 more than 1e-9 was left.
+_SUBTRACT_SLACK = 1e-6
+# The same for means, in units of rounding.
+_MEAN_SLACK = 4096
 _EPS = float(np.finfo(float).eps)
 
 
@@ -521,10 +524,12 @@ def _difference(whole: GroupMoments, part: GroupMoments) -> tuple[GroupMoments, 
     scatter -= between[:, :, None] * between[:, None, :]
     diagonal = np.einsum("kii->ki", scatter)
     before = np.einsum("kii->ki", whole.scatter)
-    # Means are known to the square of the rounding unit, those of old files to one unit.
+    # Means are known to the square of the rounding unit, those of old files to one unit. Rows that
+    # went before may have been larger than those left of their group; other groups show the size.
     unit = _EPS * np.abs(whole.mean)
-    rounding = whole.weight[:, None] * unit * (256 * unit + 4 * np.abs(apart))
-    slack = _SUBTRACT_SLACK * before + rounding
+    widest = unit.max(axis=0, initial=0.0)
+    rounding = whole.weight[:, None] * widest * (_MEAN_SLACK**2 * widest + 4 * np.abs(apart))
+    slack = _SUBTRACT_SLACK * np.diag(whole.pooled().scatter[0]) + rounding
     impossible |= np.any(diagonal < -slack, axis=1)
     # One row has no spread, and where none is left what went must have been everything.
     few = (count <= 1)[:, None]
