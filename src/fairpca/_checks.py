@@ -161,7 +161,7 @@ def as_numpy(X: Any) -> Any:
         raise ValueError(
             f"X lives on the device {getattr(X, 'device', 'of its library')}; fit FairPCA there, "
             "within sklearn.config_context(array_api_dispatch=True), or pass a copy in the "
-            "memory of the processor, such as X.cpu() of torch."
+            "memory of the processor: X.cpu() of PyTorch, X.get() of CuPy."
         ) from error
 
 

@@ -44,10 +44,10 @@ def is_dask(rows: Any) -> bool:
 
 
 def is_foreign(array: Any) -> bool:
-    """Whether this is an array of another library: a torch tensor, or one of the array API."""
+    """Whether this is an array of another library: PyTorch's, CuPy's or one of the array API."""
     if isinstance(array, np.ndarray | np.generic) or is_dask(array):
         return False
-    return hasattr(array, "__array_namespace__") or type(array).__module__ == "torch"
+    return hasattr(array, "__array_namespace__") or type(array).__module__ in ("torch", "cupy")
 
 
 def array_namespace(array: Any) -> Any:
@@ -83,11 +83,11 @@ def fetched(array: Any) -> AnyArray:
     """Return an array as NumPy's, brought from whatever device it lives on."""
     if hasattr(array, "detach"):
         return np.asarray(array.detach().cpu().numpy())
-    if not is_foreign(array) or not hasattr(array, "__array_namespace__"):
+    if not is_foreign(array):
         return np.asarray(array)
     from sklearn.utils._array_api import _convert_to_numpy
 
-    return np.asarray(_convert_to_numpy(array, array.__array_namespace__()))
+    return np.asarray(_convert_to_numpy(array, library_of(array)))
 
 
 def placed(array: Any, like: Any) -> Any:

@@ -293,10 +293,12 @@ def device_scatter(
             total = float(picks.shape[0]) if w is None else float(xp.sum(w))
             if total == 0:
                 continue
-            mean = xp.mean(block, axis=0) if w is None else (w / total) @ block
+            # Means by products: CuPy's own mean of a tall block takes a hundred times as long.
+            shares = xp.ones_like(block[:, 0]) if w is None else w
+            mean = shares @ block / total
             block = block - mean
             # What rounding left of the mean is taken away from the squares afterwards.
-            rest = xp.mean(block, axis=0) if w is None else (w / total) @ block
+            rest = shares @ block / total
             scatter = (block if w is None else block * w[:, None]).T @ block
             scatter = scatter - total * (rest[:, None] * rest[None, :])
             found = np.stack([fetched(mean), fetched(rest)])
