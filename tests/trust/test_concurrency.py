@@ -136,7 +136,7 @@ def blas_threads():
     return [
         pool["num_threads"]
         for pool in threadpoolctl.threadpool_info()
-        if pool["user_api"] == "blas" and "torch" not in pool["filepath"]
+        if pool["user_api"] == "blas" and "/torch/lib/" not in pool["filepath"]
     ]
 
 
