@@ -50,9 +50,6 @@ _MEANINGS = {
     "Higher is better.",
 }
 
-# The cell of a group of which nothing is known.
-_UNKNOWN = {"text": "–", "change": "", "range": "", "of_variance": "", "worst": False, "value": ""}
-
 
 def render_page(audit: Audit, *, title: str | None = None) -> str:
     """Return an audit as one HTML document that asks for nothing from outside.
@@ -96,7 +93,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             meaning=_MEANINGS["loss"],
             side=first.side,
             text=first.texts(),
-            table=first.table(),
+            seen=first.seen,
             why_not=None if audit.new_rows else words.why_no_new_rows(audit),
             basis=_basis(audit),
             score=words.percent if audit.scores.get("score") == "accuracy" else words.number,
@@ -278,45 +275,6 @@ class View:
                 "totals": self._totals(measure),
             }
         return found
-
-    def table(self) -> list[dict[str, Any]]:
-        """Return the table of the losses that is shown first, one record a group.
-
-        The script writes the same table for every position of the switches.
-        """
-        total = words.n_rows(self.audit) or 1
-        marked = {name: self._marked(name, "loss") for name in self.seen}
-        changes = {name: self._changes(name, "loss") for name in self.seen}
-        return [
-            {
-                "group": self.audit.groups[i],
-                "of_all": words.percent(self.audit.groups[i].count / total),
-                "cells": [
-                    self._cell(name, i, i in marked[name], changes[name][i])
-                    if name in self.seen
-                    else _UNKNOWN
-                    for name in self.audit.reducers
-                ],
-            }
-            for i in words.order(self.audit)
-        ]
-
-    def _cell(self, name: str, i: int, worst: bool, change: int) -> dict[str, Any]:
-        """Return the loss of a group as it is written: text, what stands below, and the value."""
-        seen = self.seen[name]
-        value = float(seen.loss[i])
-        if not np.isfinite(value):
-            return _UNKNOWN
-        low, high = seen.intervals["loss"][i] if "loss" in seen.intervals else (np.nan, np.nan)
-        ends = f"{words.number(float(low))} to {words.number(float(high))}"
-        return {
-            "text": words.number(value),
-            "change": "↑ pays" if change > 0 else "↓ gains" if change else "",
-            "range": ends if np.isfinite(low) else "",
-            "of_variance": words.of_variance(self.audit, i, value),
-            "worst": worst,
-            "value": value,
-        }
 
     def _verdict(self, measure: str) -> list[str]:
         """Return the verdict by one measure.
