@@ -306,9 +306,8 @@ def _dealings(
             raise ValueError(f"{name}={number!r} must be an integer of at least {least}.")
     rows = check_table(X)
     m, n = rows.shape
-    groups = Groups.one(m) if labels is None else labels
-    if not isinstance(groups, Groups):
-        groups = Groups.from_labels(labels, n_rows=m)
+    groups = Groups.of(labels, m)
+    if groups is not labels:
         warn_of_measurements(groups, stacklevel=3)
     weights = check_weights(sample_weight, m)
     if n_repeats is None and n <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS:
