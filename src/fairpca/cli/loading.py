@@ -124,7 +124,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     note_read(notes)
     asked = {*options.features, *categorical}
     unasked = [f.name for f in preparation.features if not f.date and f.name not in asked]
-    notes += note_identifiers({name: _known_values(frame[name]) for name in unasked})
+    notes += note_identifiers({name: frame[name].dropna().to_numpy() for name in unasked})
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]
@@ -187,12 +187,6 @@ def note_identifiers(columns: Mapping[str, AnyArray]) -> list[str]:
         look = "look like identifiers and count as features"
     note(f"note: {listed(found)} {look}; to leave out: {drop_options(found)}.")
     return [f"{listed(found)} {look}"]
-
-
-def _known_values(column: Any) -> AnyArray:
-    """Return the values of a pandas column that are there; gaps of floats are left in as NaN."""
-    plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf"
-    return np.asarray(column.to_numpy() if plain else column.dropna().to_numpy())
 
 
 def rows_text(count: int) -> str:
