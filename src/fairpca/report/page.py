@@ -159,19 +159,15 @@ def _csp_hash(text: str) -> str:
 
 def _title(audit: Audit) -> str:
     """Return the default heading, with the names of the files where they are known."""
-    # The file of an audit may come from anywhere, so nothing about its origins is certain.
-    source = audit.provenance.get("source", {})
-    files = source.get("files") if isinstance(source, dict) else None
-    names = [str(entry.get("name", "")) for entry in files or [] if isinstance(entry, dict)]
+    files = words.told(audit, "source", "files") or []
+    names = [str(entry.get("name", "")) for entry in files if isinstance(entry, dict)]
     what = ", ".join(words.isolated(name) for name in names[:3]) or "this table"
     return f"Whom does PCA of {what} serve?"
 
 
 def _basis(audit: Audit) -> str:
     """Return on how many rows, groups and features the page is based, with the features' names."""
-    source = audit.provenance.get("source", {})
-    names = source.get("features") if isinstance(source, dict) else None
-    count = audit.provenance.get("parameters", {}).get("features")
+    names, count = (words.told(audit, part, "features") for part in ("source", "parameters"))
     text = f"Based on {words.n_rows(audit):,} rows in {len(audit.groups)} groups"
     if isinstance(names, list) and names:
         shown = words.listed([words.isolated(str(name)) for name in names], _MOST_FEATURES)
