@@ -200,10 +200,9 @@ def drop_options(names: Sequence[str]) -> str:
 
 
 def find_column(table: TableFile, name: str) -> str:
-    """Return the column of that name; where there is no header, "1" is the first column.
+    """Return the column of that name, as `known_column` does.
 
-    ValueError where there is no such column, with the one that is spelled most alike, or where
-    several columns had that name in the file.
+    ValueError where there is no such column, or where several columns had that name in the file.
     """
     names = list(table.frame.columns)
     if name in table.repeated:
@@ -212,8 +211,6 @@ def find_column(table: TableFile, name: str) -> str:
             f"{len(alike)} columns are called {name!r}; they are now {listed(alike)}. Rename the "
             "one you mean in the file."
         )
-    if name not in names and not table.headed and name.isdigit() and 1 <= int(name) <= len(names):
-        return str(names[int(name) - 1])
     return known_column(name, names)
 
 

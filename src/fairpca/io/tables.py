@@ -26,14 +26,12 @@ class TableFile:
     """Rows read from one or more files; the names of columns are distinct strings.
 
     `notes` say what was guessed or renamed, `row_number_columns` are those that only count the
-    rows of their file, `repeated` are names that several columns had. `headed` says whether the
-    files name their columns.
+    rows of their file, `repeated` are names that several columns had.
     """
 
     frame: Any
     notes: tuple[str, ...]
     row_number_columns: tuple[str, ...]
-    headed: bool = True
     repeated: tuple[str, ...] = ()
 
 
@@ -95,19 +93,18 @@ def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) ->
     kind = file_kind(path)
     if text is not None:
         frame = _read_delimited(path, text, as_text)
-        note, headed = text.layout.describe(), bool(text.layout.header_rows)
-        note += no_header(text.names) if headed else ""
+        note = text.layout.describe() + no_header(text.names)
     elif kind == "numpy":
-        frame, note, headed = _read_numpy(path), "NumPy", False
+        frame, note = _read_numpy(path), "NumPy"
     else:
         # What pandas wrote as the index of a frame is no column of the table.
         frame = read_whole(str(path)).to_pandas().reset_index(drop=True)
-        note, headed = kind.capitalize(), True
+        note = kind.capitalize()
     frame, repeated, renamed = _distinct_names(frame)
     whole = [name for name, kind in frame.dtypes.items() if getattr(kind, "kind", "") in "iu"]
     few = len(frame) < FEW_ROWS
     numbers = [name for name in whole if not few and counts_rows(frame[name].to_numpy())]
-    return TableFile(frame, (f"{path.name}: {note}", *renamed), tuple(numbers), headed, repeated)
+    return TableFile(frame, (f"{path.name}: {note}", *renamed), tuple(numbers), repeated)
 
 
 def _mixed_columns(
@@ -156,7 +153,7 @@ def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[st
     rows = [name for name in columns if all(name in t.row_number_columns for t in tables)]
     repeated = sorted({name for table in tables for name in table.repeated})
     frame = pandas.concat(frames, ignore_index=True)
-    return TableFile(frame, tuple(notes), tuple(rows), tables[0].headed, tuple(repeated))
+    return TableFile(frame, tuple(notes), tuple(rows), tuple(repeated))
 
 
 def _read_delimited(path: Path, text: TextFile, as_text: Sequence[str]) -> Any:
