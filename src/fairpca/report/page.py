@@ -107,7 +107,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             data={
                 "audit": audit.to_dict(),
                 # The findings of new rows in the form of those in hand.
-                "new": plain(_new_findings(audit)),
+                "new": plain([vars(finding) for finding in _new_findings(audit)]),
                 "words": {
                     side: {r: view.texts() for r, view in ranks.items()}
                     for side, ranks in views.items()
@@ -201,7 +201,7 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, "none" if value is None else str(value)
 
 
-def _new_findings(audit: Audit) -> list[dict[str, Any]]:
+def _new_findings(audit: Audit) -> list[SimpleNamespace]:
     """Return what is known of new rows by the names of a `Finding`; NaN of a group not checked.
 
     The share kept is one minus the error over the variance of the group, which is that of the rows
@@ -211,16 +211,16 @@ def _new_findings(audit: Audit) -> list[dict[str, Any]]:
     # A group without variance loses none, as on the rows in hand.
     share = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
     return [
-        {
-            "reducer": f.reducer,
-            "n_components": audit.n_components,
-            "loss": f.loss,
-            "error": f.error,
-            "share": 1.0 - f.error * share,
-            "intervals": {"loss": np.stack([f.low, f.high], axis=1)},
-            "total_error": f.total_error,
-            "gap": f.gap,
-        }
+        SimpleNamespace(
+            reducer=f.reducer,
+            n_components=audit.n_components,
+            loss=f.loss,
+            error=f.error,
+            share=1.0 - f.error * share,
+            intervals={"loss": np.stack([f.low, f.high], axis=1)},
+            total_error=f.total_error,
+            gap=f.gap,
+        )
         for f in (audit.new_rows.findings if audit.new_rows else ())
     ]
 
@@ -235,9 +235,7 @@ class View:
 
     def __init__(self, audit: Audit, side: str, n_components: int) -> None:
         self.audit, self.side, self.n_components = audit, side, n_components
-        found: Any = audit.findings
-        if side == "new":
-            found = [SimpleNamespace(**entry) for entry in _new_findings(audit)]
+        found: Any = _new_findings(audit) if side == "new" else audit.findings
         self.seen: dict[str, Any] = {f.reducer: f for f in found if f.n_components == n_components}
 
     def texts(self) -> dict[str, Any]:
