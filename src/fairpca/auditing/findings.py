@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import partial
 from html import escape
@@ -431,12 +431,7 @@ class Audit:
         The column "rows" tells new rows, which come first, from those in hand.
         """
         pandas = require("pandas", extra="app", purpose="Audit.to_frame")
-        every = {
-            "center": self.center,
-            "group": [group.text for group in self.groups],
-            "count": [group.count for group in self.groups],
-            "variance": [group.variance for group in self.groups],
-        }
+        every = {"center": self.center} | _group_columns(self.groups)
         place = np.arange(len(self.groups))
         parts = []
         for new in self.new_rows.findings if self.new_rows else ():
@@ -563,13 +558,15 @@ class ModelAudit(_Losses):
     def to_frame(self) -> Any:
         """Return a pandas frame with one line a group."""
         pandas = require("pandas", extra="app", purpose="ModelAudit.to_frame")
-        columns: dict[str, Any] = {
-            "group": [group.text for group in self.groups],
-            "count": [group.count for group in self.groups],
-            "variance": [group.variance for group in self.groups],
-        }
         names = ("error", "loss", "trained_count", "trained_error", "trained_loss")
-        return pandas.DataFrame(columns | {name: getattr(self, name) for name in names})
+        columns = {name: getattr(self, name) for name in names}
+        return pandas.DataFrame(_group_columns(self.groups) | columns)
+
+
+def _group_columns(groups: Sequence[GroupRow]) -> dict[str, Any]:
+    """Return the columns about the groups that the frame of every audit has."""
+    names = {"group": "text", "count": "count", "variance": "variance"}
+    return {title: [getattr(g, name) for g in groups] for title, name in names.items()}
 
 
 def plain(value: Any) -> Any:
