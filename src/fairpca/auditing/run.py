@@ -184,8 +184,10 @@ def audit(
     >>> found.new_rows.advised.reducer
     'FairPCA'
     """
+    check_choice("center", center, CENTERS)
+    check_choice("group_by", group_by, ("intersection", "marginal"))
+    check_choice("target", target, metrics.TARGETS)
     _check(n_bootstrap, level, min_group_size, n_folds, n_repeats)
-    _check_choices(center, group_by, target)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = metrics.named_reducers(reducers, reserved=_USUAL)
     fitted = _fitted_ranks(named, X)
@@ -243,12 +245,6 @@ def audit(
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
-
-
-def _check_choices(center: str, group_by: str, target: str) -> None:
-    check_choice("center", center, CENTERS)
-    check_choice("group_by", group_by, ("intersection", "marginal"))
-    check_choice("target", target, metrics.TARGETS)
 
 
 def _fitted_ranks(named: dict[str, Any], X: Any) -> list[int]:

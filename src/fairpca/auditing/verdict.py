@@ -325,14 +325,12 @@ def sentences(audit: Any, n_components: int | None = None) -> list[str]:
 
 
 def new_sentences(audit: Any) -> list[str]:
-    """Return what is known of new rows, if anything.
+    """Return what is known of new rows, where something is.
 
     Whom PCA serves worst; what serves the worst-served group best, and whether that is beyond
     noise; what it costs the other groups and all rows; which groups could not be checked.
     """
     new = audit.new_rows
-    if new is None:
-        return []
     pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
     found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
     if pca.worst_loss > 0:
