@@ -100,18 +100,20 @@ def check_rank(n_components: Any, n_features: int) -> None:
         )
 
 
+def check_at_least(argument: str, value: Any, least: int) -> None:
+    """Raise ValueError unless the value of an argument is an integer, and not too small."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{argument}={value!r} must be at least {least}, and an integer.")
+
+
 def check_limits(
     tol: Any, max_iter: Any, max_extra_components: Any = 0, prove: Any = False
 ) -> None:
     """Raise ValueError unless the stopping rule makes sense."""
     if not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
-    if not isinstance(max_iter, Integral) or max_iter < 1:
-        raise ValueError(f"max_iter={max_iter!r} must be at least 1, and an integer.")
-    if not isinstance(max_extra_components, Integral) or max_extra_components < 0:
-        raise ValueError(
-            f"max_extra_components={max_extra_components!r} must be zero or more, and an integer."
-        )
+    check_at_least("max_iter", max_iter, 1)
+    check_at_least("max_extra_components", max_extra_components, 0)
     if not isinstance(prove, bool | np.bool_) and not (
         isinstance(prove, Real) and float(prove) > 0
     ):

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca._checks import (
+    check_at_least,
     check_choice,
     check_counted,
     check_rank,
@@ -305,9 +306,8 @@ def _dealings(
         yield list(X)
         return
     repeats = 1 if n_repeats is None else n_repeats
-    for name, number, least in (("n_folds", n_folds, 2), ("n_repeats", repeats, 1)):
-        if not isinstance(number, int | np.integer) or number < least:
-            raise ValueError(f"{name}={number!r} must be an integer of at least {least}.")
+    check_at_least("n_folds", n_folds, 2)
+    check_at_least("n_repeats", repeats, 1)
     rows = check_table(X)
     m, n = rows.shape
     groups = Groups.of(labels, m)

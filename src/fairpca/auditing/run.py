@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
 from fairpca._checks import (
+    check_at_least,
     check_choice,
     check_counted,
     check_groups,
@@ -285,15 +286,13 @@ def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, A
 def _check(
     n_bootstrap: int, level: float, min_group_size: int, n_folds: int, n_repeats: int | None
 ) -> None:
-    for name, value in (("n_bootstrap", n_bootstrap), ("min_group_size", min_group_size)):
-        if value < 0:
-            raise ValueError(f"{name}={value} must be zero or more.")
+    check_at_least("n_bootstrap", n_bootstrap, 0)
+    check_at_least("min_group_size", min_group_size, 0)
+    check_at_least("n_repeats", 1 if n_repeats is None else n_repeats, 1)
     if not 0 < level < 1:
         raise ValueError(f"level={level} must be between 0 and 1, for example 0.95.")
     if n_folds < 0 or n_folds == 1:
         raise ValueError(f"n_folds={n_folds} must be at least 2, or 0 to leave new rows out.")
-    if n_repeats is not None and n_repeats < 1:
-        raise ValueError(f"n_repeats={n_repeats} must be at least 1.")
 
 
 def _read(

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_weights
+from fairpca._checks import check_at_least, check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.io.columns import Wanted, choose, data_row
 from fairpca.moments.group_moments import GroupMoments
@@ -379,8 +379,7 @@ def open_source(
     the source that is returned. ValueError names the file and the column that does not fit, or the
     argument.
     """
-    if batch_rows is not None and batch_rows < 1:
-        raise ValueError(f"batch_rows={batch_rows!r} must be at least 1.")
+    check_at_least("batch_rows", 1 if batch_rows is None else batch_rows, 1)
     files, kind = find_files(source)
     given = {"labels": sensitive_features, "weight": sample_weight}
     choose_from = partial(choose, where=files[0].path, **given, **options)
