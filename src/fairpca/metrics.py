@@ -148,7 +148,7 @@ def _read(
     """Return what a reducer keeps, as orthonormal columns, and the groups' second moments."""
     check_choice("center", center, CENTERS)
     basis, moments = basis_of(reducer), as_moments(X, sensitive_features, sample_weight)
-    _check_columns(reducer, basis, X, moments.n_features)
+    check_columns(reducer, basis, X, moments.n_features)
     return basis, MomentCovariances(moments, center=center)
 
 
@@ -172,12 +172,13 @@ def _spread(
     return basis, covariances + shift[:, :, None] * shift[:, None, :]
 
 
-def _check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
+def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
+    """Raise ValueError where X has other columns than a reducer was fitted to."""
     check_names(reducer, X)
     if len(basis) != n_features:
         raise ValueError(
-            f"reducer has components of {len(basis)} columns and X has {n_features}; pass the "
-            "columns it was fitted on."
+            f"X has {n_features} columns and the components have {len(basis)}; pass the columns "
+            "that were fitted to, in the same order."
         )
 
 
@@ -484,7 +485,7 @@ def _centred(
     rows = as_rows(X, accept_sparse=False, dtype=np.float64)
     weight = check_weights(sample_weight, len(rows))
     basis = basis_of(reducer)
-    _check_columns(reducer, basis, X, rows.shape[1])
+    check_columns(reducer, basis, X, rows.shape[1])
     mean = getattr(reducer, "mean_", None)
     if mean is None:
         mean = np.average(rows, axis=0, weights=weight)
@@ -650,7 +651,7 @@ def mmd_squared(
     rows = as_rows(X)
     m, n = rows.shape
     basis = basis_of(reducer)
-    _check_columns(reducer, basis, X, n)
+    check_columns(reducer, basis, X, n)
     if bandwidth is not None and not bandwidth > 0:
         raise ValueError(f"bandwidth={bandwidth!r} must be positive.")
     groups = Groups.from_labels(sensitive_features, n_rows=m)

@@ -552,13 +552,8 @@ def audit_model(
     """
     rows = metrics.as_rows(X, accept_sparse=False, ensure_min_samples=1)
     basis = metrics.basis_of(model)
-    check_names(model, X)
-    n, r = basis.shape
-    if rows.shape[1] != n:
-        raise ValueError(
-            f"X has {rows.shape[1]} columns and the model was fitted to {n}; pass the same "
-            "columns in the same order."
-        )
+    metrics.check_columns(model, basis, X, rows.shape[1])
+    r = basis.shape[1]
     groups = Groups.from_labels(
         sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
     )
