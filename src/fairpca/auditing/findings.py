@@ -24,6 +24,7 @@ from fairpca._linalg import AnyArray, FloatArray
 from fairpca.auditing import verdict as words
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.label_codes import Label
+from fairpca.moments.storage import damage_named
 from fairpca.solvers.solution import Certificate
 
 #: Version of the dictionary that `Audit.to_dict` writes. Raise it when a reader of today would
@@ -401,12 +402,9 @@ class Audit:
                 f"the audit has format {data.get('format')!r} and this version reads {FORMAT}; "
                 "use the version of fairpca that wrote it, or write it again."
             )
-        try:
+        with damage_named("the audit is damaged", "write it again."):
             audit: Audit = _record(cls, data, len(data["groups"]))
             _check_complete(audit)
-        except _DAMAGE as error:
-            what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-            raise ValueError(f"the audit is damaged: {what}; write it again.") from None
         return audit
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -416,13 +414,9 @@ class Audit:
     @classmethod
     def from_json(cls, text: str | bytes) -> Audit:
         """Read what `to_json` returned; raises ValueError naming what is wrong with the text."""
-        try:
+        remedy = "write an audit with `Audit.to_json` or `fairpca audit --json`."
+        with damage_named("this is not JSON", remedy):
             data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(
-                f"this is not JSON ({error}); write an audit with `Audit.to_json` or "
-                "`fairpca audit --json`."
-            ) from None
         return cls.from_dict(data)
 
     def to_frame(self) -> Any:
@@ -586,10 +580,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-# What reading a damaged dictionary raises. A label can be nested deeper than Python can follow.
-_DAMAGE = (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
 
 
 def _record(cls: Any, row: Any, k: int) -> Any:

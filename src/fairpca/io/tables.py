@@ -19,6 +19,7 @@ from fairpca.io.columnar import another_type, read_whole
 from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, no_header
 from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
 from fairpca.io.sources import DataFile, check_distinct, file_kind
+from fairpca.moments.storage import damage_named
 
 
 @dataclass(frozen=True)
@@ -179,16 +180,10 @@ def _read_numpy(path: Path) -> Any:
     A 2-D array becomes columns, a 1-D array one column, a structured array its fields.
     """
     pandas = require("pandas", extra="data", purpose="reading tables")
-    try:
-        loaded = np.load(path, allow_pickle=False)
+    what = f"{path} cannot be read without running code stored in it, or is damaged"
+    with damage_named(what, "save plain numeric or text arrays."), path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
         arrays = {path.stem: loaded} if isinstance(loaded, np.ndarray) else dict(loaded.items())
-    except PermissionError:
-        raise
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(
-            f"{path} cannot be read without running code stored in it, or is damaged ({error}); "
-            "save plain numeric or text arrays."
-        ) from None
     if len({len(array) if array.ndim else -1 for array in arrays.values()}) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(f"{path} holds arrays of different lengths ({shapes}); cut them first.")
