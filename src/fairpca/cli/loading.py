@@ -46,7 +46,7 @@ from fairpca.io.preparation import Feature, Preparation, prepare
 from fairpca.io.sources import FORMATS, Source, open_source
 from fairpca.io.tables import TableFile, read_tables
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, Threshold, are_measurements
+from fairpca.moments.groups import Groups, are_measurements
 from fairpca.moments.memory import check_moments_size
 
 # Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
@@ -100,7 +100,6 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     labels, used = group_labels(table, options.group)
     labels = renamed(labels, options.labels)
     outside = {name: find_column(table, name) for name in (target, weight) if name is not None}
-    weights = None if weight is None else row_weights(table, weight)
     # A row number is left out unless somebody says it is a code.
     categorical = [name for entry in options.categorical for name in matching(entry, names)]
     counters = [name for name in table.row_number_columns if name not in categorical]
@@ -128,7 +127,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]
-    weights = None if weights is None else weights[kept]
+    weights = None if weight is None else row_weights(table, weight)[kept]
     labels = {name: values[kept] for name, values in labels.items()}
     if options.unlabelled == "error":
         _check_labelled(labels, np.flatnonzero(kept))
@@ -144,13 +143,20 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
 
 def row_weights(table: TableFile, name: str) -> FloatArray:
     """Return the weights in a column; ValueError names the first cell that is no number."""
-    column = table.frame[find_column(table, name)]
+    return _numbers(table.frame[find_column(table, name)], f"--weight {name}")
+
+
+def _numbers(column: Any, asked: str) -> FloatArray:
+    """Return a pandas column that an option asks for as numbers; a gap is NaN.
+
+    ValueError names the option, as it was `asked`, and the first cell that is no number.
+    """
     values, odd = column_numbers(column)
     if odd.any():
         row = int(odd.argmax())
         raise ValueError(
-            f"--weight {name}: {column.iloc[row]!r} in {data_row(row)} is not a number; correct "
-            "the cell, or name another column."
+            f"{asked}: {column.iloc[row]!r} in {data_row(row)} is not a number; correct the cell, "
+            "or name another column."
         )
     return values
 
@@ -231,22 +237,8 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
             distinct = {value for value in values.tolist() if value is not None and value == value}
             _check_labels(label.column, distinct, len(values))
         else:
-            labels[label.name] = _cut(series, entry, label.cut)
+            labels[label.name] = label.cut.apply(_numbers(series, f"--group {entry}"))
     return labels, list(dict.fromkeys(label.column for label in found))
-
-
-def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
-    """Return two labels of a pandas column, on one side of a number and on the other.
-
-    A gap has no label. The error where the column holds text names the `entry` of the command.
-    """
-    try:
-        numbers = series.to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"--group {entry}: column {cut.column!r} holds text, not numbers."
-        ) from None
-    return cut.apply(numbers)
 
 
 def as_written(series: Any) -> AnyArray:
