@@ -685,7 +685,7 @@ def data_hash(arrays: Iterable[AnyArray | None], texts: Iterable[str] = ()) -> s
             continue
         # Type and shape too: the same bytes can be other numbers.
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array))
+        digest.update(np.ascontiguousarray(array).data)
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
