@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -245,19 +245,16 @@ class Batch:
                 )
 
 
-class Rows:
+class Rows(Protocol):
     """Some rows of a table, in whatever form the reader of a format has them."""
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    def __len__(self) -> int: ...
 
     def numbers(self, name: str) -> AnyArray:
         """Return a column of numbers, NaN where a value is missing."""
-        raise NotImplementedError
 
     def labels(self, name: str) -> Coded:
         """Return a column of labels as codes."""
-        raise NotImplementedError
 
     def features(self, names: Sequence[str]) -> list[AnyArray] | AnyArray:
         """Return the feature columns, in the form of `Batch.columns`."""
