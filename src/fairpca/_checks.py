@@ -52,6 +52,18 @@ def listed(names: Sequence[Any], most: int = 6, show: Callable[[Any], str] = rep
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return names that differ: those that repeat are numbered, such as "age", "age (2)"."""
+    found: dict[str, None] = {}
+    for name in names:
+        new, number = name, 2
+        # A new name must not be that of another one either.
+        while new in found or (new != name and new in names):
+            new, number = f"{name} ({number})", number + 1
+        found[new] = None
+    return list(found)
+
+
 def check_covariances(covariances: Any) -> FloatArray:
     """Return a (k, n, n) float64 array of symmetric matrices, or raise ValueError."""
     try:

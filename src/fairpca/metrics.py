@@ -27,6 +27,7 @@ from fairpca._checks import (
     check_counted,
     check_names,
     check_weights,
+    distinct,
     labels_are_no_rows,
 )
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
@@ -97,14 +98,8 @@ def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> dict[str, Any
     else:
         several = reducers if isinstance(reducers, list | tuple) else [reducers]
         pairs = [(type(reducer).__name__, reducer) for reducer in several]
-    named: dict[str, Any] = {}
-    for name, reducer in pairs:
-        base = f"{name} (given)" if name in reserved else name
-        unique, number = base, 2
-        while unique in named:
-            unique, number = f"{base} ({number})", number + 1
-        named[unique] = reducer
-    return named
+    names = distinct([f"{name} (given)" if name in reserved else name for name, _ in pairs])
+    return {name: reducer for name, (_, reducer) in zip(names, pairs, strict=True)}
 
 
 def as_rows(X: Any, **limits: Any) -> AnyArray:
@@ -720,14 +715,14 @@ def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
     """
     coded = factorize(np.asarray(y))
     labels: tuple[Any, ...] = coded.labels
-    missing, distinct = int(np.sum(coded.codes < 0)), len(labels)
+    missing, n_labels = int(np.sum(coded.codes < 0)), len(labels)
     if missing:
         raise ValueError(f"y has {missing} missing value(s); fill them in or drop those rows.")
-    if distinct < 2:
+    if n_labels < 2:
         raise ValueError("y has one class only; pass a target that varies.")
-    few = distinct <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
+    few = n_labels <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
     numbers = [value for value in labels if type(value) in (int, float)]
-    classes = len(numbers) < distinct or (
+    classes = len(numbers) < n_labels or (
         few and all(float(value).is_integer() for value in numbers)
     )
     if target == "classes" or (target == "auto" and classes):

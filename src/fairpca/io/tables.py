@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import listed, require
+from fairpca._checks import distinct, listed, require
 from fairpca.io.columnar import another_type, read_whole
 from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, no_header
 from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
@@ -205,16 +205,8 @@ def _read_numpy(path: Path) -> Any:
 def _distinct_names(frame: Any) -> tuple[Any, tuple[str, ...], list[str]]:
     """Return the frame with distinct names, the names that were repeated, and a note on them."""
     columns = [str(column) for column in frame.columns]
-    often = Counter(columns)
-    # From the new names to the old ones, in the order of the columns.
-    names: dict[str, str] = {}
-    for column in columns:
-        name, number = column, 2
-        # A new name must not be that of another column either.
-        while name in names or (name != column and name in often):
-            name, number = f"{column} ({number})", number + 1
-        names[name] = column
-    renamed = [name for name, column in names.items() if name != column]
-    repeated = tuple(sorted(name for name in often if often[name] > 1))
+    names = distinct(columns)
+    renamed = [new for new, old in zip(names, columns, strict=True) if new != old]
+    repeated = tuple(sorted(name for name, often in Counter(columns).items() if often > 1))
     note = [f"repeated column names became {listed(renamed, 5)}"] if renamed else []
-    return frame.set_axis(list(names), axis=1), repeated, note
+    return frame.set_axis(names, axis=1), repeated, note
