@@ -198,7 +198,13 @@ def prepare(
         name = preparation.feature_names[int(infinite.argmax())]
         raise ValueError(f"column {name!r} has infinite values; replace them first.")
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, scale = X.mean(axis=0), X.std(axis=0)
+        mean = X.mean(axis=0)
+        if standardize:
+            # In place: a copy of a large table takes longer than the arithmetic.
+            X -= mean
+            scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
+        else:
+            scale = X.std(axis=0)
     if not np.all(np.isfinite(scale)):
         name = preparation.feature_names[int((~np.isfinite(scale)).argmax())]
         raise ValueError(
@@ -208,8 +214,6 @@ def prepare(
     constant = [name for name, flat in zip(preparation.feature_names, same, strict=True) if flat]
     if standardize:
         scale = np.where(same, 1.0, scale)
-        # In place: a copy of a large table takes longer than the arithmetic.
-        X -= mean
         X /= scale
         ends = np.cumsum([len(feature.outputs) for feature in features])[:-1]
         parts = zip(features, np.split(mean, ends), np.split(scale, ends), strict=True)
