@@ -100,6 +100,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     labels, used = group_labels(table, options.group)
     labels = renamed(labels, options.labels)
     outside = {name: find_column(table, name) for name in (target, weight) if name is not None}
+    weights = None if weight is None else row_weights(table, weight)
     # A row number is left out unless somebody says it is a code.
     categorical = [name for entry in options.categorical for name in matching(entry, names)]
     counters = [name for name in table.row_number_columns if name not in categorical]
@@ -127,7 +128,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]
-    weights = None if weight is None else row_weights(table, weight)[kept]
+    weights = None if weights is None else weights[kept]
     labels = {name: values[kept] for name, values in labels.items()}
     if options.unlabelled == "error":
         _check_labelled(labels, np.flatnonzero(kept))
