@@ -188,8 +188,8 @@ def test_losses_of_few_rows_are_optimistic_in_hand():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"n_folds": 1}, "n_folds=1 must be an integer of at least 2"),
-        ({"n_repeats": 0}, "n_repeats=0 must be an integer of at least 1"),
+        ({"n_folds": 1}, "n_folds=1 must be at least 2, and an integer"),
+        ({"n_repeats": 0}, "n_repeats=0 must be at least 1, and an integer"),
         ({"n_components": 7}, "n_components=7 must be between 1 and"),
         ({"fits": {"pca": PCA()}}, "pass at least one FairPCA by its name"),
         ({"fits": {}}, "pass at least one FairPCA by its name"),

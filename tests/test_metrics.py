@@ -167,7 +167,7 @@ def test_a_lazy_frame_has_to_be_collected(rows, number):
 def test_a_reducer_of_other_columns_is_named(rows):
     X, group = rows
     for number in EVERY_NUMBER:
-        with pytest.raises(ValueError, match="reducer has components of 4 columns and X has 5"):
+        with pytest.raises(ValueError, match="X has 5 columns and the components have 4"):
             number(np.eye(4)[:2], X, sensitive_features=group)
 
 

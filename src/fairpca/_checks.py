@@ -52,6 +52,18 @@ def listed(names: Sequence[Any], most: int = 6, show: Callable[[Any], str] = rep
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return names that differ: those that repeat are numbered, such as "age", "age (2)"."""
+    found: dict[str, None] = {}
+    for name in names:
+        new, number = name, 2
+        # A new name must not be that of another one either.
+        while new in found or (new != name and new in names):
+            new, number = f"{name} ({number})", number + 1
+        found[new] = None
+    return list(found)
+
+
 def check_covariances(covariances: Any) -> FloatArray:
     """Return a (k, n, n) float64 array of symmetric matrices, or raise ValueError."""
     try:
@@ -100,18 +112,20 @@ def check_rank(n_components: Any, n_features: int) -> None:
         )
 
 
+def check_at_least(argument: str, value: Any, least: int) -> None:
+    """Raise ValueError unless the value of an argument is an integer, and not too small."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{argument}={value!r} must be at least {least}, and an integer.")
+
+
 def check_limits(
     tol: Any, max_iter: Any, max_extra_components: Any = 0, prove: Any = False
 ) -> None:
     """Raise ValueError unless the stopping rule makes sense."""
     if not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
-    if not isinstance(max_iter, Integral) or max_iter < 1:
-        raise ValueError(f"max_iter={max_iter!r} must be at least 1, and an integer.")
-    if not isinstance(max_extra_components, Integral) or max_extra_components < 0:
-        raise ValueError(
-            f"max_extra_components={max_extra_components!r} must be zero or more, and an integer."
-        )
+    check_at_least("max_iter", max_iter, 1)
+    check_at_least("max_extra_components", max_extra_components, 0)
     if not isinstance(prove, bool | np.bool_) and not (
         isinstance(prove, Real) and float(prove) > 0
     ):

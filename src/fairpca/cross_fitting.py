@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca._checks import (
+    check_at_least,
     check_choice,
     check_counted,
     check_rank,
@@ -266,8 +267,12 @@ def _each_left_out(
     """Leave each fold out of the fits in turn, and measure them on its rows.
 
     Returns all groups together; errors and losses of shape (folds, f, q, k) and weights of shape
-    (folds, k).
+    (folds, k). ValueError for fewer than two folds.
     """
+    if len(folds) < 2:
+        raise ValueError(
+            f"{len(folds)} fold(s) leave nothing to fit to; pass at least two, or more rows."
+        )
     for r in ranks.tolist():
         check_rank(r, folds[0].n_features)
     group_by = getattr(next(iter(models.values())), "group_by", "intersection")
@@ -294,21 +299,19 @@ def _each_left_out(
 def _dealings(
     X: Any, labels: Any, n_folds: int, n_repeats: int | None, sample_weight: Any, random_state: int
 ) -> Iterator[list[GroupMoments]]:
-    """Yield the moments of the folds of every dealing; ValueError for fewer than two folds."""
+    """Yield the moments of the folds of every dealing."""
     X = [X] if isinstance(X, GroupMoments) else X
     if isinstance(X, Sequence) and X and all(isinstance(fold, GroupMoments) for fold in X):
         check_counted(labels, sample_weight)
-        yield _at_least_two(list(X))
+        yield list(X)
         return
     repeats = 1 if n_repeats is None else n_repeats
-    for name, number, least in (("n_folds", n_folds, 2), ("n_repeats", repeats, 1)):
-        if not isinstance(number, int | np.integer) or number < least:
-            raise ValueError(f"{name}={number!r} must be an integer of at least {least}.")
+    check_at_least("n_folds", n_folds, 2)
+    check_at_least("n_repeats", repeats, 1)
     rows = check_table(X)
     m, n = rows.shape
-    groups = Groups.one(m) if labels is None else labels
-    if not isinstance(groups, Groups):
-        groups = Groups.from_labels(labels, n_rows=m)
+    groups = Groups.of(labels, m)
+    if groups is not labels:
         warn_of_measurements(groups, stacklevel=3)
     weights = check_weights(sample_weight, m)
     if n_repeats is None and n <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS:
@@ -317,16 +320,7 @@ def _dealings(
     for _ in range(repeats):
         in_folds = groups.in_folds(_dealt(groups.codes, n_folds, rng), n_folds)
         counted = GroupMoments.from_array(rows, in_folds, sample_weight=weights)
-        yield _at_least_two([fold for fold in split_folds(counted, n_folds) if fold.labels])
-
-
-def _at_least_two(folds: list[GroupMoments]) -> list[GroupMoments]:
-    """Return the folds, or raise ValueError where one is all there is."""
-    if len(folds) < 2:
-        raise ValueError(
-            f"{len(folds)} fold(s) leave nothing to fit to; pass at least two, or more rows."
-        )
-    return folds
+        yield [fold for fold in split_folds(counted, n_folds) if fold.labels]
 
 
 def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> AnyArray:

@@ -27,6 +27,7 @@ from fairpca._checks import (
     check_counted,
     check_names,
     check_weights,
+    distinct,
     labels_are_no_rows,
 )
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
@@ -97,14 +98,8 @@ def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> dict[str, Any
     else:
         several = reducers if isinstance(reducers, list | tuple) else [reducers]
         pairs = [(type(reducer).__name__, reducer) for reducer in several]
-    named: dict[str, Any] = {}
-    for name, reducer in pairs:
-        base = f"{name} (given)" if name in reserved else name
-        unique, number = base, 2
-        while unique in named:
-            unique, number = f"{base} ({number})", number + 1
-        named[unique] = reducer
-    return named
+    names = distinct([f"{name} (given)" if name in reserved else name for name, _ in pairs])
+    return {name: reducer for name, (_, reducer) in zip(names, pairs, strict=True)}
 
 
 def as_rows(X: Any, **limits: Any) -> AnyArray:
@@ -148,7 +143,7 @@ def _read(
     """Return what a reducer keeps, as orthonormal columns, and the groups' second moments."""
     check_choice("center", center, CENTERS)
     basis, moments = basis_of(reducer), as_moments(X, sensitive_features, sample_weight)
-    _check_columns(reducer, basis, X, moments.n_features)
+    check_columns(reducer, basis, X, moments.n_features)
     return basis, MomentCovariances(moments, center=center)
 
 
@@ -172,12 +167,13 @@ def _spread(
     return basis, covariances + shift[:, :, None] * shift[:, None, :]
 
 
-def _check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
+def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
+    """Raise ValueError where X has other columns than a reducer was fitted to."""
     check_names(reducer, X)
     if len(basis) != n_features:
         raise ValueError(
-            f"reducer has components of {len(basis)} columns and X has {n_features}; pass the "
-            "columns it was fitted on."
+            f"X has {n_features} columns and the components have {len(basis)}; pass the columns "
+            "that were fitted to, in the same order."
         )
 
 
@@ -484,7 +480,7 @@ def _centred(
     rows = as_rows(X, accept_sparse=False, dtype=np.float64)
     weight = check_weights(sample_weight, len(rows))
     basis = basis_of(reducer)
-    _check_columns(reducer, basis, X, rows.shape[1])
+    check_columns(reducer, basis, X, rows.shape[1])
     mean = getattr(reducer, "mean_", None)
     if mean is None:
         mean = np.average(rows, axis=0, weights=weight)
@@ -650,7 +646,7 @@ def mmd_squared(
     rows = as_rows(X)
     m, n = rows.shape
     basis = basis_of(reducer)
-    _check_columns(reducer, basis, X, n)
+    check_columns(reducer, basis, X, n)
     if bandwidth is not None and not bandwidth > 0:
         raise ValueError(f"bandwidth={bandwidth!r} must be positive.")
     groups = Groups.from_labels(sensitive_features, n_rows=m)
@@ -719,14 +715,14 @@ def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
     """
     coded = factorize(np.asarray(y))
     labels: tuple[Any, ...] = coded.labels
-    missing, distinct = int(np.sum(coded.codes < 0)), len(labels)
+    missing, n_labels = int(np.sum(coded.codes < 0)), len(labels)
     if missing:
         raise ValueError(f"y has {missing} missing value(s); fill them in or drop those rows.")
-    if distinct < 2:
+    if n_labels < 2:
         raise ValueError("y has one class only; pass a target that varies.")
-    few = distinct <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
+    few = n_labels <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
     numbers = [value for value in labels if type(value) in (int, float)]
-    classes = len(numbers) < distinct or (
+    classes = len(numbers) < n_labels or (
         few and all(float(value).is_integer() for value in numbers)
     )
     if target == "classes" or (target == "auto" and classes):

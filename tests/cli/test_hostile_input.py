@@ -66,7 +66,7 @@ class TestMistakes:
             (("t.csv", *AUDIT, "-o", "folder.html"), "is a directory"),
             (("t.csv", *AUDIT, "--target", "zz"), "no column 'zz'"),
             (("t.csv", "--group", "v0", "-r", 1), "too many to be groups"),
-            (("t.csv", "--group", "g>=3", "-r", 1), "holds text"),
+            (("t.csv", "--group", "g>=3", "-r", 1), "is not a number; correct the cell"),
             (("empty.csv", *AUDIT), "0 bytes"),
             (("folder.html", *AUDIT), "is a directory"),
             (("const.csv", *AUDIT), "at least two"),

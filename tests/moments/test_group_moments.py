@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca import GroupMoments
+from fairpca import GroupMoments, Groups
 
 
 def direct(X, codes, weight, k):
@@ -231,3 +231,10 @@ def test_a_failure_in_a_thread_is_raised(monkeypatch):
     monkeypatch.setattr("fairpca.moments.row_scatter.available_threads", lambda: 2)
     with pytest.raises(RuntimeError, match="no memory for a block"):
         GroupMoments.from_array(np.random.default_rng(0).normal(size=(30_000, 10)))
+
+
+@pytest.mark.parametrize("rows", [8, 12])
+def test_groups_of_other_rows_are_refused(rows):
+    groups = Groups.from_labels(np.arange(rows) % 2)
+    with pytest.raises(ValueError, match=f"sensitive_features has {rows} rows but X has 10"):
+        GroupMoments.from_array(np.ones((10, 3)), groups)

@@ -6,7 +6,6 @@ Also what every group would get from PCA and FairPCA fitted without it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,15 +85,14 @@ class Candidate:
         return int(self.basis.shape[1])
 
 
-def pca_candidates(moments: GroupMoments, ranks: Iterable[int]) -> list[Candidate]:
+def pca_candidates(moments: GroupMoments, ranks: list[int]) -> list[Candidate]:
     """Return PCA of all rows with each number of components."""
-    ranks = list(ranks)
     vectors = leading_pairs(moments.pooled().covariances[0], max(ranks)).vectors
     return [Candidate("PCA", vectors[:, :r]) for r in ranks]
 
 
 def fair_candidates(
-    table: Table, ranks: Iterable[int], asked: int, *, shrinkage: str | None = None
+    table: Table, ranks: list[int], asked: int, *, shrinkage: str | None = None
 ) -> list[Candidate]:
     """Return FairPCA with each number of components.
 
@@ -103,7 +101,6 @@ def fair_candidates(
     the one answer that was asked for. With `shrinkage` a certificate says nothing about the rows,
     and is left out.
     """
-    ranks = list(ranks)
     solver = Ranks(table.source, Settings(shrinkage=shrinkage), max(ranks))
     found, start, name = [], None, SHRUNK if shrinkage else "FairPCA"
     for r in ranks:
@@ -126,10 +123,9 @@ def fitted_rank(reducer: Any) -> int | None:
     return None
 
 
-def given_candidates(named: dict[str, Any], table: Table, ranks: Iterable[int]) -> list[Candidate]:
+def given_candidates(named: dict[str, Any], table: Table, ranks: list[int]) -> list[Candidate]:
     """Return each given reducer: as it is where it is fitted, otherwise fitted at every rank."""
-    found = []
-    n = table.moments.n_features
+    found, n = [], table.moments.n_features
     for name, reducer in named.items():
         if fitted_rank(reducer) is None:
             found += [Candidate(name, basis_of(_fit(name, reducer, table, r))) for r in ranks]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import partial
 from html import escape
@@ -24,6 +24,7 @@ from fairpca._linalg import AnyArray, FloatArray
 from fairpca.auditing import verdict as words
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.label_codes import Label
+from fairpca.moments.storage import damage_named
 from fairpca.solvers.solution import Certificate
 
 #: Version of the dictionary that `Audit.to_dict` writes. Raise it when a reader of today would
@@ -43,8 +44,6 @@ _NOTEBOOK_ROWS = 30
 # One number for every group, NaN for a group with too few rows to check. The name is looked up by
 # the reader of files, which turns what is missing there into NaN again.
 CheckedArray = FloatArray
-# Bytes hashed at a time (4 MiB): a transposed or strided array is copied block by block only.
-_HASH_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -403,12 +402,9 @@ class Audit:
                 f"the audit has format {data.get('format')!r} and this version reads {FORMAT}; "
                 "use the version of fairpca that wrote it, or write it again."
             )
-        try:
+        with damage_named("the audit is damaged", "write it again."):
             audit: Audit = _record(cls, data, len(data["groups"]))
             _check_complete(audit)
-        except _DAMAGE as error:
-            what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-            raise ValueError(f"the audit is damaged: {what}; write it again.") from None
         return audit
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -418,13 +414,9 @@ class Audit:
     @classmethod
     def from_json(cls, text: str | bytes) -> Audit:
         """Read what `to_json` returned; raises ValueError naming what is wrong with the text."""
-        try:
+        remedy = "write an audit with `Audit.to_json` or `fairpca audit --json`."
+        with damage_named("this is not JSON", remedy):
             data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(
-                f"this is not JSON ({error}); write an audit with `Audit.to_json` or "
-                "`fairpca audit --json`."
-            ) from None
         return cls.from_dict(data)
 
     def to_frame(self) -> Any:
@@ -433,12 +425,7 @@ class Audit:
         The column "rows" tells new rows, which come first, from those in hand.
         """
         pandas = require("pandas", extra="app", purpose="Audit.to_frame")
-        every = {
-            "center": self.center,
-            "group": [group.text for group in self.groups],
-            "count": [group.count for group in self.groups],
-            "variance": [group.variance for group in self.groups],
-        }
+        every = {"center": self.center} | _group_columns(self.groups)
         place = np.arange(len(self.groups))
         parts = []
         for new in self.new_rows.findings if self.new_rows else ():
@@ -565,13 +552,15 @@ class ModelAudit(_Losses):
     def to_frame(self) -> Any:
         """Return a pandas frame with one line a group."""
         pandas = require("pandas", extra="app", purpose="ModelAudit.to_frame")
-        columns: dict[str, Any] = {
-            "group": [group.text for group in self.groups],
-            "count": [group.count for group in self.groups],
-            "variance": [group.variance for group in self.groups],
-        }
         names = ("error", "loss", "trained_count", "trained_error", "trained_loss")
-        return pandas.DataFrame(columns | {name: getattr(self, name) for name in names})
+        columns = {name: getattr(self, name) for name in names}
+        return pandas.DataFrame(_group_columns(self.groups) | columns)
+
+
+def _group_columns(groups: Sequence[GroupRow]) -> dict[str, Any]:
+    """Return the columns about the groups that the frame of every audit has."""
+    names = {"group": "text", "count": "count", "variance": "variance"}
+    return {title: [getattr(g, name) for g in groups] for title, name in names.items()}
 
 
 def plain(value: Any) -> Any:
@@ -591,10 +580,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-# What reading a damaged dictionary raises. A label can be nested deeper than Python can follow.
-_DAMAGE = (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
 
 
 def _record(cls: Any, row: Any, k: int) -> Any:
@@ -700,9 +685,7 @@ def data_hash(arrays: Iterable[AnyArray | None], texts: Iterable[str] = ()) -> s
             continue
         # Type and shape too: the same bytes can be other numbers.
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        step = max(1, _HASH_BLOCK // max(1, array[:1].nbytes))
-        for start in range(0, len(array), step):
-            digest.update(array[start : start + step].tobytes())
+        digest.update(np.ascontiguousarray(array).data)
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()

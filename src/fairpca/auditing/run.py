@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
 from fairpca._checks import (
+    check_at_least,
     check_choice,
     check_counted,
     check_groups,
@@ -184,8 +185,10 @@ def audit(
     >>> found.new_rows.advised.reducer
     'FairPCA'
     """
+    check_choice("center", center, CENTERS)
+    check_choice("group_by", group_by, ("intersection", "marginal"))
+    check_choice("target", target, metrics.TARGETS)
     _check(n_bootstrap, level, min_group_size, n_folds, n_repeats)
-    _check_choices(center, group_by, target)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = metrics.named_reducers(reducers, reserved=_USUAL)
     fitted = _fitted_ranks(named, X)
@@ -245,12 +248,6 @@ def audit(
     )
 
 
-def _check_choices(center: str, group_by: str, target: str) -> None:
-    check_choice("center", center, CENTERS)
-    check_choice("group_by", group_by, ("intersection", "marginal"))
-    check_choice("target", target, metrics.TARGETS)
-
-
 def _fitted_ranks(named: dict[str, Any], X: Any) -> list[int]:
     """Return the numbers of components of the reducers that are fitted, to the columns of X."""
     for reducer in named.values():
@@ -289,15 +286,13 @@ def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, A
 def _check(
     n_bootstrap: int, level: float, min_group_size: int, n_folds: int, n_repeats: int | None
 ) -> None:
-    for name, value in (("n_bootstrap", n_bootstrap), ("min_group_size", min_group_size)):
-        if value < 0:
-            raise ValueError(f"{name}={value} must be zero or more.")
+    check_at_least("n_bootstrap", n_bootstrap, 0)
+    check_at_least("min_group_size", min_group_size, 0)
+    check_at_least("n_repeats", 1 if n_repeats is None else n_repeats, 1)
     if not 0 < level < 1:
         raise ValueError(f"level={level} must be between 0 and 1, for example 0.95.")
     if n_folds < 0 or n_folds == 1:
         raise ValueError(f"n_folds={n_folds} must be at least 2, or 0 to leave new rows out.")
-    if n_repeats is not None and n_repeats < 1:
-        raise ValueError(f"n_repeats={n_repeats} must be at least 1.")
 
 
 def _read(
@@ -557,13 +552,8 @@ def audit_model(
     """
     rows = metrics.as_rows(X, accept_sparse=False, ensure_min_samples=1)
     basis = metrics.basis_of(model)
-    check_names(model, X)
-    n, r = basis.shape
-    if rows.shape[1] != n:
-        raise ValueError(
-            f"X has {rows.shape[1]} columns and the model was fitted to {n}; pass the same "
-            "columns in the same order."
-        )
+    metrics.check_columns(model, basis, X, rows.shape[1])
+    r = basis.shape[1]
     groups = Groups.from_labels(
         sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
     )

@@ -229,15 +229,24 @@ def why_no_new_rows(audit: Any) -> str:
     return "New rows were not checked."
 
 
+def told(audit: Any, part: str, name: str) -> Any:
+    """Return an entry of a part of the provenance, None where it is not told.
+
+    The file of an audit may come from anywhere, so nothing about its origins is certain.
+    """
+    found = audit.provenance.get(part)
+    return found.get(name) if isinstance(found, dict) else None
+
+
 def n_rows(audit: Any) -> int:
     """Return the number of rows of an audit; those of all groups together where it is not told."""
-    told = audit.provenance.get("parameters", {}).get("rows")
-    return told if isinstance(told, int) else sum(group.count for group in audit.groups)
+    rows = told(audit, "parameters", "rows")
+    return rows if isinstance(rows, int) else sum(group.count for group in audit.groups)
 
 
 def interval_level(audit: Any) -> str:
     """Return the level of the intervals of the rows in hand."""
-    return percent(float(audit.provenance.get("parameters", {}).get("level", 0.95)))
+    return percent(float(told(audit, "parameters", "level") or 0.95))
 
 
 def rows_of(audit: Any, position: int) -> str:
@@ -316,14 +325,12 @@ def sentences(audit: Any, n_components: int | None = None) -> list[str]:
 
 
 def new_sentences(audit: Any) -> list[str]:
-    """Return what is known of new rows, if anything.
+    """Return what is known of new rows, where something is.
 
     Whom PCA serves worst; what serves the worst-served group best, and whether that is beyond
     noise; what it costs the other groups and all rows; which groups could not be checked.
     """
     new = audit.new_rows
-    if new is None:
-        return []
     pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
     found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
     if pca.worst_loss > 0:
@@ -404,13 +411,11 @@ def advice(audit: Any) -> dict[str, str]:
     call = f"FairPCA(n_components={r}{python}{marginal}).fit(X, sensitive_features=groups)"
     if name == "PCA":
         call = f"sklearn.decomposition.PCA(n_components={r}).fit(X)"
-        parameters = audit.provenance.get("parameters")
-        if isinstance(parameters, dict) and parameters.get("unlabelled") == "ignore":
+        if told(audit, "parameters", "unlabelled") == "ignore":
             # What all groups share is not what all rows do.
             return {"reducer": name, "python": call, "command": ""}
     # Arguments from a file are quoted one by one: none can end this command and start another.
-    source = audit.provenance.get("source", {})
-    arguments = source.get("arguments") if isinstance(source, dict) else None
+    arguments = told(audit, "source", "arguments")
     if not isinstance(arguments, list):
         names = [name if name != UNNAMED else "COLUMN" for name in audit.group_columns]
         columns = [part for name in names for part in ("-g", name)]

@@ -304,8 +304,7 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     labels = with_names(labels, saved.label_names) if not options.labels else labels
     labels = renamed(labels, options.labels)
     output.note_read(notes)
-    weight = None if options.weight is None else row_weights(table, options.weight)
-    weight = None if weight is None else weight[prepared.kept]
+    weight = None if options.weight is None else row_weights(table, options.weight)[prepared.kept]
     found = audit_model(
         saved.model,
         prepared.X,

@@ -46,7 +46,7 @@ from fairpca.io.preparation import Feature, Preparation, prepare
 from fairpca.io.sources import FORMATS, Source, open_source
 from fairpca.io.tables import TableFile, read_tables
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, Threshold, are_measurements
+from fairpca.moments.groups import Groups, are_measurements
 from fairpca.moments.memory import check_moments_size
 
 # Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
@@ -124,7 +124,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     note_read(notes)
     asked = {*options.features, *categorical}
     unasked = [f.name for f in preparation.features if not f.date and f.name not in asked]
-    notes += note_identifiers({name: _known_values(frame[name]) for name in unasked})
+    notes += note_identifiers({name: frame[name].dropna().to_numpy() for name in unasked})
     # Rows that were dropped for missing values have no label and no target either.
     kept = prepared.kept
     y = None if target is None else as_written(frame[outside[target]])[kept]
@@ -144,13 +144,20 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
 
 def row_weights(table: TableFile, name: str) -> FloatArray:
     """Return the weights in a column; ValueError names the first cell that is no number."""
-    column = table.frame[find_column(table, name)]
+    return _numbers(table.frame[find_column(table, name)], f"--weight {name}")
+
+
+def _numbers(column: Any, asked: str) -> FloatArray:
+    """Return a pandas column that an option asks for as numbers; a gap is NaN.
+
+    ValueError names the option, as it was `asked`, and the first cell that is no number.
+    """
     values, odd = column_numbers(column)
     if odd.any():
         row = int(odd.argmax())
         raise ValueError(
-            f"--weight {name}: {column.iloc[row]!r} in {data_row(row)} is not a number; correct "
-            "the cell, or name another column."
+            f"{asked}: {column.iloc[row]!r} in {data_row(row)} is not a number; correct the cell, "
+            "or name another column."
         )
     return values
 
@@ -189,12 +196,6 @@ def note_identifiers(columns: Mapping[str, AnyArray]) -> list[str]:
     return [f"{listed(found)} {look}"]
 
 
-def _known_values(column: Any) -> AnyArray:
-    """Return the values of a pandas column that are there; gaps of floats are left in as NaN."""
-    plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf"
-    return np.asarray(column.to_numpy() if plain else column.dropna().to_numpy())
-
-
 def rows_text(count: int) -> str:
     """Return a number of rows in words."""
     return f"{count:,} row{'s' * (count != 1)}"
@@ -206,10 +207,9 @@ def drop_options(names: Sequence[str]) -> str:
 
 
 def find_column(table: TableFile, name: str) -> str:
-    """Return the column of that name; where there is no header, "1" is the first column.
+    """Return the column of that name, as `known_column` does.
 
-    ValueError where there is no such column, with the one that is spelled most alike, or where
-    several columns had that name in the file.
+    ValueError where there is no such column, or where several columns had that name in the file.
     """
     names = list(table.frame.columns)
     if name in table.repeated:
@@ -218,8 +218,6 @@ def find_column(table: TableFile, name: str) -> str:
             f"{len(alike)} columns are called {name!r}; they are now {listed(alike)}. Rename the "
             "one you mean in the file."
         )
-    if name not in names and not table.headed and name.isdigit() and 1 <= int(name) <= len(names):
-        return str(names[int(name) - 1])
     return known_column(name, names)
 
 
@@ -240,22 +238,8 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
             distinct = {value for value in values.tolist() if value is not None and value == value}
             _check_labels(label.column, distinct, len(values))
         else:
-            labels[label.name] = _cut(series, entry, label.cut)
+            labels[label.name] = label.cut.apply(_numbers(series, f"--group {entry}"))
     return labels, list(dict.fromkeys(label.column for label in found))
-
-
-def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
-    """Return two labels of a pandas column, on one side of a number and on the other.
-
-    A gap has no label. The error where the column holds text names the `entry` of the command.
-    """
-    try:
-        numbers = series.to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"--group {entry}: column {cut.column!r} holds text, not numbers."
-        ) from None
-    return cut.apply(numbers)
 
 
 def as_written(series: Any) -> AnyArray:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_type_hints
 
@@ -323,13 +323,12 @@ def as_command(verb: Callable[..., Any]) -> Any:
         with doing, _stdin_on_disk(record(**given)) as options:
             return verb(options)
 
-    parameters = []
-    for entry in fields(record):
-        default = inspect.Parameter.empty if entry.default is MISSING else entry.default
-        if entry.default_factory is not MISSING:
-            default = entry.default_factory()
-        kind, hint = inspect.Parameter.KEYWORD_ONLY, annotations[entry.name]
-        parameters.append(inspect.Parameter(entry.name, kind, default=default, annotation=hint))
+    # Where a dataclass has a function that makes the default, typer needs the default itself.
+    empty: dict[str, Any] = {f.name: [] for f in fields(record) if f.default_factory is list}
+    parameters = [
+        p.replace(default=empty.get(p.name, p.default), annotation=annotations[p.name])
+        for p in inspect.signature(record).parameters.values()
+    ]
     # What is required comes first, what many commands share last; the model before the tables.
     parameters.sort(
         key=lambda p: (p.default is not p.empty, p.name in _LAST and 1 + _LAST.index(p.name))

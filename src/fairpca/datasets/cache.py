@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairpca._checks import require
-from fairpca.moments.storage import atomic_write
+from fairpca.moments.storage import atomic_write, damage_named
 
 # Environment variable that names the directory of data files. Users and CONTRIBUTING.md know it.
 ENVIRONMENT = "FAIRPCA_DATA"
@@ -209,11 +209,8 @@ def _verify(remote: Remote, path: Path) -> None:
         if found != remote.sha256:
             raise ValueError(f"its SHA-256 hash is {found} instead of {remote.sha256}")
     elif remote.check is not None:
-        try:
+        with damage_named("what arrived is not the expected file"):
             remote.check(path)
-        # Any error of a reader, also one of zipfile or pandas, says that this is another file.
-        except Exception as error:
-            raise ValueError(f"what arrived is not the expected file: {error}") from error
 
 
 def _check_room(folder: Path, wanted: int) -> None:

@@ -23,7 +23,6 @@ from sklearn.utils import Bunch
 from fairpca._checks import check_choice
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.datasets.cache import Remote, need, obtain
-from fairpca.moments.label_codes import factorize
 
 # Where files are published: the UCI repository, GitHub, and there the authors of Fair PCA.
 UCI = "https://archive.ics.uci.edu/static/public/"
@@ -83,7 +82,8 @@ class Table:
         # `data[:, keep]` would be in Fortran order, which slows down everything that follows.
         data: Any = self.data if keep.all() else np.compress(keep, self.data, axis=1)
         names = [name for name, kept in zip(self.feature_names, keep, strict=True) if kept]
-        labels: Any = {name: _as_objects(self.groupings[name]) for name in chosen}
+        # As pandas and scikit-learn have texts.
+        labels: Any = {name: self.groupings[name].astype(object) for name in chosen}
         target, frame = self.target, None
         if as_frame:
             pd = need("pandas")
@@ -150,15 +150,6 @@ class Source:
 def description(function: Callable[..., Any]) -> str:
     """Return a docstring up to its parameters; nothing where Python strips docstrings (-OO)."""
     return (inspect.getdoc(function) or "").partition("\n\nParameters\n")[0]
-
-
-def _as_objects(labels: AnyArray) -> AnyArray:
-    """Return text labels as objects, as pandas and scikit-learn do, one object for each label."""
-    # Fixed-width text takes four bytes for every letter of the longest label, in every row.
-    if labels.dtype.kind != "U":
-        return labels
-    coded = factorize(labels)
-    return np.array(coded.labels, dtype=object)[coded.codes]
 
 
 def open_member(path: Path, *names: str) -> IO[bytes]:

@@ -107,25 +107,14 @@ def unpack(
 def groups_of(labels: Any, n_rows: int, options: GroupingOptions, part: int) -> Groups:
     """Return the groups of one piece, those of every fold apart where there are folds.
 
-    Labels are what `Groups.from_labels` takes; None is one group, `Groups` are taken as they are.
-    The number of the piece, `part`, decides about folds.
+    Labels are what `Groups.of` takes. The number of the piece, `part`, decides about folds.
     """
-    if labels is None:
-        groups = Groups.one(n_rows)
-    elif isinstance(labels, Groups):
-        groups = labels
-        if len(groups.codes) != n_rows:
-            raise ValueError(
-                f"sensitive_features has {len(groups.codes)} rows here but X has {n_rows}; pass "
-                "one label per row of X."
-            )
-    else:
-        kinds = np.atleast_1d(getattr(labels, "dtypes", ()))
-        if "category" in map(str, kinds):
-            # Categories are declared for the whole table; one piece need not have a row of each.
-            labels = labels.astype(object)
-        rules = {"group_by": options.group_by, "unlabelled": options.unlabelled}
-        groups = Groups.from_labels(labels, n_rows=n_rows, **rules)
+    kinds = np.atleast_1d(getattr(labels, "dtypes", ()))
+    if "category" in map(str, kinds):
+        # Categories are declared for the whole table; one piece need not have a row of each.
+        labels = labels.astype(object)
+    rules = {"group_by": options.group_by, "unlabelled": options.unlabelled}
+    groups = Groups.of(labels, n_rows, **rules)
     if options.n_folds is None:
         return groups
     return groups.in_folds(row_folds(0, n_rows, options.n_folds, part), options.n_folds)

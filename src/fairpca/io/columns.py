@@ -329,12 +329,10 @@ def looks_like_id(name: str, values: AnyArray) -> bool:
     gap, or texts without the missing ones.
     """
     if values.dtype.kind == "f":
+        values = values[~np.isnan(values)]
         with np.errstate(invalid="ignore"):
-            # The first values tell most columns of measurements.
-            for part in (values[:100], values):
-                values = part[~np.isnan(part)]
-                if not np.all(values % 1 == 0):
-                    return False
+            if not np.all(values % 1 == 0):
+                return False
     m, named = len(values), bool(_ID_NAME.search(str(name)))
     if m < FEW_ROWS or values.dtype.kind not in "iufOUT":
         return False

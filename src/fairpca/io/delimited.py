@@ -28,6 +28,7 @@ from fairpca._linalg import AnyArray
 from fairpca.io.columnar import arrow, check_schemas
 from fairpca.io.columns import Choose, Wanted, column_numbers, data_row, odd_cells
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
+from fairpca.moments.storage import damage_named
 
 # How much of a file is looked at to guess its layout. A quarter of a megabyte holds 60 rows of
 # several hundred columns; a file with longer rows is guessed from fewer of them.
@@ -89,11 +90,8 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     Returns the layout without None, and the first rows that are not blank, header included, by
     their number in the file.
     """
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            start = file.read(_HEAD_BYTES)
-    except _DAMAGE as error:
-        raise ValueError(f"{path} cannot be read ({error}); compress it again.") from None
+    with damage_named(f"{path} cannot be read", "write it again."), _opened(path) as file:
+        start = file.read(_HEAD_BYTES)
     marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
     encoding = wanted.encoding or next(marked, "utf-8")
     if b"\0" in start and not encoding.startswith("utf-16"):
@@ -112,6 +110,11 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     rows = wanted.header_rows
     rows = _header_rows(list(head.values()), decimal) if rows is None else rows
     return Layout(separator, decimal, rows, encoding), head
+
+
+def _opened(path: Path) -> Any:
+    """Open a file for its bytes, those inside of one whose name ends in ``.gz``."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def _decode(path: Path, start: bytes, encoding: str) -> str:
@@ -288,8 +291,7 @@ def read_text(
     pandas = require("pandas", extra="data", purpose="reading tables")
     layout, texts = text.layout, set(as_text)
     try:
-        with Path(path).open("rb") as binary:
-            raw: Any = gzip.GzipFile(fileobj=binary) if path.lower().endswith(".gz") else binary
+        with _opened(Path(path)) as raw:
             reader = pandas.read_csv(
                 io.TextIOWrapper(raw, encoding=layout.encoding, newline=""),
                 sep=layout.separator,
@@ -309,7 +311,7 @@ def read_text(
             with reader:
                 for frame in reader:
                     frame.columns = list(text.names)
-                    yield frame, binary.tell()
+                    yield frame, getattr(raw, "fileobj", raw).tell()
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not {layout.encoding}: {error.reason}; name its encoding."

@@ -20,6 +20,7 @@ from fairpca._linalg import AnyArray
 from fairpca.io.columns import Choose
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
 from fairpca.moments.label_codes import factorize
+from fairpca.moments.storage import damage_named
 
 # Names of the columns that stand beside the file; a column of the file is called column1, so that
 # none can have such a name.
@@ -121,12 +122,8 @@ def open_array(path: str, dimensions: int = 2) -> AnyArray:
     """
     if path.lower().endswith(".npz"):
         raise ValueError(f"{path} cannot be read in pieces; save its arrays as .npy files.")
-    try:
+    with damage_named(f"{path} cannot be read", "save it again with np.save."):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (FileNotFoundError, PermissionError):
-        raise
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); save it again with np.save.") from None
     if array.ndim != dimensions:
         raise ValueError(f"{path} has shape {array.shape}; pass {dimensions} dimension(s).")
     if dimensions == 2 and array.dtype.kind not in "biuf":

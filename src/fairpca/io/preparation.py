@@ -312,11 +312,7 @@ def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[
     places = [end - 1 for f, end in zip(features, ends, strict=True) if f.name in numeric]
     if places:
         chosen = frame[[f.name for f in features if f.name in numeric]]
-        # Only the nullable types of pandas have to be told what a gap is; it takes a pass.
-        nullable = any(not isinstance(kinds[name], np.dtype) for name in numeric)
-        how = {"na_value": np.nan} if nullable else {}
-        every = len(places) == X.shape[1]
-        X[:, slice(None) if every else places] = chosen.to_numpy(dtype=float, **how)
+        X[:, places] = chosen.to_numpy(dtype=float, na_value=np.nan)
     for feature, end in zip(features, ends, strict=True):
         block = X[:, end - len(feature.outputs) : end]
         if feature.name not in numeric:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fairpca._checks import check_choice
+from fairpca._checks import check_at_least, check_choice
 from fairpca._threads import available_cores
 from fairpca.io.sources import Batch, Piece, Source, open_source
 from fairpca.moments.group_moments import GroupMoments, split_folds
@@ -173,8 +173,7 @@ def read_moments(
     """
     check_choice("backend", backend, ("thread", "process"))
     jobs = available_cores() if n_jobs is None else n_jobs
-    if jobs < 1:
-        raise ValueError(f"n_jobs={n_jobs!r} must be at least 1.")
+    check_at_least("n_jobs", jobs, 1)
     # An array of labels beside a .npy file has no truth value, so only others are asked.
     if isinstance(sensitive_features, str | list | tuple | None) and not sensitive_features:
         raise ValueError("sensitive_features names no column; pass at least one.")

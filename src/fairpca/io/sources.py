@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from fairpca._checks import check_weights
+from fairpca._checks import check_at_least, check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.io.columns import Wanted, choose, data_row
 from fairpca.moments.group_moments import GroupMoments
@@ -245,19 +245,16 @@ class Batch:
                 )
 
 
-class Rows:
+class Rows(Protocol):
     """Some rows of a table, in whatever form the reader of a format has them."""
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    def __len__(self) -> int: ...
 
     def numbers(self, name: str) -> AnyArray:
         """Return a column of numbers, NaN where a value is missing."""
-        raise NotImplementedError
 
     def labels(self, name: str) -> Coded:
         """Return a column of labels as codes."""
-        raise NotImplementedError
 
     def features(self, names: Sequence[str]) -> list[AnyArray] | AnyArray:
         """Return the feature columns, in the form of `Batch.columns`."""
@@ -379,8 +376,7 @@ def open_source(
     the source that is returned. ValueError names the file and the column that does not fit, or the
     argument.
     """
-    if batch_rows is not None and batch_rows < 1:
-        raise ValueError(f"batch_rows={batch_rows!r} must be at least 1.")
+    check_at_least("batch_rows", 1 if batch_rows is None else batch_rows, 1)
     files, kind = find_files(source)
     given = {"labels": sensitive_features, "weight": sample_weight}
     choose_from = partial(choose, where=files[0].path, **given, **options)

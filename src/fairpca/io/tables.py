@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import listed, require
+from fairpca._checks import distinct, listed, require
 from fairpca.io.columnar import another_type, read_whole
 from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, no_header
 from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
 from fairpca.io.sources import DataFile, check_distinct, file_kind
+from fairpca.moments.storage import damage_named
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,12 @@ class TableFile:
     """Rows read from one or more files; the names of columns are distinct strings.
 
     `notes` say what was guessed or renamed, `row_number_columns` are those that only count the
-    rows of their file, `repeated` are names that several columns had. `headed` says whether the
-    files name their columns.
+    rows of their file, `repeated` are names that several columns had.
     """
 
     frame: Any
     notes: tuple[str, ...]
     row_number_columns: tuple[str, ...]
-    headed: bool = True
     repeated: tuple[str, ...] = ()
 
 
@@ -95,19 +94,18 @@ def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) ->
     kind = file_kind(path)
     if text is not None:
         frame = _read_delimited(path, text, as_text)
-        note, headed = text.layout.describe(), bool(text.layout.header_rows)
-        note += no_header(text.names) if headed else ""
+        note = text.layout.describe() + no_header(text.names)
     elif kind == "numpy":
-        frame, note, headed = _read_numpy(path), "NumPy", False
+        frame, note = _read_numpy(path), "NumPy"
     else:
         # What pandas wrote as the index of a frame is no column of the table.
         frame = read_whole(str(path)).to_pandas().reset_index(drop=True)
-        note, headed = kind.capitalize(), True
+        note = kind.capitalize()
     frame, repeated, renamed = _distinct_names(frame)
     whole = [name for name, kind in frame.dtypes.items() if getattr(kind, "kind", "") in "iu"]
     few = len(frame) < FEW_ROWS
     numbers = [name for name in whole if not few and counts_rows(frame[name].to_numpy())]
-    return TableFile(frame, (f"{path.name}: {note}", *renamed), tuple(numbers), headed, repeated)
+    return TableFile(frame, (f"{path.name}: {note}", *renamed), tuple(numbers), repeated)
 
 
 def _mixed_columns(
@@ -156,7 +154,7 @@ def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[st
     rows = [name for name in columns if all(name in t.row_number_columns for t in tables)]
     repeated = sorted({name for table in tables for name in table.repeated})
     frame = pandas.concat(frames, ignore_index=True)
-    return TableFile(frame, tuple(notes), tuple(rows), tables[0].headed, tuple(repeated))
+    return TableFile(frame, tuple(notes), tuple(rows), tuple(repeated))
 
 
 def _read_delimited(path: Path, text: TextFile, as_text: Sequence[str]) -> Any:
@@ -182,16 +180,10 @@ def _read_numpy(path: Path) -> Any:
     A 2-D array becomes columns, a 1-D array one column, a structured array its fields.
     """
     pandas = require("pandas", extra="data", purpose="reading tables")
-    try:
-        loaded = np.load(path, allow_pickle=False)
+    what = f"{path} cannot be read without running code stored in it, or is damaged"
+    with damage_named(what, "save plain numeric or text arrays."), path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
         arrays = {path.stem: loaded} if isinstance(loaded, np.ndarray) else dict(loaded.items())
-    except PermissionError:
-        raise
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(
-            f"{path} cannot be read without running code stored in it, or is damaged ({error}); "
-            "save plain numeric or text arrays."
-        ) from None
     if len({len(array) if array.ndim else -1 for array in arrays.values()}) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(f"{path} holds arrays of different lengths ({shapes}); cut them first.")
@@ -213,16 +205,8 @@ def _read_numpy(path: Path) -> Any:
 def _distinct_names(frame: Any) -> tuple[Any, tuple[str, ...], list[str]]:
     """Return the frame with distinct names, the names that were repeated, and a note on them."""
     columns = [str(column) for column in frame.columns]
-    often = Counter(columns)
-    # From the new names to the old ones, in the order of the columns.
-    names: dict[str, str] = {}
-    for column in columns:
-        name, number = column, 2
-        # A new name must not be that of another column either.
-        while name in names or (name != column and name in often):
-            name, number = f"{column} ({number})", number + 1
-        names[name] = column
-    renamed = [name for name, column in names.items() if name != column]
-    repeated = tuple(sorted(name for name in often if often[name] > 1))
+    names = distinct(columns)
+    renamed = [new for new, old in zip(names, columns, strict=True) if new != old]
+    repeated = tuple(sorted(name for name, often in Counter(columns).items() if often > 1))
     note = [f"repeated column names became {listed(renamed, 5)}"] if renamed else []
-    return frame.set_axis(list(names), axis=1), repeated, note
+    return frame.set_axis(names, axis=1), repeated, note

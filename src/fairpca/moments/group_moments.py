@@ -145,11 +145,7 @@ class GroupMoments:
         m = X.shape[0]
         if is_sparse(X):
             X = scipy.sparse.csr_array(X)
-        groups = sensitive_features
-        if groups is None:
-            groups = Groups.one(m)
-        elif not isinstance(groups, Groups):
-            groups = Groups.from_labels(groups, n_rows=m, group_by=group_by, unlabelled=unlabelled)
+        groups = Groups.of(sensitive_features, m, group_by=group_by, unlabelled=unlabelled)
         # One batch of a table may have no others than zero.
         weights = check_weights(sample_weight, m, all_zero=True)
         codes, labels, counts = groups.cells()

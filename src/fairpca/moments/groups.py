@@ -206,6 +206,19 @@ class Groups:
         """Return the groups of a table without labels: every row in one, called "all"."""
         return cls(np.zeros(n_rows, dtype=np.int64), ("all",), ("all",), np.array([n_rows]))
 
+    @classmethod
+    def of(cls, labels: Any, n_rows: int, **rules: Any) -> Groups:
+        """Return the groups of a table, with `rules` of `from_labels`.
+
+        None is one group. Groups are taken as they are; ValueError where they are of other rows.
+        """
+        if labels is None:
+            return cls.one(n_rows)
+        if not isinstance(labels, Groups):
+            return cls.from_labels(labels, n_rows=n_rows, **rules)
+        _check_rows(labels.codes.shape[0], n_rows)
+        return labels
+
     def cells(self) -> tuple[IntArray, tuple[Label, ...], IntArray]:
         """Return codes, labels and counts with unlabelled rows, if there are any, as cell 0.
 
@@ -490,7 +503,12 @@ def _check_lengths(columns: list[tuple[str, Coded]], n_rows: int | None) -> None
                 f"sensitive_features column {name!r} has {len(coded.codes)} rows and "
                 f"{first!r} has {m}; give every column one label per row."
             )
-    if n_rows is not None and m != n_rows:
+    if n_rows is not None:
+        _check_rows(m, n_rows)
+
+
+def _check_rows(m: int, n_rows: int) -> None:
+    if m != n_rows:
         raise ValueError(
             f"sensitive_features has {m} rows but X has {n_rows}; pass one label (or one row of "
             "labels) per row of X."

@@ -119,7 +119,7 @@ def damage_named(what: str, remedy: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except PermissionError:
+    except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:
         said = (str(error) or type(error).__name__).splitlines()[0][:_MOST_TEXT]

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairpca._linalg import FloatArray, IntArray, principal_rotation
 from fairpca.auditing.findings import Audit
-from fairpca.auditing.verdict import label_texts
+from fairpca.auditing.verdict import label_texts, told
 from fairpca.moments.groups import Groups
 from fairpca.plots.display import Display, drawable, group_colour
 
@@ -39,7 +39,7 @@ def _projection_of(audit: Audit, reducer: str) -> SimpleNamespace:
     components, _ = principal_rotation(basis, pooled.covariances[0])
     return SimpleNamespace(
         components_=components,
-        feature_names_in_=audit.provenance.get("source", {}).get("features"),
+        feature_names_in_=told(audit, "source", "features"),
         transform=lambda rows: (np.asarray(rows, dtype=float) - pooled.mean[0]) @ components.T,
     )
 

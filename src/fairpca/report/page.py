@@ -50,9 +50,6 @@ _MEANINGS = {
     "Higher is better.",
 }
 
-# The cell of a group of which nothing is known.
-_UNKNOWN = {"text": "–", "change": "", "range": "", "of_variance": "", "worst": False, "value": ""}
-
 
 def render_page(audit: Audit, *, title: str | None = None) -> str:
     """Return an audit as one HTML document that asks for nothing from outside.
@@ -96,7 +93,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             meaning=_MEANINGS["loss"],
             side=first.side,
             text=first.texts(),
-            table=first.table(),
+            seen=first.seen,
             why_not=None if audit.new_rows else words.why_no_new_rows(audit),
             basis=_basis(audit),
             score=words.percent if audit.scores.get("score") == "accuracy" else words.number,
@@ -110,7 +107,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             data={
                 "audit": audit.to_dict(),
                 # The findings of new rows in the form of those in hand.
-                "new": plain(_new_findings(audit)),
+                "new": plain([vars(finding) for finding in _new_findings(audit)]),
                 "words": {
                     side: {r: view.texts() for r, view in ranks.items()}
                     for side, ranks in views.items()
@@ -162,19 +159,15 @@ def _csp_hash(text: str) -> str:
 
 def _title(audit: Audit) -> str:
     """Return the default heading, with the names of the files where they are known."""
-    # The file of an audit may come from anywhere, so nothing about its origins is certain.
-    source = audit.provenance.get("source", {})
-    files = source.get("files") if isinstance(source, dict) else None
-    names = [str(entry.get("name", "")) for entry in files or [] if isinstance(entry, dict)]
+    files = words.told(audit, "source", "files") or []
+    names = [str(entry.get("name", "")) for entry in files if isinstance(entry, dict)]
     what = ", ".join(words.isolated(name) for name in names[:3]) or "this table"
     return f"Whom does PCA of {what} serve?"
 
 
 def _basis(audit: Audit) -> str:
     """Return on how many rows, groups and features the page is based, with the features' names."""
-    source = audit.provenance.get("source", {})
-    names = source.get("features") if isinstance(source, dict) else None
-    count = audit.provenance.get("parameters", {}).get("features")
+    names, count = (words.told(audit, part, "features") for part in ("source", "parameters"))
     text = f"Based on {words.n_rows(audit):,} rows in {len(audit.groups)} groups"
     if isinstance(names, list) and names:
         shown = words.listed([words.isolated(str(name)) for name in names], _MOST_FEATURES)
@@ -208,7 +201,7 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, "none" if value is None else str(value)
 
 
-def _new_findings(audit: Audit) -> list[dict[str, Any]]:
+def _new_findings(audit: Audit) -> list[SimpleNamespace]:
     """Return what is known of new rows by the names of a `Finding`; NaN of a group not checked.
 
     The share kept is one minus the error over the variance of the group, which is that of the rows
@@ -218,16 +211,16 @@ def _new_findings(audit: Audit) -> list[dict[str, Any]]:
     # A group without variance loses none, as on the rows in hand.
     share = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
     return [
-        {
-            "reducer": f.reducer,
-            "n_components": audit.n_components,
-            "loss": f.loss,
-            "error": f.error,
-            "share": 1.0 - f.error * share,
-            "intervals": {"loss": np.stack([f.low, f.high], axis=1)},
-            "total_error": f.total_error,
-            "gap": f.gap,
-        }
+        SimpleNamespace(
+            reducer=f.reducer,
+            n_components=audit.n_components,
+            loss=f.loss,
+            error=f.error,
+            share=1.0 - f.error * share,
+            intervals={"loss": np.stack([f.low, f.high], axis=1)},
+            total_error=f.total_error,
+            gap=f.gap,
+        )
         for f in (audit.new_rows.findings if audit.new_rows else ())
     ]
 
@@ -242,9 +235,7 @@ class View:
 
     def __init__(self, audit: Audit, side: str, n_components: int) -> None:
         self.audit, self.side, self.n_components = audit, side, n_components
-        found: Any = audit.findings
-        if side == "new":
-            found = [SimpleNamespace(**entry) for entry in _new_findings(audit)]
+        found: Any = _new_findings(audit) if side == "new" else audit.findings
         self.seen: dict[str, Any] = {f.reducer: f for f in found if f.n_components == n_components}
 
     def texts(self) -> dict[str, Any]:
@@ -278,45 +269,6 @@ class View:
                 "totals": self._totals(measure),
             }
         return found
-
-    def table(self) -> list[dict[str, Any]]:
-        """Return the table of the losses that is shown first, one record a group.
-
-        The script writes the same table for every position of the switches.
-        """
-        total = words.n_rows(self.audit) or 1
-        marked = {name: self._marked(name, "loss") for name in self.seen}
-        changes = {name: self._changes(name, "loss") for name in self.seen}
-        return [
-            {
-                "group": self.audit.groups[i],
-                "of_all": words.percent(self.audit.groups[i].count / total),
-                "cells": [
-                    self._cell(name, i, i in marked[name], changes[name][i])
-                    if name in self.seen
-                    else _UNKNOWN
-                    for name in self.audit.reducers
-                ],
-            }
-            for i in words.order(self.audit)
-        ]
-
-    def _cell(self, name: str, i: int, worst: bool, change: int) -> dict[str, Any]:
-        """Return the loss of a group as it is written: text, what stands below, and the value."""
-        seen = self.seen[name]
-        value = float(seen.loss[i])
-        if not np.isfinite(value):
-            return _UNKNOWN
-        low, high = seen.intervals["loss"][i] if "loss" in seen.intervals else (np.nan, np.nan)
-        ends = f"{words.number(float(low))} to {words.number(float(high))}"
-        return {
-            "text": words.number(value),
-            "change": "↑ pays" if change > 0 else "↓ gains" if change else "",
-            "range": ends if np.isfinite(low) else "",
-            "of_variance": words.of_variance(self.audit, i, value),
-            "worst": worst,
-            "value": value,
-        }
 
     def _verdict(self, measure: str) -> list[str]:
         """Return the verdict by one measure.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ _LATITUDES = ("lat", "latitude", "lats", "nav_lat")
 _xarray = partial(require, "xarray", extra="xarray", purpose="fairpca.xarray")
 
 
+@dataclass(eq=False, repr=False)
 class FairEOF:
     """Empirical orthogonal functions whose worst-served group is served as well as possible.
 
@@ -74,20 +75,12 @@ class FairEOF:
     (('mode', 'lat', 'lon'), ('mode', 'time'), 4)
     """
 
-    def __init__(
-        self,
-        n_modes: int = 2,
-        *,
-        criterion: str = "loss",
-        center: str = "global",
-        shrinkage: float | str | None = None,
-        standardize: bool = False,
-    ) -> None:
-        self.n_modes = n_modes
-        self.criterion = criterion
-        self.center = center
-        self.shrinkage = shrinkage
-        self.standardize = standardize
+    n_modes: int = 2
+    _: KW_ONLY
+    criterion: str = "loss"
+    center: str = "global"
+    shrinkage: float | str | None = None
+    standardize: bool = False
 
     def fit(
         self,
