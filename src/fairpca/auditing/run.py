@@ -185,9 +185,7 @@ def audit(
     >>> found.new_rows.advised.reducer
     'FairPCA'
     """
-    check_choice("center", center, CENTERS)
-    check_choice("group_by", group_by, ("intersection", "marginal"))
-    check_choice("target", target, metrics.TARGETS)
+    _check_choices(center, group_by, target)
     _check(n_bootstrap, level, min_group_size, n_folds, n_repeats)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = metrics.named_reducers(reducers, reserved=_USUAL)
@@ -246,6 +244,12 @@ def audit(
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
     )
+
+
+def _check_choices(center: str, group_by: str, target: str) -> None:
+    check_choice("center", center, CENTERS)
+    check_choice("group_by", group_by, ("intersection", "marginal"))
+    check_choice("target", target, metrics.TARGETS)
 
 
 def _fitted_ranks(named: dict[str, Any], X: Any) -> list[int]:
