@@ -189,6 +189,26 @@ class TestEmptyFiles:
                 read([path], ["a", "b"])
 
 
+class TestColumnsThatDiffer:
+    @pytest.mark.parametrize("at", [0, 1])
+    def test_a_column_that_one_file_lacks_is_refused_in_any_order(self, tmp_path, kind, at):
+        """In pieces, a column that only a later file has was left out in silence."""
+        frames = [rows(seed=0), rows(seed=1)]
+        frames[at]["c"] = 1.0
+        paths = [write(f, tmp_path / f"{i}.{kind}") for i, f in enumerate(frames)]
+        with pytest.raises(ValueError, match=r"1\.\w+ has other columns than the first file: 'c'"):
+            read_tables(paths)
+        for read in [read for read in readers(kind) if read is not in_memory]:
+            match = rf"{1 - at}\.\w+ has no column 'c', which .*{at}\.\w+ has"
+            with pytest.raises(ValueError, match=match):
+                read(paths, None)
+            with pytest.raises(ValueError, match=match):
+                read(paths, ["a", "c*"])
+            assert read(paths, ["a", "b"]).count.sum() == 100
+        dropped = read_moments(paths, sensitive_features="g", drop=["c"])
+        assert dropped.mean.shape == (2, 2)
+
+
 class TestFoldersAndDamage:
     def test_names_with_a_dot_or_underscore_are_left_out_at_every_level(self, tmp_path):
         for place in (".", "year=2020", "_temporary/0", ".hidden", "year=2020/_tmp"):
