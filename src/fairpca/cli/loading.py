@@ -230,9 +230,8 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     comes first. None in an array of objects is a row without a label.
     """
     labels: dict[str, AnyArray] = {}
-    entries = list(dict.fromkeys(wanted))
-    found = label_columns(entries, list(table.frame.columns), partial(find_column, table))
-    for entry, label in zip(entries, found, strict=True):
+    found = label_columns(wanted, list(table.frame.columns), partial(find_column, table))
+    for entry, label in zip(wanted, found, strict=True):
         series = table.frame[label.column]
         if label.cut is None:
             values = labels[label.name] = as_written(series)
@@ -253,7 +252,8 @@ def _cut(series: Any, entry: str, cut: Threshold) -> AnyArray:
         numbers = series.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
         raise ValueError(
-            f"--group {entry}: column {cut.column!r} holds text, not numbers."
+            f"--group {entry}: column {cut.column!r} holds text, which has no such cut; name a "
+            "column of numbers."
         ) from None
     return cut.apply(numbers)
 
