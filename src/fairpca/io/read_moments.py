@@ -174,8 +174,8 @@ def read_moments(
     """
     check_choice("backend", backend, ("thread", "process"))
     jobs = available_cores() if n_jobs is None else n_jobs
-    if jobs < 1:
-        raise ValueError(f"n_jobs={n_jobs!r} must be at least 1.")
+    if not isinstance(jobs, int | np.integer) or jobs < 1:
+        raise ValueError(f"n_jobs={n_jobs!r} must be a whole number of at least 1.")
     # An array of labels beside a .npy file has no truth value, so only others are asked.
     if isinstance(sensitive_features, str | list | tuple | None) and not sensitive_features:
         raise ValueError("sensitive_features names no column; pass at least one.")
