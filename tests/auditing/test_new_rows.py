@@ -256,6 +256,16 @@ class TestVerdict:
         assert np.isnan(again.new_rows.at("PCA").loss[2])
         assert "too few rows to check" in render_page(again)
 
+    def test_nothing_is_said_of_groups_that_could_not_be_checked(self):
+        """PCA loses much of the two rows that stand alone, and costs nobody else anything."""
+        X = np.random.default_rng(1).normal(size=(200, 4)) * [9, 8, 1, 1]
+        X[-2:] = [[0, 0, 5, 5], [0, 0, 6, -6]]
+        labels = ["x"] * 100 + ["y"] * 98 + ["alone", "too"]
+        found = audit(X, labels, 2, n_repeats=1, **QUICK)
+        assert found.new_rows.at("PCA").worst_loss < 0 < found.at("PCA").worst_loss
+        assert "no group that could be checked loses anything" in new_sentences(found)[0]
+        assert "no group that could be checked loses anything" in render_page(found)
+
     def test_equal_losses_have_no_worst_group(self):
         labels = np.arange(400) % 2
         X = np.random.default_rng(0).normal(size=(200, 4)) * [3, 2, 1, 1]

@@ -332,3 +332,26 @@ class TestHarm:
             path = tmp_path / f"{i}.csv"
             path.write_text(text)
             assert cli("audit", path, *AUDIT).code == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (["audit", "{csv}", "-g", "sex", "-r", 2, "-o", "{csv}", "--force"], "choose another"),
+        (["transform", "{model}", "{csv}", "-o", "{csv}", "--force"], "choose another name"),
+        (["transform", "{csv}", "{model}"], "t.csv is not a model file"),
+        (["audit", "{model}", "-g", "sex", "--model", "{csv}"], "t.csv is not a model file"),
+        (["audit", "{csv}", "-g", "sex", "-r", 2, "--seed", -1], "--seed"),
+        (["audit", "{csv}", "-g", "sex", "-g", "sex", "-r", 2], "'sex' twice"),
+        (["audit", "{csv}", "-g", "sex>=3", "-r", 2], "name a column of numbers"),
+    ],
+)
+def test_slips_of_the_hand_cost_no_file_and_are_named(cli, frame, tmp_path, call, said):
+    csv, model = tmp_path / "t.csv", tmp_path / "m.skops"
+    frame.to_csv(csv, index=False)
+    assert cli("fit", csv, "-g", "sex", "-r", 2, "-o", model).code == 0
+    before = csv.read_bytes()
+    done = cli(*(str(word).format(csv=csv, model=model) for word in call))
+    assert done.code == 2
+    assert said in done.err
+    assert csv.read_bytes() == before

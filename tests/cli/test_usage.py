@@ -127,11 +127,14 @@ def test_a_defect_shows_where_on_request(csv, monkeypatch, cli):
         cli("audit", csv, "-g", "sex", "-r", 2)
 
 
-def test_interrupting_leaves_with_130(csv, monkeypatch, cli, tmp_path):
+@pytest.mark.parametrize("moment", ["_app", "loading.read_tables"])
+def test_interrupting_leaves_with_130(csv, monkeypatch, cli, tmp_path, moment):
+    """While the commands are imported, too, which takes a second on a busy machine."""
+
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fairpca.cli.loading.read_tables", interrupted)
+    monkeypatch.setattr(f"fairpca.cli.{moment}", interrupted)
     done = cli("audit", csv, "-g", "sex", "-r", 2, "-o", tmp_path / "a.html")
     assert done.code == 130
     assert done.err == "fairpca: interrupted; no output file was touched\n"

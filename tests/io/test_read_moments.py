@@ -283,7 +283,10 @@ class TestTheRun:
         [
             (dict(n_jobs=0), "n_jobs=0"),
             (dict(backend="fork"), "backend='fork'"),
+            (dict(n_jobs="2"), "n_jobs='2' must be a whole number"),
             (dict(batch_rows=0), "batch_rows=0"),
+            (dict(batch_rows=2.5), r"batch_rows=2\.5 must be a whole number"),
+            (dict(memory_limit="1GB"), "memory_limit='1GB' must be a number of bytes"),
             (dict(unlabelled="drop"), "unlabelled='drop'"),
             (dict(sensitive_features="age"), "has no column 'age'; it has 'a'"),
             (dict(sensitive_features=[]), "names no column"),
@@ -323,6 +326,7 @@ class TestFiles:
         np.savez(tmp_path / "x.npz", x=np.eye(3))
         for source, error, match in [
             ([*paths, paths[0]], ValueError, "given twice"),
+            (people.to_numpy(), ValueError, r"GroupMoments\.from_array"),
             ([*paths, *csv], ValueError, "mixes kinds"),
             ([], ValueError, "names no file"),
             (tmp_path / "*.pq", FileNotFoundError, "no file matches"),

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairpca import GroupMoments
+from fairpca.cli.loading import as_written
 from fairpca.distributed import dask, parquet
 from fairpca.io import read_moments
 from fairpca.io.preparation import prepare
@@ -116,6 +117,34 @@ class TestTypesThatDiffer:
         assert list(read_tables([tmp_path / "t.parquet"]).frame.columns) == ["a", "b", "g"]
 
 
+class TestTruthValuesWithGaps:
+    """pandas stores them as objects, which are neither text nor numbers here."""
+
+    cells = ([True, False, None, True, False] * 10)[:50]
+
+    def test_they_are_labels_of_their_own(self, tmp_path, kind):
+        path = write(pa.table({"a": np.arange(50.0), "g": self.cells}), tmp_path / f"t.{kind}")
+        labels = as_written(read_tables([path]).frame["g"])
+        assert set(labels) == {True, False, None} == set(self.cells)
+        assert {type(label) for label in labels} == {bool, type(None)}
+        pieces = read_moments(path, sensitive_features="g", unlabelled="ignore")
+        assert pieces.labels == (None, False, True)
+
+    def test_they_are_numbers_with_gaps(self, tmp_path, kind):
+        """In a Parquet file they were text, and no gap was an error."""
+        table = pa.table({"a": self.cells, "g": ["x", "y"] * 25})
+        paths = [write(table, tmp_path / f"{i}.{kind}") for i in range(2)]
+        whole = pa.table({"a": [True, False] * 5, "g": ["x", "y"] * 5})
+        paths.append(write(whole, tmp_path / f"2.{kind}"))
+        for read in readers(kind):
+            with pytest.raises(ValueError, match=r"'a' \(20\)|NaN"):
+                read(paths, ["a"])
+        frame = read_tables(paths).frame
+        found, prepared = prepare(frame, columns=["a"], missing="mean", standardize=False)
+        assert found.feature_names == ["a"]
+        assert set(prepared.X[:, 0]) == {0.0, 0.5, 1.0}
+
+
 class TestLargeIntegers:
     def test_features_are_rounded_to_the_nearest_double(self, tmp_path, kind):
         big = 2**53 + 1 + 2 * np.arange(50)
@@ -158,6 +187,26 @@ class TestEmptyFiles:
         for read in readers(kind):
             with pytest.raises(ValueError, match=rf"t\.{kind} is empty \(0 bytes\)"):
                 read([path], ["a", "b"])
+
+
+class TestColumnsThatDiffer:
+    @pytest.mark.parametrize("at", [0, 1])
+    def test_a_column_that_one_file_lacks_is_refused_in_any_order(self, tmp_path, kind, at):
+        """In pieces, a column that only a later file has was left out in silence."""
+        frames = [rows(seed=0), rows(seed=1)]
+        frames[at]["c"] = 1.0
+        paths = [write(f, tmp_path / f"{i}.{kind}") for i, f in enumerate(frames)]
+        with pytest.raises(ValueError, match=r"1\.\w+ has other columns than the first file: 'c'"):
+            read_tables(paths)
+        for read in [read for read in readers(kind) if read is not in_memory]:
+            match = rf"{1 - at}\.\w+ has no column 'c', which .*{at}\.\w+ has"
+            with pytest.raises(ValueError, match=match):
+                read(paths, None)
+            with pytest.raises(ValueError, match=match):
+                read(paths, ["a", "c*"])
+            assert read(paths, ["a", "b"]).count.sum() == 100
+        dropped = read_moments(paths, sensitive_features="g", drop=["c"])
+        assert dropped.mean.shape == (2, 2)
 
 
 class TestFoldersAndDamage:

@@ -1,6 +1,8 @@
 """Moments: exact in any order, any chunking, any weights."""
 
+import errno
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -238,3 +240,24 @@ def test_groups_of_other_rows_are_refused(rows):
     groups = Groups.from_labels(np.arange(rows) % 2)
     with pytest.raises(ValueError, match=f"sensitive_features has {rows} rows but X has 10"):
         GroupMoments.from_array(np.ones((10, 3)), groups)
+
+
+def test_errors_of_writing_name_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    """Python named the temporary file beside it, or none; NumPy knows how much it wrote."""
+    moments = GroupMoments.from_array(np.eye(4), ["a", "b"] * 2)
+    path, lost = tmp_path / "m.npz", tmp_path / "nowhere" / "m.npz"
+    with pytest.raises(FileNotFoundError, match=re.escape(repr(str(lost)))):
+        moments.save(lost)
+    failures = {
+        "No space left": OSError(errno.ENOSPC, "No space left on device"),
+        "cannot be written": OSError("1800 requested and 496 written"),
+    }
+    for why, error in failures.items():
+
+        def fail(*args, error=error, **kwargs):
+            raise error
+
+        monkeypatch.setattr(np, "savez", fail)
+        with pytest.raises(OSError, match=f"{why}.*: {re.escape(repr(str(path)))}"):
+            moments.save(path)
+    assert list(tmp_path.iterdir()) == []

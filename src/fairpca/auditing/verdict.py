@@ -131,8 +131,8 @@ def percent(share: float) -> str:
     Examples
     --------
     >>> from fairpca.auditing.verdict import percent
-    >>> percent(0.0046), percent(0.412), percent(0.9991)
-    ('0.46%', '41%', '99.9%')
+    >>> percent(0.0046), percent(-0.412), percent(0.9991)
+    ('0.46%', '-41%', '99.9%')
     """
     size = abs(share)
     if size < 1e-9:
@@ -141,7 +141,7 @@ def percent(share: float) -> str:
         return "under 0.01%"
     # 99.9% is not 100%: what is left matters as much as what is there.
     fine = size < 0.1 or 0.99 <= size < 1
-    return f"{100 * share:.{(1 if size >= 0.01 else 2) if fine else 0}f}%".replace("-", "−")
+    return f"{100 * share:.{(1 if size >= 0.01 else 2) if fine else 0}f}%"
 
 
 def components(n_components: int) -> str:
@@ -332,7 +332,8 @@ def new_sentences(audit: Any) -> list[str]:
     """
     new = audit.new_rows
     pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
-    found = [f"On new rows, with {asked}, PCA costs no group anything: plain PCA is as good."]
+    nobody = nobody_loses(new)
+    found = [f"On new rows, with {asked}, {nobody} under PCA: plain PCA is as good."]
     if pca.worst_loss > 0:
         share = of_variance(audit, pca.worst, pca.worst_loss)
         # That of the group named, as tables have it; `worst_low` is of whichever group is worst.
@@ -360,11 +361,16 @@ def new_sentences(audit: Any) -> list[str]:
     return found
 
 
+def nobody_loses(new: Any) -> str:
+    """Return in words that no group loses anything on new rows, of those that were checked."""
+    return f"no group{' that could be checked' if new.unchecked else ''} loses anything"
+
+
 def _gain(audit: Any, pca: Any, fit: Any) -> str:
     """Return by how much the worst loss is smaller than PCA's on new rows."""
     start = f"With {fit.reducer} the worst loss is {number(fit.worst_loss)}"
     # A share of what is lost says nothing where nothing is lost any more.
-    smaller = ", below zero, so that no group loses anything"
+    smaller = f", below zero, so that {nobody_loses(audit.new_rows)}"
     if fit.worst_loss > 0:
         smaller = f", {percent(fit.gain / pca.worst_loss)} smaller"
     return (

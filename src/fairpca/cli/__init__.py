@@ -20,7 +20,9 @@ DEBUG = "FAIRPCA_DEBUG"
 
 # Exit code of a command that was interrupted, as shells have it.
 _INTERRUPTED = 130
-# How to install typer; `fairpca._checks.require`, which says so of others, would import NumPy.
+# What typer consists of.
+_TYPER = ("typer", "click", "rich")
+# How to install it; `fairpca._checks.require`, which says so of others, would import NumPy.
 _NEEDS_TYPER = """the command line needs typer, which is not installed: run pip install ".[app]" \
 in the folder of fairpca's source"""
 # What stands under "Examples" in the help of `fairpca` itself.
@@ -55,15 +57,8 @@ def run(arguments: Sequence[str]) -> int:
         # Some terminals of editors and of containers say so; nothing would be shown at all.
         del os.environ["COLUMNS"]
     try:
-        app = _app()
-    except ImportError as error:
-        if error.name is None or not error.name.startswith(("typer", "click", "rich")):
-            raise
-        print(f"fairpca: {_NEEDS_TYPER}", file=sys.stderr)
-        return 2
-    try:
         with warnings_as_notes():
-            code = app(args=list(arguments), prog_name="fairpca", standalone_mode=False)
+            code = _app()(args=list(arguments), prog_name="fairpca", standalone_mode=False)
         # A full disk is noticed here, and not when nobody can report it any more.
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -73,6 +68,9 @@ def run(arguments: Sequence[str]) -> int:
         silence_stdout()
         return 0
     except Exception as error:
+        if isinstance(error, ImportError) and str(error.name).startswith(_TYPER):
+            print(f"fairpca: {_NEEDS_TYPER}", file=sys.stderr)
+            return 2
         if os.environ.get(DEBUG):
             raise
         _report(error)

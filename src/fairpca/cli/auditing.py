@@ -285,7 +285,7 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     """Audit a model file on the rows of a table; return the exit code."""
     from fairpca.auditing import audit_model
     from fairpca.cli.loading import group_labels, read, renamed, row_weights, with_names
-    from fairpca.cli.models import prepared_for
+    from fairpca.cli.models import prepared_for, stored
 
     for name in _NOT_WITH_MODEL:
         if getattr(options, name) not in (getattr(AuditOptions, name, None), []):
@@ -295,11 +295,12 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
             )
     if options.output is not None and options.output.suffix.lower() not in (".json", ".csv"):
         raise ValueError(f"-o {options.output}: with --model the ending must be .json or .csv.")
+    saved = stored(path)
     table, files = read(options)
     # What the model was fitted with is the default here.
     missing = None if options.missing == "error" else options.missing
     labels, _ = group_labels(table, options.group)
-    saved, prepared, notes = prepared_for(path, table, missing)
+    prepared, notes = prepared_for(saved, table, missing)
     # The names of the fit serve here as well, where no others are given.
     labels = with_names(labels, saved.label_names) if not options.labels else labels
     labels = renamed(labels, options.labels)

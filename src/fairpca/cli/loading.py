@@ -228,9 +228,8 @@ def group_labels(table: TableFile, wanted: Sequence[str]) -> tuple[dict[str, Any
     comes first. None in an array of objects is a row without a label.
     """
     labels: dict[str, AnyArray] = {}
-    entries = list(dict.fromkeys(wanted))
-    found = label_columns(entries, list(table.frame.columns), partial(find_column, table))
-    for entry, label in zip(entries, found, strict=True):
+    found = label_columns(wanted, list(table.frame.columns), partial(find_column, table))
+    for entry, label in zip(wanted, found, strict=True):
         series = table.frame[label.column]
         if label.cut is None:
             values = labels[label.name] = as_written(series)

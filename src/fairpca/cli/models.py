@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from fairpca.cli import output
 from fairpca.cli.options import FileOptions, FitOptions, ReadingOptions, argument, option
@@ -146,8 +146,10 @@ def transform(options: TransformOptions) -> None:
     from fairpca.cli.loading import find_column, read
 
     output.check_output(options)
+    # Before the table, which is named second: who swaps them is told so.
+    saved = stored(options.model)
     table, _ = read(options)
-    saved, prepared, notes = prepared_for(options.model, table, options.missing)
+    prepared, notes = prepared_for(saved, table, options.missing)
     output.note_read(notes)
     frame = saved.model.set_output(transform="pandas").transform(prepared.X)
     kept = dict.fromkeys(find_column(table, name) for name in options.keep)
@@ -178,27 +180,34 @@ def transform(options: TransformOptions) -> None:
     )
 
 
-def prepared_for(
-    path: Path, table: TableFile, missing: str | None
-) -> tuple[SavedModel, Prepared, list[str]]:
-    """Return a stored model, the rows of a table as it takes them, and what was done to them.
-
-    Nothing but the columns the model knows is looked at, so a label column may be missing. Where
-    `missing` is None, missing values are treated as they were when the model was fitted.
-    """
-    from fairpca.cli.loading import rows_text
+def stored(path: Path) -> SavedModel:
+    """Return a model that `fairpca fit` has written; ValueError for any other file."""
     from fairpca.persistence import load_model
 
     saved = load_model(path)
     if saved.preparation is None:
         raise ValueError(f"{path} does not say how columns become features; use it from Python.")
+    return saved
+
+
+def prepared_for(
+    saved: SavedModel, table: TableFile, missing: str | None
+) -> tuple[Prepared, list[str]]:
+    """Return the rows of a table as a stored model takes them, and what was done to them.
+
+    Nothing but the columns the model knows is looked at, so a label column may be missing. Where
+    `missing` is None, missing values are treated as they were when the model was fitted.
+    """
+    from fairpca.cli.loading import rows_text
+
     try:
-        prepared = _with_missing(saved.preparation, saved.model, missing).apply(table.frame)
+        preparation = cast("Preparation", saved.preparation)
+        prepared = _with_missing(preparation, saved.model, missing).apply(table.frame)
     except ValueError as error:
         # A median is not known here, so it is no remedy.
         text = str(error).replace(", --missing mean or --missing median", " or --missing mean")
         raise ValueError(text) from None
-    return saved, prepared, [rows_text(len(table.frame)), *table.notes, *prepared.notes]
+    return prepared, [rows_text(len(table.frame)), *table.notes, *prepared.notes]
 
 
 def _with_missing(preparation: Preparation, model: Any, missing: str | None) -> Preparation:

@@ -182,7 +182,7 @@ class TableOptions(ColumnOptions, FileOptions):
     group: Annotated[list[str], option("COL", "-g", "--group")]
     components: Annotated[str, option("R", "-r", "--components")]
     center: Annotated[str, option("MEAN", among=("global", "group"))] = "global"
-    random_state: Annotated[int, option("N", "--seed")] = 0
+    random_state: Annotated[int, option("N", "--seed", min=0)] = 0
 
     @property
     def n_components(self) -> int | float:

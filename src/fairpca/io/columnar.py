@@ -18,7 +18,7 @@ import numpy as np
 
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
-from fairpca.io.columns import Choose, Wanted, not_numbers
+from fairpca.io.columns import Choose, Wanted, all_columns, not_numbers
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source, file_kind
 
 # What damaged files make pyarrow and zlib raise, beside pyarrow's own exceptions.
@@ -137,7 +137,7 @@ class ColumnarSource(Source):
 def open_files(files: Sequence[DataFile], choose: Choose, **_: Any) -> ColumnarSource:
     """Return the source of Parquet or Arrow files; see `open_source`."""
     schemas, parts = zip(*(_open(file.path) for file in files), strict=True)
-    wanted = choose(schemas[0].names)
+    wanted = choose(all_columns([schema.names for schema in schemas]))
     check_schemas(files, schemas, wanted)
     return ColumnarSource(tuple(files), wanted, parts)
 
@@ -238,9 +238,11 @@ def check_schemas(files: Sequence[DataFile], schemas: Sequence[Any], wanted: Wan
         for name in wanted.columns:
             if count[name] != 1:
                 times = "more than one" if count[name] else "no"
+                others = zip(files, schemas, strict=True)
+                other = next(f.path for f, s in others if f is not file and name in s.names)
                 raise ValueError(
-                    f"{file.path} has {times} column {name!r}, which {files[0].path} has once; "
-                    "pass tables with the same columns, or leave it out."
+                    f"{file.path} has {times} column {name!r}, which {other} has; pass tables "
+                    "with the same columns, or leave it out."
                 )
             found = schema.field(name).type
             kind = _column_kind(found)

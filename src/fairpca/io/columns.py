@@ -223,6 +223,16 @@ def choose(
     return Wanted(tuple(chosen), tuple(chosen_labels), weight, **grouping)
 
 
+def all_columns(tables: Sequence[Sequence[str]]) -> list[str]:
+    """Return the columns of tables that are read one after another, those of the first one first.
+
+    A column that only a later table has would be left out in silence, were it not to choose from.
+    """
+    first, *others = tables
+    later = dict.fromkeys(name for names in others for name in names)
+    return [*first, *(name for name in later if name not in set(first))]
+
+
 def label_columns(
     labels: Iterable[str], names: Sequence[str], find: Callable[[str], str]
 ) -> list[LabelColumn]:

@@ -26,7 +26,7 @@ import numpy as np
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
 from fairpca.io.columnar import arrow, check_schemas
-from fairpca.io.columns import Choose, Wanted, column_numbers, data_row, odd_cells
+from fairpca.io.columns import Choose, Wanted, all_columns, column_numbers, data_row, odd_cells
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
 from fairpca.moments.storage import damage_named
 
@@ -453,7 +453,7 @@ def open_files(
     """Return the source of delimited files; see `open_source`."""
     pa = arrow()
     texts = open_texts(files, layout or Layout())
-    wanted = choose(texts[0].names)
+    wanted = choose(all_columns([text.names for text in texts]))
     # Text has no types. Those that its first rows show are compared as if the files had them.
     stored = {"a whole number": pa.int64(), "a truth value": pa.bool_(), "a text": pa.string()}
     kinds: dict[str, str] = {}

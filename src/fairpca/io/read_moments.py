@@ -129,7 +129,8 @@ def read_moments(
     n_jobs : int, optional
         Pieces read at the same time; by default one per core.
     backend : {"thread", "process"}, default="thread"
-        Decoding and squaring release the interpreter, so threads are rarely slower.
+        Decoding and squaring release the interpreter, so threads are rarely slower. A script that
+        asks for processes calls this under ``if __name__ == "__main__":``, as they import it.
     checkpoint : path, optional
         File that keeps what was counted. A run that was interrupted goes on from it and counts
         no row twice; it is removed at the end.

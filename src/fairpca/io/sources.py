@@ -108,6 +108,11 @@ def find_files(source: Any) -> tuple[list[DataFile], str]:
     none; ValueError if there is no file, a file is given twice, or the files are of several kinds.
     """
     entries = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not all(isinstance(entry, str | os.PathLike) for entry in entries):
+        raise ValueError(
+            f"source is a {type(source).__name__}, not the names of files; rows in memory are "
+            "counted by GroupMoments.from_array(X, labels)."
+        )
     paths = [path for entry in entries for path in _expand(entry)]
     if not paths:
         raise ValueError("source names no file; pass at least one.")
@@ -383,4 +388,4 @@ def open_source(
     reader = importlib.import_module(FORMATS[kind][1])
     opened: Source = reader.open_files(files, choose_from, layout=layout, **given)
     fitting = np.clip(_BATCH_ENTRIES // opened.n_features, _LEAST_BATCH_ROWS, _MOST_BATCH_ROWS)
-    return replace(opened, batch_rows=batch_rows or int(fitting))
+    return replace(opened, batch_rows=int(batch_rows or fitting))

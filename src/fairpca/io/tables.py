@@ -99,7 +99,7 @@ def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) ->
         frame, note = _read_numpy(path), "NumPy"
     else:
         # What pandas wrote as the index of a frame is no column of the table.
-        frame = read_whole(str(path)).to_pandas().reset_index(drop=True)
+        frame = _truth_values(read_whole(str(path)).to_pandas().reset_index(drop=True))
         note = kind.capitalize()
     frame, repeated, renamed = _distinct_names(frame)
     whole = [name for name, kind in frame.dtypes.items() if getattr(kind, "kind", "") in "iu"]
@@ -159,7 +159,7 @@ def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[st
 
 def _read_delimited(path: Path, text: TextFile, as_text: Sequence[str]) -> Any:
     """Return a delimited file as a frame."""
-    frame, _ = next(read_text(str(path), text, as_text=as_text))
+    frame = _truth_values(next(read_text(str(path), text, as_text=as_text))[0])
     for j, name in enumerate(text.names):
         column = frame.iloc[:, j]
         if name in as_text or column.dtype.kind in "biuf" or not column.notna().any():
@@ -171,6 +171,15 @@ def _read_delimited(path: Path, text: TextFile, as_text: Sequence[str]) -> Any:
             values, odd = column_numbers(column, decimal)
             if not odd.any():
                 frame.isetitem(j, values)
+    return frame
+
+
+def _truth_values(frame: Any) -> Any:
+    """Return the frame with a type for truth values with gaps, of which pandas makes objects."""
+    types = require("pandas.api.types", extra="data", purpose="reading tables")
+    for j, kind in enumerate(frame.dtypes):
+        if kind.kind == "O" and types.infer_dtype(frame.iloc[:, j], skipna=True) == "boolean":
+            frame.isetitem(j, frame.iloc[:, j].astype("boolean"))
     return frame
 
 

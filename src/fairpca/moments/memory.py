@@ -7,6 +7,8 @@ size.
 from __future__ import annotations
 
 import os
+from numbers import Real
+from typing import Any
 
 # Share of the machine's memory that moments may take when no limit is given: the solver needs a
 # few matrices of the same size beside them.
@@ -44,8 +46,13 @@ def check_moments_size(
     ------
     MemoryError
         Naming the sizes, the limit and what to do.
+    ValueError
+        If the limit is no number.
     """
     allowed = default_limit() if limit is None else limit
+    given: Any = allowed
+    if not isinstance(given, Real):
+        raise ValueError(f"memory_limit={limit!r} must be a number of bytes, such as {2 * 10**9}.")
     needed = moments_bytes(n_features, n_groups) * copies
     at_once = f", {copies} at a time" if copies > 1 else ""
     size = (

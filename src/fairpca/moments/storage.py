@@ -10,6 +10,7 @@ certificate computed from a damaged or made-up file would prove nothing.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -43,12 +44,12 @@ _MOST_TEXT = 200
 def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[IO[Any]]:
     """Open a temporary file beside `path` and move it there once it is complete.
 
-    A failure leaves the old file, or none, and never half of one.
+    A failure leaves the old file, or none, and never half of one. OSError names `path`.
     """
-    path = Path(path)
-    # The name of the file itself may be as long as a name can be.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".fairpca.", suffix=".part")
+    path, name = Path(path), ""
     try:
+        # The name of the file itself may be as long as a name can be.
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".fairpca.", suffix=".part")
         with os.fdopen(handle, mode, **kwargs) as file:
             yield file
             file.flush()
@@ -58,10 +59,14 @@ def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
-        raise
+        if not isinstance(error, OSError):
+            raise
+        # Python names the temporary file or none, and NumPy says only how many numbers it wrote.
+        code, why = error.errno or errno.EIO, error.strerror or f"cannot be written ({error})"
+        raise OSError(code, why, str(path)) from error
 
 
 def pack(arrays: Mapping[str, AnyArray], labels: Sequence[Label], names: Sequence[str]) -> Any:

@@ -35,7 +35,7 @@
     if (size < 1e-9) return "0%";
     if (size < 1e-4) return "under 0.01%";
     const fine = size < 0.1 || (size >= 0.99 && size < 1);
-    return ((100 * x).toFixed(fine ? (size >= 0.01 ? 1 : 2) : 0) + "%").replace("-", "−");
+    return (100 * x).toFixed(fine ? (size >= 0.01 ? 1 : 2) : 0) + "%";
   }
   const written = (x) => (state.measure === "share" ? percent(x) : number(x));
 

@@ -351,10 +351,10 @@ class View:
         noun, write, sign = _MEASURES[measure]
         worst, marked, new = self._worst(name, measure), self._marked(name, measure), None
         notes = [words.named_all(self.audit, marked) if marked else "all groups alike"]
-        if measure == "loss" and worst <= 0:
-            notes = ["no group loses anything"]
         if self.side == "new" and measure == "loss":
             new = self.audit.new_rows
+        if measure == "loss" and worst <= 0:
+            notes = ["no group loses anything" if new is None else words.nobody_loses(new)]
         advised = new is not None and name == new.advised.reducer
         if new is not None:
             f = new.at(name)
