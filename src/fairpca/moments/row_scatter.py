@@ -310,53 +310,25 @@ def device_scatter(
     return Scatter(count, weight, means, xp.stack(scatters))
 
 
-# Bytes of each of the two buffers through which rows go to a CUDA device. While one is copied the
-# other is filled; a larger one would only take longer to make.
-_BUFFER_BYTES = 1 << 26
-
-
 def sender(like: Any) -> Callable[[Any], Any]:
     """Return what copies NumPy arrays to the device of another one; None for no device.
 
     PyTorch's own copy from ordinary memory to a CUDA device keeps the device's products waiting.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(like, torch.Tensor) and like.is_cuda:
-        return _CudaSender(torch, like.device)
-    return lambda array: placed(array, like)
+    if torch is None or not isinstance(like, torch.Tensor) or not like.is_cuda:
+        return lambda array: placed(array, like)
+    stream = torch.cuda.Stream(like.device)
 
+    def send(array: AnyArray) -> Any:
+        # Through memory that the device can read, beside its products.
+        here = placed(array, torch.empty(0)).pin_memory()
+        with torch.cuda.stream(stream):
+            there = here.to(like.device, non_blocking=True)
+        stream.synchronize()
+        return there
 
-class _CudaSender:
-    """Copies arrays to a CUDA device through buffers that it can read, beside its products."""
-
-    def __init__(self, torch: Any, device: Any) -> None:
-        self.torch, self.device, self.stream = torch, device, torch.cuda.Stream(device)
-        size = {"dtype": torch.uint8, "pin_memory": True}
-        self.buffers = [torch.empty(_BUFFER_BYTES, **size) for _ in range(2)]
-        self.copied = [torch.cuda.Event() for _ in range(2)]
-
-    def __call__(self, array: AnyArray) -> Any:
-        """Return the array on the device, when it is there."""
-        array = np.ascontiguousarray(array)
-        source, threads = array.reshape(-1).view(np.uint8), available_threads()
-        kind = self.torch.from_numpy(np.empty(0, dtype=array.dtype)).dtype
-        target = self.torch.empty(array.shape, dtype=kind, device=self.device)
-        there = target.view(-1).view(self.torch.uint8)
-        with self.torch.cuda.stream(self.stream):
-            for i, start in enumerate(range(0, len(source), _BUFFER_BYTES)):
-                part = source[start : start + _BUFFER_BYTES]
-                buffer, copied = self.buffers[i % 2][: len(part)], self.copied[i % 2]
-                copied.synchronize()
-                pieces = zip(
-                    np.array_split(buffer.numpy(), threads),
-                    np.array_split(part, threads),
-                    strict=True,
-                )
-                in_threads([functools.partial(np.copyto, *pair) for pair in pieces], threads)
-                there[start : start + len(part)].copy_(buffer, non_blocking=True)
-                copied.record(self.stream)
-        self.stream.synchronize()
-        return target
+    return send
 
 
 def _relative_weights(
