@@ -32,7 +32,7 @@ from fairpca.solvers.newton import ascend
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rounding import extra_basis
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
-from fairpca.solvers.subspace import Subspace
+from fairpca.solvers.subspace import empty_subspace, restricted
 
 # Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried.
 _STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
@@ -308,7 +308,8 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     space = _Visited(problem, start)
     grown = True
     while True:
-        dual = Dual(space.inside.problem(), max_iter=_NO_LIMIT, target=_TARGET * options.tol)
+        inside = restricted(problem, space.inside)
+        dual = Dual(inside, max_iter=_NO_LIMIT, target=_TARGET * options.tol)
         basis = space.inside.basis
         maximise_dual(dual, start)
         assert dual.best is not None
@@ -349,7 +350,7 @@ class _Visited:
 
     Attributes
     ----------
-    inside : Subspace
+    inside : ProjectedBasis
     width : int
         Pairs that every partial decomposition returns.
     bound : float
@@ -367,7 +368,7 @@ class _Visited:
         self.bound = -np.inf
         self.near = EigenPairs(np.zeros(0), np.zeros((problem.oracle.n_features, 0)))
         self.weights = np.full(k, 1.0 / k) if start is None else start
-        self.inside = Subspace(problem)
+        self.inside = empty_subspace(problem)
         # Known for nothing where the criterion needed them anyway.
         most = min(_OWN_COLUMNS, int(_OWN_SHARE * problem.oracle.n_features))
         share = min(r, most // k)
@@ -415,7 +416,8 @@ def _descend_outside(
         if problem.oracle.n_eigen >= max_iter or not space.visit(weights, basis, np.inf):
             break
         before = float(problem.losses(basis).max())
-        found = descend(space.inside.problem(), space.inside.basis.T @ basis, weights)
+        inside = restricted(problem, space.inside)
+        found = descend(inside, space.inside.basis.T @ basis, weights)
         basis, weights = space.inside.basis @ found.basis, found.weights
         if before - found.value <= 1e-9 * max(abs(found.value), problem.resolution):
             break

@@ -26,7 +26,7 @@ from fairpca._linalg import FloatArray, fetched, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
-from fairpca.solvers.subspace import Subspace
+from fairpca.solvers.subspace import empty_subspace, restricted
 from fairpca.solvers.two_group_ties import geodesic_candidate
 
 # Newton is cheap enough to be driven to rounding; this is where it may stop before.
@@ -376,7 +376,7 @@ class _LargeSearch:
 
     Attributes
     ----------
-    space : Subspace
+    space : ProjectedBasis
         The span of all eigenvectors seen; both groups' own bases at first.
     bound, proof, near : float, float, EigenPairs
         The largest phi of the large matrices, with its weight and pairs.
@@ -395,7 +395,7 @@ class _LargeSearch:
             key=lambda known: known[0],
         )
         # What is as long as the matrices stays where they are.
-        self.space = Subspace(problem, self.oracle.place)
+        self.space = empty_subspace(problem, self.oracle.place)
         for pairs in own:
             self.space.widen(pairs.columns[:, : self.r])
         self.spare = _SPARE if self.oracle.cheap_products else 0
@@ -415,7 +415,7 @@ class _LargeSearch:
         t: float | None = None
         visited = [0.0, 1.0]
         while True:
-            inner = NewtonSearch(self.space.problem(holds_own=True))
+            inner = NewtonSearch(restricted(self.problem, self.space, holds_own=True))
             found, _ = inner.run(max_iter=max_iter, first=t)
             # Where several bases tie, the best one was met at another weight than the bound; the
             # next decomposition belongs to the bound.
