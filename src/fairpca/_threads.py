@@ -23,9 +23,6 @@ from threadpoolctl import LibController, ThreadpoolController
 
 _Result = TypeVar("_Result")
 
-# OpenBLAS itself multiplies on one thread up to this many columns (2 n^3 <= 2^18); asking it to
-# do so would only cost the call. If wrong, small fits take some microseconds more.
-_TINY = 50
 # Up to this many columns every BLAS has one thread: the threads of both made a median fit of 51 to
 # 300 columns twice as slow. With SciPy's alone any number from 100 to 500 gave the same times on 2
 # and on 16 cores; one thread leaves the other cores to other fits.
@@ -112,8 +109,6 @@ def blas_for(n: int, place: object = None) -> AbstractContextManager[None]:
 
     `place` is where large matrices live, if that is another device: what is left here is small.
     """
-    if n <= _TINY:
-        return contextlib.nullcontext()
     return _Visit(every=n <= _SMALL or place is not None)
 
 
