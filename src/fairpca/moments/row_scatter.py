@@ -169,9 +169,7 @@ def overall_mean(weight: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
-def check_between(
-    between: FloatArray, weight: FloatArray, mean: FloatArray, scatter: FloatArray
-) -> None:
+def check_between(between: FloatArray, weight: FloatArray, mean: FloatArray, scatter: Any) -> None:
     """Raise ValueError where tiny weights make the distance between means vanish.
 
     Parameters
@@ -188,7 +186,7 @@ def check_between(
         return
     lost &= size >= np.maximum(least, _DUST * np.abs(mean)) * np.sqrt(weight)[:, None]
     # Beside other columns of the same rows, less than this is rounding and may vanish.
-    others = np.sqrt(np.einsum("kii->ki", scatter).max(axis=1))
+    others = np.sqrt(diagonals(scatter).max(axis=1))
     lost &= size > eps * np.maximum(others, size.max(axis=1))[:, None]
     if lost.any():
         _refuse_weights(weight[lost.any(axis=1)].max())
@@ -515,24 +513,25 @@ def _mirror(matrix: FloatArray) -> None:
 
 
 @np.errstate(over="ignore")
-def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> None:
-    """Set constant columns of every cell's scatter to exactly zero, in place.
+def clear_dust(weight: FloatArray, mean: FloatArray, scatter: Any) -> Any:
+    """Return every cell's scatter with constant columns exactly zero; NumPy's is changed in place.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
     group's variance would take that dust for data. So would it take squares that underflowed.
     """
-    constant = dust_columns(weight, mean, np.einsum("kii->ki", scatter))
-    if constant.any():
-        scatter[constant] = 0.0
-        np.swapaxes(scatter, 1, 2)[constant] = 0.0
-
-
-def dust_columns(weight: FloatArray, mean: FloatArray, squares: FloatArray) -> AnyArray:
-    """Return which columns of every cell are constant but for rounding, shape (c, n).
-
-    `squares` are the diagonals of the cells' scatter, of shape (c, n).
-    """
+    squares = diagonals(scatter)
     dust = weight[:, None] * (_DUST * mean) ** 2
     dust = np.maximum(dust, np.finfo(float).tiny * np.maximum(weight, 1.0)[:, None])
     # An infinite square is no dust: the caller refuses it.
-    return np.asarray((squares <= dust) & np.isfinite(squares))
+    constant = (squares <= dust) & np.isfinite(squares)
+    if constant.any():
+        kept = placed(1.0 - constant, scatter)
+        scatter *= kept[:, :, None] * kept[:, None, :]
+    return scatter
+
+
+def diagonals(matrices: Any) -> FloatArray:
+    """Return the diagonals of matrices of shape (k, n, n), here or elsewhere, as (k, n)."""
+    if isinstance(matrices, np.ndarray):
+        return np.asarray(np.einsum("kii->ki", matrices))
+    return fetched(library_of(matrices).linalg.diagonal(matrices))
