@@ -165,8 +165,8 @@ class CovarianceSource(ABC):
     def shared_spectrum(self) -> FloatArray | None:
         """Return the eigenvalues of the mean of all groups' matrices, largest first.
 
-        The mean is by weight, and the eigenvalues are right to single precision. None where the
-        matrices are known by products only, which do not show all of them.
+        The mean is by weight. None where the matrices are known by products only, which do not
+        show all of them.
         """
         return None
 
@@ -278,17 +278,10 @@ class MomentCovariances(CovarianceSource):
     def shared_spectrum(self) -> FloatArray | None:
         """Return the eigenvalues of the mean of all groups' matrices, largest first."""
         shape, xp = self.covariances.shape, library_of(self.covariances)
-        # In units of the trace: single precision, in which this takes half the time, has fewer
-        # orders of magnitude.
         pooled = self.groups.weight / self.groups.weight.sum()
-        unit = float(pooled @ self.groups.traces) or 1.0
         flat = xp.reshape(self.covariances, (shape[0], -1))
-        shared = xp.reshape(placed(pooled, flat) @ flat, shape[1:]) / unit
-        if self.place is not None:
-            there = library_of(self.place).linalg.eigvalsh(placed(shared, self.place))
-            return fetched(there)[::-1] * unit
-        values = scipy.linalg.eigh(shared.astype(np.float32), eigvals_only=True, driver="ev")
-        return values[::-1].astype(float) * unit
+        shared = placed(xp.reshape(placed(pooled, flat) @ flat, shape[1:]), self.place)
+        return fetched(library_of(shared).linalg.eigvalsh(shared))[::-1]
 
     def _mix(self, matrix: FloatArray) -> None:
         shape, xp = self.covariances.shape, library_of(self.covariances)
