@@ -95,15 +95,15 @@ MUTANTS = (
     Mutant(
         "the total forgets the variance between groups",
         "moments/group_moments.py",
-        "scatter += between.T @ between",
+        "scatter += apart.T @ apart",
         "scatter += 0.0",
         MOMENTS,
     ),
     Mutant(
         "covariances divide by rows, not by weight",
         "moments/group_moments.py",
-        "return self.scatter / safe[:, None, None]",
-        "return self.scatter / np.maximum(self.count, 1)[:, None, None]",
+        "safe = np.where(self.weight > 0, self.weight, 1.0)",
+        "safe = np.maximum(self.count, 1)",
         DEFINITION,
     ),
     Mutant(

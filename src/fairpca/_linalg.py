@@ -184,24 +184,23 @@ def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
     inner products (Stathopoulos and Wu's SVQB), which is several times faster than a pivoted QR;
     a second round restores the digits that squaring loses.
     """
-    if is_foreign(basis):
-        return _expand_there(basis, columns, rtol)
-    room = basis.shape[0] - basis.shape[1]
-    fresh = columns
+    xp, room, fresh = library_of(basis), basis.shape[0] - basis.shape[1], columns
     # The second round sees unit lengths again, so it drops nothing.
     for smallest in (rtol, 0.0):
         fresh = outside(basis, fresh)
-        lengths = np.sqrt(np.einsum("ij,ij->j", fresh, fresh))
-        kept = lengths > smallest
-        if not kept.any() or not room:
+        lengths = np.sqrt(fetched(xp.sum(fresh * fresh, axis=0)))
+        kept = np.flatnonzero(lengths > smallest)
+        if not kept.size or not room:
             return basis
-        fresh = fresh[:, kept] / lengths[kept]
-        values, rotation = np.linalg.eigh(dot(fresh.T, fresh))
+        fresh = xp.take(fresh, placed(kept, basis), axis=1) / placed(lengths[kept], basis)
+        values, rotation = np.linalg.eigh(fetched(dot(fresh.T, fresh)))
         # Below this, a direction is rounding of the inner products.
         strong = values > max(1e-13, smallest**2) * values[-1]
         strong[: max(len(values) - room, 0)] = False
-        fresh = dot(fresh, rotation[:, strong] / np.sqrt(values[strong]))
-    return np.hstack([basis, orthonormal(fresh)])
+        fresh = dot(fresh, placed(rotation[:, strong] / np.sqrt(values[strong]), basis))
+    # NumPy before 2.0 has no concat.
+    join = xp.concat if is_foreign(basis) else np.concatenate
+    return join([basis, orthonormal(fresh)], axis=1)
 
 
 def outside(basis: Any, columns: Any) -> Any:
@@ -210,24 +209,6 @@ def outside(basis: Any, columns: Any) -> Any:
         # Twice is enough (Kahan): the second pass removes what rounding left behind.
         columns = columns - dot(basis, dot(basis.T, columns))
     return columns
-
-
-def _expand_there(basis: Any, columns: Any, rtol: float) -> Any:
-    """Return what `expand` returns for arrays on another device, by QR, which is fast there.
-
-    Columns that depend on each other bring directions of rounding with them, which do no harm.
-    Where what comes back is no basis, the processor answers.
-    """
-    xp, fresh = library_of(basis), outside(basis, columns)
-    lengths = np.sqrt(fetched(xp.sum(fresh * fresh, axis=0)))
-    kept = np.flatnonzero(lengths > rtol)
-    if not kept.size and np.all(np.isfinite(lengths)):
-        return basis
-    fresh = xp.take(fresh, placed(kept, basis), axis=1) / placed(lengths[kept], basis)
-    found = outside(basis, xp.linalg.qr(fresh)[0])
-    if np.allclose(fetched(found.T @ found), np.eye(found.shape[1]), 0, 0.1):
-        return xp.concat([basis, orthonormal(found)], axis=1)
-    return placed(expand(fetched(basis), fetched(columns), rtol=rtol), basis)
 
 
 def complement(basis: FloatArray) -> FloatArray:

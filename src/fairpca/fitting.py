@@ -433,8 +433,9 @@ def solve(
         )
     # Where eigenvalues have both signs, the trace may be far smaller than the entries.
     unit = find_criterion(criterion).unit(np.append(traces, np.abs(matrices).max()))
-    problem = pose(matrices * unit, int(n_components), criterion, method=_method(solver))
-    solution = settings.solve(problem)
+    with blas_for(matrices.shape[-1]):
+        problem = pose(matrices * unit, int(n_components), criterion, method=_method(solver))
+        solution = settings.solve(problem)
     if root is not None:
         back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)
         solution = replace(solution, components=np.ascontiguousarray(back.T))

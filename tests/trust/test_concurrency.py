@@ -13,6 +13,7 @@ import pytest
 import threadpoolctl
 from sklearn.base import clone
 
+import fairpca
 from fairpca import FairPCA, GroupMoments
 from fairpca._threads import available_cores, available_threads, one_blas_thread
 from fairpca.covariances.dense import DenseOracle
@@ -198,8 +199,10 @@ def test_small_fits_keep_blas_on_one_thread(n, estimator, monkeypatch):
 
         monkeypatch.setattr(home, name, watched)
     X = np.random.default_rng(0).normal(size=(2 * n, n))
+    moments = GroupMoments.from_array(X, np.arange(2 * n) % 2)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         clone(estimator).fit(X, sensitive_features=np.arange(2 * n) % 2)
+        fairpca.solve(moments.covariances, 2)
     assert seen == {1}
 
 

@@ -45,10 +45,12 @@ class ProjectedBasis:
     products : callable
         Maps columns (n, q) to ``S_i @ columns`` for every matrix, shape (k, n, q).
     n_matrices, n_features : int
-    keep_images : bool
     place : array of another library, optional
         Where the basis lives; the compressed matrices are always NumPy's.
     """
+
+    # Whether the products with all columns stay in memory.
+    _keeps_images = False
 
     def __init__(
         self,
@@ -56,11 +58,9 @@ class ProjectedBasis:
         n_matrices: int,
         n_features: int,
         *,
-        keep_images: bool,
         place: Any = None,
     ) -> None:
         self._products = products
-        self._keep_images = keep_images
         self.n_features = n_features
         self.basis: Any = placed(np.empty((n_features, 0)), place)
         self._images: FloatArray = np.empty((n_matrices, n_features, 0))
@@ -81,7 +81,7 @@ class ProjectedBasis:
         corner = symmetric(fetched(dot(fresh.T, images)))
         side = fetched(dot(self.basis.T, images))
         self.compressed = np.block([[self.compressed, side], [np.swapaxes(side, 1, 2), corner]])
-        if self._keep_images:
+        if self._keeps_images:
             self._images = np.concatenate([self._images, images], axis=2)
         self.basis = wider
         return True
@@ -160,6 +160,8 @@ class SharedSpace(ProjectedBasis):
         memory of ``(c + 1) n max_columns`` numbers.
     """
 
+    _keeps_images = True
+
     def __init__(
         self,
         products: Callable[[FloatArray], FloatArray],
@@ -167,7 +169,7 @@ class SharedSpace(ProjectedBasis):
         n_features: int,
         max_columns: int = 512,
     ) -> None:
-        super().__init__(products, n_matrices, n_features, keep_images=True)
+        super().__init__(products, n_matrices, n_features)
         self.max_columns = max_columns
         self._cuts = 0
 

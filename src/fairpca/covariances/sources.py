@@ -24,6 +24,7 @@ from fairpca._linalg import (
     IntArray,
     array_namespace,
     fetched,
+    is_foreign,
     library_of,
     placed,
     symmetric,
@@ -46,7 +47,7 @@ from fairpca.moments.group_moments import GroupMoments, memberships
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import default_limit
-from fairpca.moments.row_scatter import Scatter, device_scatter, dust_columns, overall_mean
+from fairpca.moments.row_scatter import clear_dust, device_scatter, diagonals
 
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
@@ -164,8 +165,8 @@ class CovarianceSource(ABC):
     def shared_spectrum(self) -> FloatArray | None:
         """Return the eigenvalues of the mean of all groups' matrices, largest first.
 
-        The mean is by weight, and the eigenvalues are right to single precision. None where the
-        matrices are known by products only, which do not show all of them.
+        The mean is by weight. None where the matrices are known by products only, which do not
+        show all of them.
         """
         return None
 
@@ -218,38 +219,37 @@ class MomentCovariances(CovarianceSource):
             np.errstate(over="ignore", invalid="ignore"),
         ):
             chosen, total = moments.grouped(group_by), moments.pooled()
-            sums = np.r_[np.einsum("kii->k", chosen.scatter), np.trace(total.scatter[0])]
-            if not np.all(np.isfinite(sums)):
+            if not np.isfinite(diagonals(total.scatter).sum()):
                 # Every group by itself may be in the range of numbers, and all together not.
                 raise ValueError(
                     "sample_weight times the squares of X, added up over all groups, leaves the "
                     "range of numbers; rescale all weights, or the columns of X, by one number."
                 )
             self.covariances = chosen.covariances
-            weight = float(total.weight[0])
-            self._total = total.scatter[0]
-            self._total /= weight or 1.0
+            everything = total.covariances
+            self._total, trace = everything[0, :, :], float(diagonals(everything).sum())
             shift = chosen.distances_from(total)
             # Small weights make numbers of squares that are none by themselves.
-            check_square(np.einsum("kii->k", self.covariances), shift**2, np.trace(self._total))
+            check_square(diagonals(self.covariances), shift**2, trace)
         if center == "global":
-            for matrix, way in zip(self.covariances, shift, strict=True):
-                matrix += np.outer(way, way)
-            # Squares below the smallest normal number have lost their digits.
-            gone = np.trace(self.covariances, axis1=1, axis2=2) < np.finfo(float).tiny
-            self.covariances[gone] = 0.0
+            way = placed(shift, self.covariances)
+            self.covariances += way[:, :, None] * way[:, None, :]
+        traces = diagonals(self.covariances).sum(axis=1)
+        # Squares below the smallest normal number have lost their digits.
+        gone = (traces < _TINY) & (center == "global")
+        if gone.any():
+            self.covariances *= placed(1.0 - gone[:, None, None], self.covariances)
+            traces[gone] = 0.0
         self.groups = GroupFacts(
             chosen.labels,
             chosen.names,
             chosen.count,
             chosen.weight,
             chosen.mean,
-            np.trace(self.covariances, axis1=1, axis2=2),
+            traces,
             shift,
         )
-        self.total = TotalFacts(
-            int(total.count[0]), weight, total.mean[0], float(np.trace(self._total))
-        )
+        self.total = TotalFacts(int(total.count[0]), float(total.weight[0]), total.mean[0], trace)
         # A group's matrix has no higher rank than it has rows; about its own mean one less.
         self._ranks: IntArray | None = np.maximum(chosen.count - (center == "group"), 0)
         # Columns of rows that were put into fewer coordinates before they were counted, else 0.
@@ -278,23 +278,16 @@ class MomentCovariances(CovarianceSource):
     def shared_spectrum(self) -> FloatArray | None:
         """Return the eigenvalues of the mean of all groups' matrices, largest first."""
         shape, xp = self.covariances.shape, library_of(self.covariances)
-        # In units of the trace: single precision, in which this takes half the time, has fewer
-        # orders of magnitude.
         pooled = self.groups.weight / self.groups.weight.sum()
-        unit = float(pooled @ self.groups.traces) or 1.0
         flat = xp.reshape(self.covariances, (shape[0], -1))
-        shared = xp.reshape(placed(pooled, flat) @ flat, shape[1:]) / unit
-        if self.place is not None:
-            there = library_of(self.place).linalg.eigvalsh(placed(shared, self.place))
-            return fetched(there)[::-1] * unit
-        values = scipy.linalg.eigh(shared.astype(np.float32), eigvals_only=True, driver="ev")
-        return values[::-1].astype(float) * unit
+        shared = placed(xp.reshape(placed(pooled, flat) @ flat, shape[1:]), self.place)
+        return fetched(library_of(shared).linalg.eigvalsh(shared))[::-1]
 
     def _mix(self, matrix: FloatArray) -> None:
         shape, xp = self.covariances.shape, library_of(self.covariances)
         flat = xp.reshape(self.covariances, (shape[0], -1))
         self.covariances = xp.reshape(placed(matrix, flat) @ flat, shape)
-        self.groups = replace(self.groups, traces=_diagonals(self.covariances).sum(axis=1))
+        self.groups = replace(self.groups, traces=diagonals(self.covariances).sum(axis=1))
         self._ranks = None
 
     def total_compression(self, basis: FloatArray) -> FloatArray:
@@ -306,65 +299,6 @@ class MomentCovariances(CovarianceSource):
         """Return the leading eigenvectors of the covariance of all rows."""
         # In units of the trace: squares of very large variances are no numbers.
         return leading_pairs(fetched(self._total) / (self.total.trace or 1.0), r).vectors
-
-
-def _diagonals(matrices: Any) -> FloatArray:
-    """Return the diagonals of matrices of shape (k, n, n), here or elsewhere, as (k, n)."""
-    if isinstance(matrices, np.ndarray):
-        return np.asarray(np.einsum("kii->ki", matrices))
-    return fetched(library_of(matrices).linalg.diagonal(matrices))
-
-
-class DeviceCovariances(MomentCovariances):
-    """Groups that were counted on another device, whose matrices stay there.
-
-    Only what is short comes here. The arithmetic is that of `MomentCovariances`.
-
-    Parameters
-    ----------
-    found : Scatter
-        Of `device_scatter`, a cell for every group; sums of ordinary magnitude (`is_ordinary`).
-    groups : Groups
-    center : {"global", "group"}
-    place : array of another library
-        An empty one on the device.
-    """
-
-    def __init__(self, found: Scatter, groups: Groups, center: str, place: Any) -> None:
-        self.center, self.place, self._summed, self._ranks = center, place, 0, None
-        weight, scatter = found.weight, found.scatter
-        constant = dust_columns(weight, found.mean[:, 0], _diagonals(scatter))
-        if constant.any():
-            kept = placed(1.0 - constant, place)
-            scatter = scatter * kept[:, :, None] * kept[:, None, :]
-        mean = overall_mean(weight, found.mean)
-        shift = (found.mean - mean).sum(axis=1)
-        xp, everything = library_of(place), float(weight.sum())
-        between = placed(shift * np.sqrt(weight / everything)[:, None], place)
-        self._total = xp.sum(scatter, axis=0) / everything + between.T @ between
-        self.covariances = (
-            scatter / placed(np.where(weight > 0, weight, 1.0), place)[:, None, None]
-        )
-        if center == "global":
-            apart = placed(shift, place)
-            self.covariances = self.covariances + apart[:, :, None] * apart[:, None, :]
-        traces = _diagonals(self.covariances).sum(axis=1)
-        rows, rest = found.mean[:, 0], found.mean[:, 1]
-        self.groups = GroupFacts(
-            groups.labels, groups.names, found.count, weight, rows, traces, shift
-        )
-        trace = float(_diagonals(self._total[None, :, :]).sum())
-        self.total = TotalFacts(int(found.count.sum()), everything, mean[0], trace)
-        if scatter.shape[0] * scatter.shape[1] ** 2 <= _MOST_KEPT:
-            self.moments = GroupMoments(
-                found.count, weight, rows, scatter, groups.labels, groups.names, rest
-            )
-
-    @staticmethod
-    def is_ordinary(found: Scatter) -> bool:
-        """Whether sums are finite, and so far from the ends of the range that none can vanish."""
-        squares = _diagonals(found.scatter)
-        return bool(np.all(np.isfinite(squares)) and _ORDINARY < squares.max() < 1 / _ORDINARY)
 
 
 class RowSpaceCovariances(MomentCovariances):
@@ -631,13 +565,21 @@ def _device_source(
     known = Groups.one(X.shape[0]) if groups is None else groups
     codes, labels, counts = known.cells()
     crossed = group_by == "intersection" or len(known.names) == 1
+    moments: GroupMoments | None = None
     if pays_there(X.shape[1]) and crossed and labels == known.labels and weight is None:
         found = device_scatter(X, codes, counts)
-        if DeviceCovariances.is_ordinary(found):
-            return DeviceCovariances(found, known, center, place)
-    moments = count_rows(X, groups, weight, estimator)
+        squares = diagonals(found.scatter)
+        # What is not finite, or so small or large that it may vanish, is counted with more care.
+        if np.all(np.isfinite(squares)) and _ORDINARY < squares.max() < 1 / _ORDINARY:
+            rows, rest = found.mean[:, 0], found.mean[:, 1]
+            scatter = clear_dust(found.weight, rows, found.scatter)
+            moments = GroupMoments(counts, found.weight, rows, scatter, labels, known.names, rest)
+    if moments is None:
+        moments = count_rows(X, groups, weight, estimator)
     source = MomentCovariances(moments, group_by, center)
     source.place = place if pays_there(X.shape[1]) else None
+    if is_foreign(moments.scatter) and squares.size * squares.shape[1] > _MOST_KEPT:
+        source.moments = None
     return source
 
 

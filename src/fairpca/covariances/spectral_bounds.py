@@ -28,12 +28,6 @@ from fairpca._linalg import FloatArray, dot, fetched, orthonormal, placed, symme
 from fairpca.covariances.eigenpairs import EigenPairs
 
 _EPS = float(np.finfo(float).eps)
-# Up to this many columns the norms of residuals are computed, at a tenth of a decomposition.
-_WHOLE_TO = 128
-# In larger matrices the norm of a residual matrix is taken from its product with one vector of
-# random signs. It underestimates the norm by more than this factor with a probability below one in
-# a thousand, and what is then overlooked is still of the size of rounding.
-_CAUTION = 4.0
 # Residuals past this share of the largest eigenvalue are no rounding: the pairs are wrong.
 _WRONG = 1e-9
 
@@ -83,24 +77,14 @@ def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     matrix moves a sum of r eigenvalues by at most ``sqrt(r)`` times its Frobenius norm.
     """
     n, vectors, values = len(matrix), pairs.vectors, pairs.values
-    if n <= _WHOLE_TO:
-        residual = float(np.linalg.norm(matrix @ vectors - vectors * values))
-        apart = float(np.linalg.norm(vectors.T @ vectors - np.eye(n)))
-    else:
-        signs = np.resize(_SIGNS, n)
-        combined = vectors @ signs
-        residual = _CAUTION * float(np.linalg.norm(matrix @ combined - vectors @ (values * signs)))
-        apart = _CAUTION * float(np.linalg.norm(vectors.T @ combined - signs))
+    residual = float(np.linalg.norm(dot(matrix, vectors) - vectors * values))
+    apart = float(np.linalg.norm(dot(vectors.T, vectors) - np.eye(n)))
     size = float(np.abs(values).max(initial=0.0))
     error = residual + size * apart
     if not error <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
         return None
     slack = float(np.sqrt(r) * error)
     return SumBound(float(np.sort(values)[n - r :].sum()) + slack, slack)
-
-
-# Signs without a pattern that an eigenvector could have.
-_SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], size=4096)
 
 
 def bound_from_some(

@@ -29,6 +29,8 @@ from fairpca._linalg import (
     fetched,
     is_foreign,
     is_sparse,
+    library_of,
+    placed,
 )
 from fairpca._threads import one_ahead
 from fairpca.moments.groups import Groups
@@ -236,7 +238,8 @@ class GroupMoments:
     def covariances(self) -> FloatArray:
         """Scatter over weight, shape (k, n, n); zero for a group without weight."""
         safe = np.where(self.weight > 0, self.weight, 1.0)
-        return self.scatter / safe[:, None, None]
+        found: FloatArray = self.scatter / placed(safe[:, None, None], self.scatter)
+        return found
 
     def update(self, X: Any, sensitive_features: Any = None, **kwargs: Any) -> GroupMoments:
         """Return the moments with further rows counted in; arguments as in `from_array`."""
@@ -331,10 +334,11 @@ class GroupMoments:
         weight = chosen.weight.sum(keepdims=True)
         mean = overall_mean(chosen.weight, chosen._exact_mean)
         between = (chosen._exact_mean - mean).sum(axis=1) * np.sqrt(chosen.weight)[:, None]
-        scatter = chosen.scatter.sum(axis=0, keepdims=True)
-        scatter += between.T @ between
+        apart = placed(between, chosen.scatter)
+        scatter = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True)
+        scatter += apart.T @ apart
         check_between(np.abs(between).max(axis=0, keepdims=True), weight, mean[:1], scatter)
-        clear_dust(weight, mean[:1], scatter)
+        scatter = clear_dust(weight, mean[:1], scatter)
         return GroupMoments(
             chosen.count.sum(keepdims=True),
             weight,

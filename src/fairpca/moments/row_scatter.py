@@ -167,9 +167,7 @@ def overall_mean(weight: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
-def check_between(
-    between: FloatArray, weight: FloatArray, mean: FloatArray, scatter: FloatArray
-) -> None:
+def check_between(between: FloatArray, weight: FloatArray, mean: FloatArray, scatter: Any) -> None:
     """Raise ValueError where tiny weights make the distance between means vanish.
 
     Parameters
@@ -186,7 +184,7 @@ def check_between(
         return
     lost &= size >= np.maximum(least, _DUST * np.abs(mean)) * np.sqrt(weight)[:, None]
     # Beside other columns of the same rows, less than this is rounding and may vanish.
-    others = np.sqrt(np.einsum("kii->ki", scatter).max(axis=1))
+    others = np.sqrt(diagonals(scatter).max(axis=1))
     lost &= size > eps * np.maximum(others, size.max(axis=1))[:, None]
     if lost.any():
         _refuse_weights(weight[lost.any(axis=1)].max())
@@ -310,53 +308,25 @@ def device_scatter(
     return Scatter(count, weight, means, xp.stack(scatters))
 
 
-# Bytes of each of the two buffers through which rows go to a CUDA device. While one is copied the
-# other is filled; a larger one would only take longer to make.
-_BUFFER_BYTES = 1 << 26
-
-
 def sender(like: Any) -> Callable[[Any], Any]:
     """Return what copies NumPy arrays to the device of another one; None for no device.
 
     PyTorch's own copy from ordinary memory to a CUDA device keeps the device's products waiting.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(like, torch.Tensor) and like.is_cuda:
-        return _CudaSender(torch, like.device)
-    return lambda array: placed(array, like)
+    if torch is None or not isinstance(like, torch.Tensor) or not like.is_cuda:
+        return lambda array: placed(array, like)
+    stream = torch.cuda.Stream(like.device)
 
+    def send(array: AnyArray) -> Any:
+        # Through memory that the device can read, beside its products.
+        here = placed(array, torch.empty(0)).pin_memory()
+        with torch.cuda.stream(stream):
+            there = here.to(like.device, non_blocking=True)
+        stream.synchronize()
+        return there
 
-class _CudaSender:
-    """Copies arrays to a CUDA device through buffers that it can read, beside its products."""
-
-    def __init__(self, torch: Any, device: Any) -> None:
-        self.torch, self.device, self.stream = torch, device, torch.cuda.Stream(device)
-        size = {"dtype": torch.uint8, "pin_memory": True}
-        self.buffers = [torch.empty(_BUFFER_BYTES, **size) for _ in range(2)]
-        self.copied = [torch.cuda.Event() for _ in range(2)]
-
-    def __call__(self, array: AnyArray) -> Any:
-        """Return the array on the device, when it is there."""
-        array = np.ascontiguousarray(array)
-        source, threads = array.reshape(-1).view(np.uint8), available_threads()
-        kind = self.torch.from_numpy(np.empty(0, dtype=array.dtype)).dtype
-        target = self.torch.empty(array.shape, dtype=kind, device=self.device)
-        there = target.view(-1).view(self.torch.uint8)
-        with self.torch.cuda.stream(self.stream):
-            for i, start in enumerate(range(0, len(source), _BUFFER_BYTES)):
-                part = source[start : start + _BUFFER_BYTES]
-                buffer, copied = self.buffers[i % 2][: len(part)], self.copied[i % 2]
-                copied.synchronize()
-                pieces = zip(
-                    np.array_split(buffer.numpy(), threads),
-                    np.array_split(part, threads),
-                    strict=True,
-                )
-                in_threads([functools.partial(np.copyto, *pair) for pair in pieces], threads)
-                there[start : start + len(part)].copy_(buffer, non_blocking=True)
-                copied.record(self.stream)
-        self.stream.synchronize()
-        return target
+    return send
 
 
 def _relative_weights(
@@ -542,24 +512,25 @@ def _mirror(matrix: FloatArray) -> None:
 
 
 @np.errstate(over="ignore")
-def clear_dust(weight: FloatArray, mean: FloatArray, scatter: FloatArray) -> None:
-    """Set constant columns of every cell's scatter to exactly zero, in place.
+def clear_dust(weight: FloatArray, mean: FloatArray, scatter: Any) -> Any:
+    """Return every cell's scatter with constant columns exactly zero; NumPy's is changed in place.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
     group's variance would take that dust for data. So would it take squares that underflowed.
     """
-    constant = dust_columns(weight, mean, np.einsum("kii->ki", scatter))
-    if constant.any():
-        scatter[constant] = 0.0
-        np.swapaxes(scatter, 1, 2)[constant] = 0.0
-
-
-def dust_columns(weight: FloatArray, mean: FloatArray, squares: FloatArray) -> AnyArray:
-    """Return which columns of every cell are constant but for rounding, shape (c, n).
-
-    `squares` are the diagonals of the cells' scatter, of shape (c, n).
-    """
+    squares = diagonals(scatter)
     dust = weight[:, None] * (_DUST * mean) ** 2
     dust = np.maximum(dust, np.finfo(float).tiny * np.maximum(weight, 1.0)[:, None])
     # An infinite square is no dust: the caller refuses it.
-    return np.asarray((squares <= dust) & np.isfinite(squares))
+    constant = (squares <= dust) & np.isfinite(squares)
+    if constant.any():
+        kept = placed(1.0 - constant, scatter)
+        scatter *= kept[:, :, None] * kept[:, None, :]
+    return scatter
+
+
+def diagonals(matrices: Any) -> FloatArray:
+    """Return the diagonals of matrices of shape (k, n, n), here or elsewhere, as (k, n)."""
+    if isinstance(matrices, np.ndarray):
+        return np.asarray(np.einsum("kii->ki", matrices))
+    return fetched(library_of(matrices).linalg.diagonal(matrices))

@@ -68,8 +68,8 @@ def refine(
     weights: FloatArray,
     *,
     good_enough: float,
-    agreements: int = 3,
-    at_least: int = 3,
+    agreements: int,
+    at_least: int,
 ) -> Refined:
     """Return the best basis that descent from any of the starts reaches.
 
@@ -88,23 +88,16 @@ def refine(
     at_least : int
         Starts that are tried in any case.
     """
-    best: Refined | None = None
-    agreeing = 0
-    for count, start in enumerate(starts, start=1):
-        found = descend(problem, start, weights, np.inf if best is None else best.value)
-        if best is None:
-            best, agreeing = found, 1
-        else:
-            size = _AGREE * max(abs(best.value), problem.resolution)
-            if found.value < best.value - size:
-                agreeing = 1
-            elif found.value <= best.value + size:
-                agreeing += 1
-            best = min(best, found, key=lambda one: one.value)
-        if best.value <= good_enough or (agreeing >= agreements and count >= at_least):
+    tried: list[Refined] = []
+    reached = np.inf
+    for start in starts:
+        tried.append(descend(problem, start, weights, reached))
+        reached = min(reached, tried[-1].value)
+        near = reached + _AGREE * max(abs(reached), problem.resolution)
+        agreeing = sum(one.value <= near for one in tried)
+        if reached <= good_enough or (agreeing >= agreements and len(tried) >= at_least):
             break
-    assert best is not None
-    return best
+    return min(tried, key=lambda one: one.value)
 
 
 def descend(

@@ -21,18 +21,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, rounding_level, symmetric
+from fairpca._linalg import FloatArray, rounding_level
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
 from fairpca.solvers.descent import Attained, attain, descend
 from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
-from fairpca.solvers.interior_point import Barrier, binding, guesses, polish
+from fairpca.solvers.interior_point import binding, central_path, guesses, polish
 from fairpca.solvers.newton import ascend
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rounding import extra_basis
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
-from fairpca.solvers.subspace import Subspace
+from fairpca.solvers.subspace import empty_subspace, restricted
 
 # Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried.
 _STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
@@ -192,16 +192,12 @@ def _follow_central_path(dual: Dual) -> None:
     Which eigenvalues are tied shows earlier than the last digits of the weights do. So every stage
     reads the ties off P and lets `polish` try; only if that fails does mu fall further.
     """
-    assert dual.best is not None
-    path = Barrier(dual, dual.best.weights)
-    for stage in _STAGES:
-        centre = path.advance(stage * dual.spectral)
-        if dual.closed:
-            return
-        active = binding(centre.weights, centre.losses, dual.group_scales)
-        for block in guesses(np.diag(centre.matrix), dual.r):
-            tied = Cluster.of(block.start, symmetric(centre.matrix[block, block]), dual.r)
-            polish(dual, occupy(centre.path.point, tied, dual.r), active)
+    for here in central_path(dual, _STAGES):
+        point, relaxed = here.point, here.relaxed(dual.r)
+        active = binding(point.weights, relaxed.losses, dual.group_scales)
+        for block in guesses(relaxed.cluster.occupation, dual.r):
+            inside = np.diag(relaxed.cluster.occupation[block])
+            polish(dual, occupy(point, Cluster.of(block.start, inside, dual.r), dual.r), active)
             if dual.good:
                 return
 
@@ -309,10 +305,11 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     found inside is a lower bound. The loop ends when they meet, when a decomposition adds no
     direction, or at `max_iter`. Decompositions inside the subspace are not counted.
     """
-    space = _Visited(problem, start, options.max_iter)
+    space = _Visited(problem, start)
     grown = True
     while True:
-        dual = Dual(space.inside.problem(), max_iter=_NO_LIMIT, target=_TARGET * options.tol)
+        inside = restricted(problem, space.inside)
+        dual = Dual(inside, max_iter=_NO_LIMIT, target=_TARGET * options.tol)
         basis = space.inside.basis
         maximise_dual(dual, start)
         assert dual.best is not None
@@ -353,7 +350,7 @@ class _Visited:
 
     Attributes
     ----------
-    inside : Subspace
+    inside : ProjectedBasis
     width : int
         Pairs that every partial decomposition returns.
     bound : float
@@ -363,7 +360,7 @@ class _Visited:
     history : list of dict
     """
 
-    def __init__(self, problem: Problem, start: FloatArray | None, max_iter: int) -> None:
+    def __init__(self, problem: Problem, start: FloatArray | None) -> None:
         k, r = problem.oracle.n_groups, problem.n_components
         self.problem = problem
         self.width = min(r + _SPARE, problem.oracle.n_features)
@@ -371,7 +368,7 @@ class _Visited:
         self.bound = -np.inf
         self.near = EigenPairs(np.zeros(0), np.zeros((problem.oracle.n_features, 0)))
         self.weights = np.full(k, 1.0 / k) if start is None else start
-        self.inside = Subspace(problem)
+        self.inside = empty_subspace(problem)
         # Known for nothing where the criterion needed them anyway.
         most = min(_OWN_COLUMNS, int(_OWN_SHARE * problem.oracle.n_features))
         share = min(r, most // k)
@@ -379,10 +376,7 @@ class _Visited:
             self.inside.widen(np.hstack([_occupied(pairs.head(share)) for pairs in problem.own]))
         if start is None and 4 * share >= r and self.inside.width >= self.width:
             return
-        # Even weights are a first guess: their eigenvectors serve for directions only, unless
-        # there is no second decomposition to come.
-        rough = start is None and problem.oracle.n_eigen + 1 < max_iter
-        self.visit(self.weights, None, np.inf, rough=rough)
+        self.visit(self.weights, None, np.inf)
 
     def visit(
         self,
@@ -390,16 +384,15 @@ class _Visited:
         near: FloatArray | None,
         upper: float,
         *,
-        rough: bool = False,
         enough: float = np.inf,
     ) -> bool:
         """Decompose at `weights`, keep bound and directions; return whether any was new.
 
         With a bound that is `enough`, directions are of no more use.
         """
-        pairs = self.problem.oracle.leading(weights, self.width, start=near, rough=rough)
+        pairs = self.problem.oracle.leading(weights, self.width, start=near)
         phi = self.problem.phi(weights, pairs)
-        if phi > self.bound and not rough:
+        if phi > self.bound:
             self.bound, self.weights, self.near = phi, weights, pairs
         self.history.append({"phi": phi, "upper": upper, "width": float(self.inside.width)})
         return self.bound < enough and self.inside.widen(pairs.vectors)
@@ -423,7 +416,8 @@ def _descend_outside(
         if problem.oracle.n_eigen >= max_iter or not space.visit(weights, basis, np.inf):
             break
         before = float(problem.losses(basis).max())
-        found = descend(space.inside.problem(), space.inside.basis.T @ basis, weights)
+        inside = restricted(problem, space.inside)
+        found = descend(inside, space.inside.basis.T @ basis, weights)
         basis, weights = space.inside.basis @ found.basis, found.weights
         if before - found.value <= 1e-9 * max(abs(found.value), problem.resolution):
             break

@@ -21,35 +21,13 @@ from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.solvers.problem import Problem
 
 
-class Subspace(ProjectedBasis):
-    """A problem restricted to an orthonormal basis that can be widened.
+def empty_subspace(large: Problem, place: Any = None) -> ProjectedBasis:
+    """Return a basis without columns, to be widened, in which a large problem can be restricted.
 
-    Parameters
-    ----------
-    problem : Problem
-        The large problem.
-    place : array of another library, optional
-        Where the basis lives.
-
-    Attributes
-    ----------
-    large : Problem
-    basis : ndarray of shape (n, p)
-        Orthonormal columns; none at first.
-    compressed : ndarray of shape (k, p, p)
-        ``basis.T @ S_i @ basis`` for every group.
+    It lives on the device of `place`, an array of another library; here by default.
     """
-
-    def __init__(self, problem: Problem, place: Any = None) -> None:
-        oracle = problem.oracle
-        super().__init__(
-            oracle.apply, oracle.n_groups, oracle.n_features, keep_images=False, place=place
-        )
-        self.large = problem
-
-    def problem(self, *, holds_own: bool = False) -> Problem:
-        """Return the problem inside the subspace; see `restricted`."""
-        return restricted(self.large, self, holds_own=holds_own)
+    oracle = large.oracle
+    return ProjectedBasis(oracle.apply, oracle.n_groups, oracle.n_features, place=place)
 
 
 def restricted(large: Problem, space: ProjectedBasis, *, holds_own: bool = False) -> Problem:

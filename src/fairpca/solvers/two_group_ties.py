@@ -12,6 +12,7 @@ It is an idea of its own: what to do where the optimal eigenvalue of two groups 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import brentq
 
 from fairpca._linalg import FloatArray, orthonormal
 
@@ -56,45 +57,17 @@ def geodesic_candidate(
     value = delta - float(p.sum())
     basis = source.copy()
     for j in np.argsort(-angles, kind="stable"):
-        theta = float(angles[j])
-        leg = _Leg(float(p[j]), float(q[j]), float(s[j]))
-        after = value - leg.rise(theta)
+        half = 0.5 * (p[j] - s[j])
+
+        def left(x: float, value: float = value, half: float = half, q: float = q[j]) -> float:
+            """Return g after a rotation by x, without cancellation where x is small."""
+            return value - float(2 * np.sin(x) * (q * np.cos(x) - half * np.sin(x)))
+
+        after = left(angles[j])
         if value >= 0 >= after or value <= 0 <= after:
-            x = leg.solve(value, theta)
+            x = brentq(left, 0.0, angles[j], xtol=1e-18, maxiter=200)
             basis[:, j] = np.cos(x) * source[:, j] + np.sin(x) * normal[:, j]
             return np.asarray(orthonormal(basis))
         basis[:, j] = target[:, j]
         value = after
     return None
-
-
-class _Leg:
-    """The quadratic form of the difference E along ``cos(x) a + sin(x) b``.
-
-    Parameters
-    ----------
-    p, q, s : float
-        ``a . E a``, ``a . E b`` and ``b . E b``, for orthonormal a and b.
-    """
-
-    def __init__(self, p: float, q: float, s: float) -> None:
-        self.half, self.q = 0.5 * (p - s), q
-
-    def rise(self, x: float) -> float:
-        # p (cos^2 - 1) + 2 q sin cos + s sin^2, written without cancellation at small x.
-        return float(2 * np.sin(x) * (self.q * np.cos(x) - self.half * np.sin(x)))
-
-    def solve(self, value: float, theta: float) -> float:
-        """Return x in [0, theta] with ``rise(x) == value``, by bisection.
-
-        Sixty halvings leave nothing of the interval but rounding.
-        """
-        low, high = 0.0, theta
-        sign = 1.0 if value >= 0 else -1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            if sign * (value - self.rise(middle)) >= 0:
-                low = middle
-            else:
-                high = middle
-        return 0.5 * (low + high)

@@ -26,7 +26,7 @@ from fairpca._linalg import FloatArray, fetched, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
-from fairpca.solvers.subspace import Subspace
+from fairpca.solvers.subspace import empty_subspace, restricted
 from fairpca.solvers.two_group_ties import geodesic_candidate
 
 # Newton is cheap enough to be driven to rounding; this is where it may stop before.
@@ -313,8 +313,6 @@ def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: boo
     return t if low.t < t < high.t and same_side < 4 else 0.5 * (low.t + high.t)
 
 
-# Relative gap above which the first decomposition is worth its directions only.
-_WIDE_GAP = 1e-3
 # The subspace is found to about this angle too, not only the value: a gap of rounding leaves it
 # uncertain from the fifth digit on, and the same rows counted in another order would show it. The
 # angle is estimated, and the true one is mostly ten times smaller or less (faces, 50 components:
@@ -378,7 +376,7 @@ class _LargeSearch:
 
     Attributes
     ----------
-    space : Subspace
+    space : ProjectedBasis
         The span of all eigenvectors seen; both groups' own bases at first.
     bound, proof, near : float, float, EigenPairs
         The largest phi of the large matrices, with its weight and pairs.
@@ -397,7 +395,7 @@ class _LargeSearch:
             key=lambda known: known[0],
         )
         # What is as long as the matrices stays where they are.
-        self.space = Subspace(problem, self.oracle.place)
+        self.space = empty_subspace(problem, self.oracle.place)
         for pairs in own:
             self.space.widen(pairs.columns[:, : self.r])
         self.spare = _SPARE if self.oracle.cheap_products else 0
@@ -417,7 +415,7 @@ class _LargeSearch:
         t: float | None = None
         visited = [0.0, 1.0]
         while True:
-            inner = NewtonSearch(self.space.problem(holds_own=True))
+            inner = NewtonSearch(restricted(self.problem, self.space, holds_own=True))
             found, _ = inner.run(max_iter=max_iter, first=t)
             # Where several bases tie, the best one was met at another weight than the bound; the
             # next decomposition belongs to the bound.
@@ -434,31 +432,24 @@ class _LargeSearch:
             if self.oracle.n_eigen >= max_iter:
                 reason = "gap closed" if closed else "max_iter reached"
                 return self._proven(best), reason
-            # While the gap is wide a decomposition serves for its directions only.
-            rough = len(visited) == 2 and self._gap(best) > _WIDE_GAP
-            rough &= self.space.width < self.oracle.n_features
-            pairs = self._decompose(best, rough)
+            pairs = self._decompose(best)
             visited.append(t)
-            if not self._widen(pairs) and not rough:
+            if not self._widen(pairs):
                 reason = "no new direction at working precision"
                 return self._proven(best), "gap closed" if closed else reason
 
     def _gap(self, best: Best) -> float:
         return self.problem.certificate(self.bound, best.value).gap
 
-    def _decompose(self, best: Best, rough: bool) -> EigenPairs:
-        """Decompose at the weight of `best` and keep the bound if it is the largest.
-
-        Rough pairs are cheaper and serve for directions only; no bound is taken from them.
-        """
+    def _decompose(self, best: Best) -> EigenPairs:
+        """Decompose at the weight of `best` and keep the bound if it is the largest."""
         weights = np.array([best.t, 1 - best.t])
         width = min(self.r + self.spare, self.oracle.n_features)
-        pairs = self.oracle.leading(weights, width, start=best.basis, rough=rough)
-        if not rough:
-            phi = self.problem.phi(weights, pairs)
-            # Within rounding the later weight is the better one, and as good a proof.
-            if phi >= self.bound - self.problem.resolution:
-                self.bound, self.proof, self.near = phi, best.t, pairs
+        pairs = self.oracle.leading(weights, width, start=best.basis)
+        phi = self.problem.phi(weights, pairs)
+        # Within rounding the later weight is the better one, and as good a proof.
+        if phi >= self.bound - self.problem.resolution:
+            self.bound, self.proof, self.near = phi, best.t, pairs
         self.history.append(
             {"t": best.t, "value": best.value, "bound": self.bound, "width": self.space.width}
         )
