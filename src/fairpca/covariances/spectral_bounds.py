@@ -80,22 +80,24 @@ def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     """Return the bound from all n pairs: their sum, raised by residual and lack of orthogonality.
 
     Whatever V and D are, ``A - V D V.T = (A V - V D) V.T + A (I - V V.T)``, and a change of A by a
-    matrix moves a sum of r eigenvalues by at most ``sqrt(r)`` times its Frobenius norm.
+    matrix moves a sum of r eigenvalues by at most ``sqrt(r)`` times its Frobenius norm. Where V is
+    nearly orthogonal the last term is as large as ``D (I - V.T V)``: every direction counts with
+    its own eigenvalue, not with the largest.
     """
     n, vectors, values = len(matrix), pairs.vectors, pairs.values
     if n <= _WHOLE_TO:
-        residual = float(np.linalg.norm(matrix @ vectors - vectors * values))
-        apart = float(np.linalg.norm(vectors.T @ vectors - np.eye(n)))
+        caution, residual = 1.0, matrix @ vectors - vectors * values
+        off = vectors.T @ vectors - np.eye(n)
     else:
         signs = np.resize(_SIGNS, n)
         combined = vectors @ signs
-        residual = _CAUTION * float(np.linalg.norm(matrix @ combined - vectors @ (values * signs)))
-        apart = _CAUTION * float(np.linalg.norm(vectors.T @ combined - signs))
-    size = float(np.abs(values).max(initial=0.0))
-    error = residual + size * apart
-    if not error <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
+        caution, residual = _CAUTION, matrix @ combined - vectors @ (values * signs)
+        off = vectors.T @ combined - signs
+    size, left = float(np.abs(values).max(initial=0.0)), float(np.linalg.norm(residual))
+    wrong = caution * (left + size * float(np.linalg.norm(off)))
+    if not wrong <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
         return None
-    slack = float(np.sqrt(r) * error)
+    slack = float(np.sqrt(r) * caution * (left + np.linalg.norm(values * off.T)))
     return SumBound(float(np.sort(values)[n - r :].sum()) + slack, slack)
 
 
