@@ -367,6 +367,13 @@ def test_batches_pass_through_the_device(library, weight):
         np.testing.assert_allclose(got.mean, want.mean, rtol=1e-14)
 
 
+def test_batches_that_live_on_the_device_are_counted_there(library):
+    want = GroupMoments.from_array(X, G)
+    batches = ((library(X[part]), G[part]) for part in (slice(0, 50), slice(50, 90)))
+    got = GroupMoments.from_batches(batches)
+    np.testing.assert_allclose(got.scatter, want.scatter, rtol=1e-12, atol=1e-10)
+
+
 def test_what_is_wrong_with_a_batch_is_said():
     with pytest.raises(ValueError, match="batches is empty"):
         GroupMoments.from_batches([])

@@ -176,6 +176,34 @@ def test_groups_too_small_to_check_are_named():
     assert np.all(np.isfinite(found.losses[..., :2]))
 
 
+def test_rows_without_weight_are_as_good_as_none():
+    X, labels = table(4, sizes=(80, 60, 30))
+    weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
+    # Of thirty rows four count: too few for five folds.
+    weight[140:] = np.arange(30) < 4
+    inside = weight > 0
+    found = cross_fit(X, labels, 2, sample_weight=weight)
+    again = cross_fit(X[inside], labels[inside], 2, sample_weight=weight[inside])
+    assert found.unchecked == again.unchecked == (2,)
+    np.testing.assert_array_equal(found.counts, again.counts)
+    np.testing.assert_allclose(found.losses, again.losses, rtol=1e-9)
+    np.testing.assert_allclose(found.high, again.high, rtol=1e-9)
+
+
+def test_a_group_may_have_weight_in_one_fold_only():
+    X, labels = table(4)
+    weight = np.where(labels == 2, 0.0, 1.0)
+    with pytest.raises(ValueError, match=r"group\(s\) 2 have no row with positive sample_weight"):
+        cross_fit(X, labels, 2, sample_weight=weight)
+    weight[-1] = 1.0
+    assert cross_fit(X, labels, 2, sample_weight=weight).unchecked == (2,)
+    folds = [
+        GroupMoments.from_array(X[i::5], labels[i::5], sample_weight=weight[i::5])
+        for i in range(5)
+    ]
+    assert np.all(np.isfinite(cross_fit(folds, n_components=2).losses[..., :2]))
+
+
 def test_losses_of_few_rows_are_optimistic_in_hand():
     """Two samples of one population: in hand PCA loses something, on new rows about nothing."""
     rng = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from fairpca._checks import (
     check_at_least,
     check_choice,
     check_counted,
+    check_groups,
     check_rank,
     check_table,
     check_weights,
@@ -81,7 +82,7 @@ class CrossFit:
     groups : tuple
         Labels of the groups, k of them.
     counts : ndarray of shape (k,)
-        Rows of every group.
+        Rows of every group; of those that were dealt out here, without those of weight zero.
     losses : ndarray of shape (f, q, k)
         Mean squared error on the rows left out, minus that of the group's own projection. It can
         be negative, and then nothing was lost. The group's own projection is fitted to the same
@@ -95,7 +96,8 @@ class CrossFit:
         without each fold in turn), widened because folds share training rows. Losses and the
         variances behind these intervals are means over all dealings of the rows.
     unchecked : tuple
-        Groups with fewer rows than folds, for which all these numbers are NaN.
+        Groups with fewer rows than folds, or with all their rows in one fold, for which all these
+        numbers are NaN.
     fold_losses : ndarray of shape (repeats, folds, f, q, k)
         The losses on the rows of every fold of every dealing; NaN where it has none of the group.
     fold_weight : ndarray of shape (repeats, folds, k)
@@ -245,17 +247,19 @@ def cross_fit(
     errors, losses, weight = map(np.stack, zip(*(numbers for _, numbers in found), strict=True))
     mean_loss = _over_folds(losses, weight).mean(axis=0)
     known_to = _jackknife(mean_loss, _without_each_fold(losses, weight))
-    unchecked = np.flatnonzero(known.count < weight.shape[1])
+    unchecked = np.isnan(mean_loss).all(axis=(0, 1))
+    mean_error = _over_folds(errors, weight).mean(axis=0)
+    mean_error[..., unchecked] = np.nan
     return CrossFit(
         tuple(models),
         ranks,
         known.labels,
         known.count,
         mean_loss,
-        _over_folds(errors, weight).mean(axis=0),
+        mean_error,
         known_to.low,
         known_to.high,
-        tuple(known.labels[g] for g in unchecked),
+        tuple(known.labels[g] for g in np.flatnonzero(unchecked)),
         losses,
         weight,
     )
@@ -277,6 +281,12 @@ def _each_left_out(
         check_rank(r, folds[0].n_features)
     group_by = getattr(next(iter(models.values())), "group_by", "intersection")
     known = reduce(GroupMoments.merge, folds).grouped(group_by)
+    check_groups(known.labels, known.weight)
+    # A fold that has no weight of a group has nothing of it to fit to.
+    folds = [
+        fold if fold.weight.all() else fold.select(np.flatnonzero(fold.weight).tolist())
+        for fold in folds
+    ]
     shape = (len(folds), len(models), len(ranks), len(known.labels))
     errors, own = np.full(shape, np.nan), np.full((shape[0], *shape[2:]), np.nan)
     weight = np.zeros((len(folds), len(known.labels)))
@@ -314,13 +324,30 @@ def _dealings(
     if groups is not labels:
         warn_of_measurements(groups, stacklevel=3)
     weights = check_weights(sample_weight, m)
+    groups, counted = _weighted(groups, weights)
     if n_repeats is None and n <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS:
         repeats = _REPEATS
     rng = np.random.default_rng(random_state)
     for _ in range(repeats):
-        in_folds = groups.in_folds(_dealt(groups.codes, n_folds, rng), n_folds)
-        counted = GroupMoments.from_array(rows, in_folds, sample_weight=weights)
-        yield [fold for fold in split_folds(counted, n_folds) if fold.labels]
+        fold = np.zeros(m, dtype=np.int64)
+        fold[counted] = _dealt(groups.codes[counted], n_folds, rng)
+        in_folds = groups.in_folds(fold, n_folds)
+        moments = GroupMoments.from_array(rows, in_folds, sample_weight=weights)
+        yield [part for part in split_folds(moments, n_folds) if part.labels]
+
+
+def _weighted(groups: Groups, weights: FloatArray | None) -> tuple[Groups, AnyArray]:
+    """Return the groups of the rows that count, and which rows these are.
+
+    A row without weight is as good as none: dealt out with the others, it would take the place of
+    one that counts. It loses its label. A group without any weight keeps its rows, for the error
+    that names it.
+    """
+    if weights is None:
+        return groups, np.ones(len(groups.codes), dtype=bool)
+    codes = groups.codes
+    counted = (weights > 0) | (np.bincount(codes + 1, weights)[codes + 1] == 0)
+    return groups.with_codes(np.where(counted, codes, -1)), counted
 
 
 def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> AnyArray:

@@ -66,6 +66,18 @@ def test_all_pairs_bound_every_sum(family, n):
         check(found, exact[r - 1], matrix)
 
 
+@pytest.mark.parametrize("r", [150, 299])
+def test_one_large_eigenvalue_leaves_all_sums_known_to_rounding(r):
+    """Vectors are orthogonal to rounding, which the largest eigenvalue must not multiply."""
+    q = np.linalg.qr(np.random.default_rng(0).normal(size=(300, 300)))[0]
+    matrix = (q * np.r_[1.0, np.full(299, 1e-9)]) @ q.T
+    matrix = 0.5 * (matrix + matrix.T)
+    found = sum_bound(matrix, full_pairs(matrix), r)
+    assert found is not None
+    assert found.slack <= 16 * rounding_level(float(np.trace(matrix)), 300)
+    assert found.bound >= np.trace(matrix) - (300 - r) * 1e-9
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("n", [3, 9, 24])
 def test_some_pairs_bound_every_sum_they_can_prove(family, n):

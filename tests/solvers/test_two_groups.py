@@ -262,3 +262,11 @@ def test_the_search_ends_with_equal_losses_and_a_bound_that_meets_them():
         assert subspace_distance(best.basis, there.vectors[:, :6]) < 1e-9
         assert best.spread <= problem.resolution
         assert best.value - best.bound <= problem.resolution
+
+
+def test_many_components_of_one_large_direction_leave_no_gap():
+    rng = np.random.default_rng(0)
+    bases = [np.linalg.qr(rng.normal(size=(200, 200)))[0] for _ in range(2)]
+    spectrum = np.r_[1.0, np.full(199, 1e-9)]
+    found = fairpca.solve([(q * spectrum) @ q.T for q in bases], 100).certificate
+    assert found.gap == 0.0

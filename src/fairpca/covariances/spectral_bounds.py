@@ -74,16 +74,18 @@ def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
     """Return the bound from all n pairs: their sum, raised by residual and lack of orthogonality.
 
     Whatever V and D are, ``A - V D V.T = (A V - V D) V.T + A (I - V V.T)``, and a change of A by a
-    matrix moves a sum of r eigenvalues by at most ``sqrt(r)`` times its Frobenius norm.
+    matrix moves a sum of r eigenvalues by at most ``sqrt(r)`` times its Frobenius norm. Where V is
+    nearly orthogonal the last term is as large as ``D (I - V.T V)``: every direction counts with
+    its own eigenvalue, not with the largest.
     """
     n, vectors, values = len(matrix), pairs.vectors, pairs.values
     residual = float(np.linalg.norm(dot(matrix, vectors) - vectors * values))
-    apart = float(np.linalg.norm(dot(vectors.T, vectors) - np.eye(n)))
+    off = dot(vectors.T, vectors) - np.eye(n)
     size = float(np.abs(values).max(initial=0.0))
-    error = residual + size * apart
-    if not error <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
+    wrong = residual + size * float(np.linalg.norm(off))
+    if not wrong <= _WRONG * np.sqrt(n) * size + np.finfo(float).tiny:
         return None
-    slack = float(np.sqrt(r) * error)
+    slack = float(np.sqrt(r) * (residual + np.linalg.norm(values * off)))
     return SumBound(float(np.sort(values)[n - r :].sum()) + slack, slack)
 
 

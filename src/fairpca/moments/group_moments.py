@@ -163,7 +163,8 @@ class GroupMoments:
         ----------
         batches : iterable of (X, sensitive_features) or (X, sensitive_features, sample_weight)
             Of any sizes: slices of an array, row groups of a file. They are read one ahead, in a
-            thread of its own.
+            thread of its own. Within ``sklearn.config_context(array_api_dispatch=True)``, batches
+            that are on a device already are counted there.
         like : array of another library, optional
             Batches are copied to the device of this array and counted there, so that a table
             larger than the device passes through it. Copies and products overlap.
@@ -187,7 +188,8 @@ class GroupMoments:
         ([500, 500], True)
         """
         found: GroupMoments | None = None
-        with sklearn.config_context(array_api_dispatch=like is not None):
+        followed = like is not None or sklearn.get_config()["array_api_dispatch"]
+        with sklearn.config_context(array_api_dispatch=followed):
             for X, labels, *weight in one_ahead(_sent(batches, like)):
                 batch = cls.from_array(
                     X, labels, sample_weight=weight[0] if weight else None, **options

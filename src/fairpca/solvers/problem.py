@@ -152,7 +152,7 @@ class Problem:
         more = basis.shape[1] - self.n_components
         certificate = self.certificate(bound, float(losses.max()), slack, more)
         certificate = replace(certificate, nodes=nodes)
-        if stop_reason.startswith("gap closed") and not certificate.closed:
+        if "gap closed" in stop_reason and not certificate.closed:
             stop_reason = "gap open at working precision"
         return Solution(
             components=np.ascontiguousarray(basis.T),
