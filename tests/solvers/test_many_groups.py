@@ -517,9 +517,9 @@ class OnlyProducts(Oracle):
     def matrices(self):
         raise AssertionError("the matrices were asked for")
 
-    def leading(self, weights, r, start=None):
+    def leading(self, weights, r, start=None, rough=False):
         self.n_eigen += 1
-        return self._oracle.leading(weights, r, start)
+        return self._oracle.leading(weights, r, start, rough)
 
     def apply(self, columns):
         return self._oracle.apply(columns)

@@ -127,6 +127,7 @@ class DenseOracle(Oracle):
         weights: FloatArray,
         r: int,
         start: FloatArray | None = None,
+        rough: bool = False,
         proven: bool = False,
     ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum.
@@ -138,11 +139,11 @@ class DenseOracle(Oracle):
         asked = self.method == "krylov" and r < n - 1
         # One matrix of low rank says nothing about the others; two failures do.
         if asked or (self.method == "auto" and self._failures < 2 and prefers_krylov(n, r)):
-            found = by_krylov(matrix, r, start, patient=asked, proven=proven)
+            found = by_krylov(matrix, r, start, patient=asked, rough=rough, proven=proven)
             if found is not None:
                 return found
             self._failures += 1
-        return by_lapack(matrix, r)
+        return by_lapack(matrix, r, rough)
 
     def sum_bound(self, weights: FloatArray, r: int, near: EigenPairs) -> tuple[float, float]:
         """Return a proven upper bound on the sum of the r largest eigenvalues.

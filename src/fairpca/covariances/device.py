@@ -49,8 +49,8 @@ _FILTER_FROM, _FILTER_SHARE, _COLD_SHARE = 1000, 1 / 4, 1 / 12
 # the block, the faster the others converge, and the longer a round takes.
 _SPARE_SHARE, _SPARE = 1 / 4, 16
 # Residuals, relative to the largest eigenvalue, at which a block has converged. Rounding leaves
-# 1e-13 with 8,000 columns.
-_CONVERGED = 1e-12
+# 1e-13 with 8,000 columns. Rough pairs serve for their directions only.
+_CONVERGED, _ROUGH = 1e-12, 1e-5
 # A round multiplies the block with at most so many matrices; after so many rounds, or products of
 # this share of the columns in all, a full decomposition would have been as fast.
 _MOST_DEGREE, _MOST_ROUNDS, _MOST_PRODUCTS = 80, 12, 1 / 8
@@ -137,6 +137,7 @@ class ArrayOracle(DenseOracle):
         weights: FloatArray,
         r: int,
         start: Any = None,
+        rough: bool = False,
         proven: bool = False,
     ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum; the vectors stay there.
@@ -154,20 +155,20 @@ class ArrayOracle(DenseOracle):
             if self._block is not None:
                 known = xp.concat([known, self._block[:, known.shape[1] :]], axis=1)
         if n >= _FILTER_FROM and width <= (_COLD_SHARE if known is None else _FILTER_SHARE) * n:
-            values, vectors = self._filtered(matrix, r, width, known)
+            values, vectors = self._filtered(matrix, r, width, known, rough)
         if values is None:
             rising, vectors = xp.linalg.eigh(matrix)
             values, vectors = fetched(rising)[::-1], xp.flip(vectors[:, -min(width, n) :], axis=1)
         self._block = vectors
         found = EigenPairs(values[:r].copy(), vectors[:, :r])
-        if are_pairs(functools.partial(self._product, matrix), found, n, r):
+        if rough or are_pairs(functools.partial(self._product, matrix), found, n, r):
             return found
         self._block = None
         here = full_pairs(self.combine(weights)).head(r)
         return EigenPairs(here.values, placed(here.vectors, self.place))
 
     def _filtered(
-        self, matrix: Any, r: int, width: int, known: Any
+        self, matrix: Any, r: int, width: int, known: Any, rough: bool
     ) -> tuple[FloatArray | None, Any]:
         """Return `width` values and vectors of which the leading `r` have converged.
 
@@ -181,6 +182,7 @@ class ArrayOracle(DenseOracle):
         r, width : int
         known : array of shape (n, q) or None
             Columns near the answer, there.
+        rough : bool
 
         Returns
         -------
@@ -188,7 +190,7 @@ class ArrayOracle(DenseOracle):
             None where a full decomposition would have been as fast.
         vectors : array of shape (n, width)
         """
-        xp, n = self._xp, self.n_features
+        xp, n, target = self._xp, self.n_features, _ROUGH if rough else _CONVERGED
         # Directions that were never looked at show in columns without a pattern.
         block = self._noise(max(width - (0 if known is None else known.shape[1]), _SPARE))
         if known is not None:
@@ -208,9 +210,9 @@ class ArrayOracle(DenseOracle):
             sizes = np.sqrt(fetched(xp.sum(residuals * residuals, axis=0))) / values[0]
             if not np.all(np.isfinite(sizes)):
                 break
-            if sizes[:r].max() <= _CONVERGED:
+            if sizes[:r].max() <= target:
                 return values, block
-            degree = _degree(values, sizes, r)
+            degree = _degree(values, sizes, r, target)
             products += degree
             if degree < 1 or products > _MOST_PRODUCTS * n:
                 break
@@ -286,7 +288,7 @@ class ArrayOracle(DenseOracle):
         return self._xp.reshape(placed(weights, self.place) @ flat, shape)
 
 
-def _degree(values: FloatArray, sizes: FloatArray, r: int) -> int:
+def _degree(values: FloatArray, sizes: FloatArray, r: int, target: float) -> int:
     """Return how many products the next round of a filter takes; 0 where none would help.
 
     A polynomial of degree d amplifies the direction of a value by about ``exp(d * growth)``. As
@@ -298,6 +300,8 @@ def _degree(values: FloatArray, sizes: FloatArray, r: int) -> int:
         Ritz values, decreasing, and their residuals relative to the largest.
     r : int
         How many have to converge.
+    target : float
+        Residuals to reach.
     """
     if not values[-1] > 0:
         # The block spans all that there is: rounding is left, which no product improves.
@@ -306,7 +310,7 @@ def _degree(values: FloatArray, sizes: FloatArray, r: int) -> int:
     if not growth[r - 1] > 0:
         return 0
     # A few more than wanted: another round costs more than they do.
-    wanted = 1.2 * math.log(sizes[:r].max() / _CONVERGED) / growth[r - 1] + 3
+    wanted = 1.2 * math.log(sizes[:r].max() / target) / growth[r - 1] + 3
     room = _DROWNING - np.log(np.maximum(sizes[:r], np.finfo(float).eps))
     apart = np.maximum(growth[:r] - growth[r - 1], 1e-300)
     most = min(float((room / apart).min()), 300 / growth[0], _MOST_DEGREE)

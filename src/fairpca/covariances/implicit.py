@@ -394,7 +394,9 @@ class OperatorOracle(MixtureOracle):
         images = [self.cells.product(cell, columns) for cell in range(len(self.cells.parts))]
         return self.sum_cells(np.array(images), columns)
 
-    def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum."""
         self.n_eigen += 1
         n = self.n_features
@@ -415,7 +417,7 @@ class OperatorOracle(MixtureOracle):
         fits = moments_bytes(n, 1) <= default_limit()
         try:
             most = _MOST_PRODUCTS * n if fits else None
-            return krylov_pairs(product, n, r, start, most=most)
+            return krylov_pairs(product, n, r, start, rough=rough, most=most)
         except ArpackError as error:
             if not fits:
                 raise ValueError(

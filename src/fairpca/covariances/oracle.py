@@ -56,7 +56,9 @@ class Oracle(ABC):
         """Return ``S_i @ columns`` for every group, shape (k, n, q)."""
 
     @abstractmethod
-    def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
         """Return the `r` leading eigenpairs of ``sum_i weights[i] S_i``.
 
         Parameters
@@ -65,6 +67,8 @@ class Oracle(ABC):
         r : int
         start : ndarray of shape (n, q), optional
             A basis near the answer.
+        rough : bool
+            Rough pairs are cheaper and good for their directions only: no bound may rest on them.
         """
 
     def in_full(self, r: int) -> bool:

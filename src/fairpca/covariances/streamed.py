@@ -51,10 +51,12 @@ class StreamedOracle(MixtureOracle):
         """Return ``S_i @ columns`` for every group."""
         return self.sum_cells(self.space.images(columns), columns)
 
-    def leading(self, weights: FloatArray, r: int, start: FloatArray | None = None) -> EigenPairs:
+    def leading(
+        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+    ) -> EigenPairs:
         """Return the `r` leading eigenpairs of the weighted sum; `start` is in the space."""
         self.n_eigen += 1
-        return self._settled([self._mixture(weights)], r)[0].pairs(r)
+        return self._settled([self._mixture(weights)], r, rough)[0].pairs(r)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself.
@@ -79,7 +81,7 @@ class StreamedOracle(MixtureOracle):
         """To how much a sum of eigenvalues is computed."""
         return 0.25 * self.resolution
 
-    def _settled(self, asked: list[Mixture], r: int) -> list[Ritz]:
+    def _settled(self, asked: list[Mixture], r: int, rough: bool = False) -> list[Ritz]:
         """Widen the space until it has the `r` leading pairs of all mixtures; return them.
 
         After `_MOST_PASSES` they are what they are, and their residuals say so.
@@ -87,11 +89,11 @@ class StreamedOracle(MixtureOracle):
         width, enough = r + _SPARE, self._enough
         fresh = self.space.start(min(len(asked) * width, _WIDEST))
         while True:
-            for _ in range(_MOST_PASSES):
+            for _ in range(1 if rough else _MOST_PASSES):
                 if not self.space.refine(asked, r, _SPARE, enough):
                     break
             # A space that began with a random block for these very mixtures overlooks nothing.
-            if fresh or not self.space.blind:
+            if rough or fresh or not self.space.blind:
                 break
             # All are looked at before the next pass, which serves all that lack something.
             lacking = [self.space.overlooks(one, r, _SPARE, _MOST_PASSES) for one in asked]

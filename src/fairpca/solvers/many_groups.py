@@ -305,7 +305,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     found inside is a lower bound. The loop ends when they meet, when a decomposition adds no
     direction, or at `max_iter`. Decompositions inside the subspace are not counted.
     """
-    space = _Visited(problem, start)
+    space = _Visited(problem, start, options.max_iter)
     grown = True
     while True:
         inside = restricted(problem, space.inside)
@@ -360,7 +360,7 @@ class _Visited:
     history : list of dict
     """
 
-    def __init__(self, problem: Problem, start: FloatArray | None) -> None:
+    def __init__(self, problem: Problem, start: FloatArray | None, max_iter: int) -> None:
         k, r = problem.oracle.n_groups, problem.n_components
         self.problem = problem
         self.width = min(r + _SPARE, problem.oracle.n_features)
@@ -376,7 +376,10 @@ class _Visited:
             self.inside.widen(np.hstack([_occupied(pairs.head(share)) for pairs in problem.own]))
         if start is None and 4 * share >= r and self.inside.width >= self.width:
             return
-        self.visit(self.weights, None, np.inf)
+        # Even weights are a first guess: their eigenvectors serve for directions only, unless
+        # there is no second decomposition to come.
+        rough = start is None and problem.oracle.n_eigen + 1 < max_iter
+        self.visit(self.weights, None, np.inf, rough=rough)
 
     def visit(
         self,
@@ -384,15 +387,16 @@ class _Visited:
         near: FloatArray | None,
         upper: float,
         *,
+        rough: bool = False,
         enough: float = np.inf,
     ) -> bool:
         """Decompose at `weights`, keep bound and directions; return whether any was new.
 
         With a bound that is `enough`, directions are of no more use.
         """
-        pairs = self.problem.oracle.leading(weights, self.width, start=near)
+        pairs = self.problem.oracle.leading(weights, self.width, start=near, rough=rough)
         phi = self.problem.phi(weights, pairs)
-        if phi > self.bound:
+        if phi > self.bound and not rough:
             self.bound, self.weights, self.near = phi, weights, pairs
         self.history.append({"phi": phi, "upper": upper, "width": float(self.inside.width)})
         return self.bound < enough and self.inside.widen(pairs.vectors)

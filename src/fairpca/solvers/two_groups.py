@@ -313,6 +313,8 @@ def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: boo
     return t if low.t < t < high.t and same_side < 4 else 0.5 * (low.t + high.t)
 
 
+# Relative gap above which the first decomposition is worth its directions only.
+_WIDE_GAP = 1e-3
 # The subspace is found to about this angle too, not only the value: a gap of rounding leaves it
 # uncertain from the fifth digit on, and the same rows counted in another order would show it. The
 # angle is estimated, and the true one is mostly ten times smaller or less (faces, 50 components:
@@ -432,24 +434,31 @@ class _LargeSearch:
             if self.oracle.n_eigen >= max_iter:
                 reason = "gap closed" if closed else "max_iter reached"
                 return self._proven(best), reason
-            pairs = self._decompose(best)
+            # While the gap is wide a decomposition serves for its directions only.
+            rough = len(visited) == 2 and self._gap(best) > _WIDE_GAP
+            rough &= self.space.width < self.oracle.n_features
+            pairs = self._decompose(best, rough)
             visited.append(t)
-            if not self._widen(pairs):
+            if not self._widen(pairs) and not rough:
                 reason = "no new direction at working precision"
                 return self._proven(best), "gap closed" if closed else reason
 
     def _gap(self, best: Best) -> float:
         return self.problem.certificate(self.bound, best.value).gap
 
-    def _decompose(self, best: Best) -> EigenPairs:
-        """Decompose at the weight of `best` and keep the bound if it is the largest."""
+    def _decompose(self, best: Best, rough: bool) -> EigenPairs:
+        """Decompose at the weight of `best` and keep the bound if it is the largest.
+
+        Rough pairs are cheaper and serve for directions only; no bound is taken from them.
+        """
         weights = np.array([best.t, 1 - best.t])
         width = min(self.r + self.spare, self.oracle.n_features)
-        pairs = self.oracle.leading(weights, width, start=best.basis)
-        phi = self.problem.phi(weights, pairs)
-        # Within rounding the later weight is the better one, and as good a proof.
-        if phi >= self.bound - self.problem.resolution:
-            self.bound, self.proof, self.near = phi, best.t, pairs
+        pairs = self.oracle.leading(weights, width, start=best.basis, rough=rough)
+        if not rough:
+            phi = self.problem.phi(weights, pairs)
+            # Within rounding the later weight is the better one, and as good a proof.
+            if phi >= self.bound - self.problem.resolution:
+                self.bound, self.proof, self.near = phi, best.t, pairs
         self.history.append(
             {"t": best.t, "value": best.value, "bound": self.bound, "width": self.space.width}
         )
