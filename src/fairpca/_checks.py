@@ -164,6 +164,8 @@ def as_numpy(X: Any) -> Any:
         )
     if hasattr(X, "get_params"):
         raise ValueError(f"X is an estimator, {type(X).__name__}; pass rows in this place.")
+    if hasattr(X, "scatter") and hasattr(X, "labels"):
+        raise ValueError("X holds moments, not rows; FairPCA takes them by fit_moments.")
     if not is_foreign(X):
         _check_columns(X)
         return X

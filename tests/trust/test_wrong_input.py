@@ -73,6 +73,7 @@ BAD = {
         r"X is a LazyFrame.*X\.collect\(\)",
     ),
     "a frame without columns": (lambda: fit(pd.DataFrame(index=range(30))), "X has no columns"),
+    "moments for rows": (lambda: fit(GroupMoments.from_array(X, G)), "takes them by fit_moments"),
     "an estimator for rows": (
         lambda: fairpca.metrics.group_losses(X, fit(), sensitive_features=G),
         "X is an estimator, FairPCA; pass rows",
