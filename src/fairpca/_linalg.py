@@ -83,11 +83,13 @@ def fetched(array: Any) -> AnyArray:
     """Return an array as NumPy's, brought from whatever device it lives on."""
     if hasattr(array, "detach"):
         return np.asarray(array.detach().cpu().numpy())
-    if not is_foreign(array):
+    if type(array).__module__ == "cupy":
+        return np.asarray(array.get())
+    if not is_foreign(array) or not hasattr(array, "__array_namespace__"):
         return np.asarray(array)
     from sklearn.utils._array_api import _convert_to_numpy
 
-    return np.asarray(_convert_to_numpy(array, library_of(array)))
+    return np.asarray(_convert_to_numpy(array, array.__array_namespace__()))
 
 
 def placed(array: Any, like: Any) -> Any:
