@@ -343,7 +343,7 @@ class TestHarm:
         (["audit", "{model}", "-g", "sex", "--model", "{csv}"], "t.csv is not a model file"),
         (["audit", "{csv}", "-g", "sex", "-r", 2, "--seed", -1], "--seed"),
         (["audit", "{csv}", "-g", "sex", "-g", "sex", "-r", 2], "'sex' twice"),
-        (["audit", "{csv}", "-g", "sex>=3", "-r", 2], "name a column of numbers"),
+        (["audit", "{csv}", "-g", "sex>=3", "-r", 2], "is not a number; correct the cell"),
     ],
 )
 def test_slips_of_the_hand_cost_no_file_and_are_named(cli, frame, tmp_path, call, said):

@@ -283,9 +283,9 @@ class TestTheRun:
         [
             (dict(n_jobs=0), "n_jobs=0"),
             (dict(backend="fork"), "backend='fork'"),
-            (dict(n_jobs="2"), "n_jobs='2' must be a whole number"),
+            (dict(n_jobs="2"), "n_jobs='2' must be at least 1, and an integer"),
             (dict(batch_rows=0), "batch_rows=0"),
-            (dict(batch_rows=2.5), r"batch_rows=2\.5 must be a whole number"),
+            (dict(batch_rows=2.5), r"batch_rows=2\.5 must be at least 1, and an integer"),
             (dict(memory_limit="1GB"), "memory_limit='1GB' must be a number of bytes"),
             (dict(unlabelled="drop"), "unlabelled='drop'"),
             (dict(sensitive_features="age"), "has no column 'age'; it has 'a'"),
