@@ -12,14 +12,14 @@ relaxed point, whose fractional eigenvalues tell which eigenvalues of A(t) are t
 
 The barrier alone would need a tiny mu for the last digits. So `polish` finishes: with the tied
 eigenvalues guessed, Newton's method on the optimality conditions converges quadratically. Read
-`central_path` first, then `cluster_step`.
+`Barrier.advance` first, then `cluster_step`.
 
 It is an idea of its own: a method of its own for tied eigenvalues, where Newton has no Hessian.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,11 @@ from numpy.typing import NDArray
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.solvers.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
 
-# The first barrier parameter, relative to the spectral scale, what it is multiplied by, and the
-# share of even weights that lifts zeros into the interior.
-_START, _SHRINK, _LIFT = 0.1, 0.1, 0.1
+_START = 0.1
+_SHRINK = 0.1
 # A Newton decrement below this is close enough to the path to move on along it.
 _CENTRED = 1.0
-# Per stage; the path to 1e-10 takes some 40. At rounding level the decrement may
+# Per call of `advance`; the path to 1e-10 takes some 40. At rounding level the decrement may
 # refuse to fall, and then this ends it.
 _MAX_STEPS = 80
 
@@ -89,52 +88,131 @@ class PathPoint:
         return Relaxed(self.point, Cluster(0, n, occupation, np.eye(n)), losses)
 
 
-def central_path(dual: Dual, stages: Sequence[float]) -> Iterator[PathPoint]:
-    """Yield a point near the central path at every stage, starting near the best weights known.
+@dataclass(frozen=True)
+class Centre:
+    """Where one more Newton step leads from a point of the path, to first order.
 
-    Newton steps at a fixed parameter until the decrement is below one, then a smaller parameter.
-    The path ends where the dual is solved on the way.
+    Within a decrement of one the corrected P is feasible (it stays in the Dikin ellipsoid) and its
+    losses are level, while those of the point itself may still be far from it.
+
+    Attributes
+    ----------
+    path : PathPoint
+        The point that the step starts from.
+    weights : ndarray of shape (k,)
+    matrix : ndarray of shape (n, n)
+        The corrected P in the eigenbasis of the point.
+    losses : ndarray of shape (k,)
+        What the step predicts.
+    """
+
+    path: PathPoint
+    weights: FloatArray
+    matrix: FloatArray
+    losses: FloatArray
+
+
+class Barrier:
+    """Follows the central path of the dual, starting near given weights.
 
     Parameters
     ----------
     dual : Dual
-        Evaluated at least once. The P of every point is offered to it as an upper bound.
-    stages : sequence of float
-        Barrier parameters, decreasing, relative to the spectral scale.
+        Evaluated at least once.
+    weights : ndarray of shape (k,)
+        Zeros are lifted into the interior.
+    mu : float
+        The first barrier parameter, relative to the spectral scale.
     """
-    assert dual.best is not None
-    r, mu = dual.r, _START * dual.spectral
 
-    def at(weights: FloatArray, level: float | None) -> PathPoint:
-        found = path_point(dual.evaluate(weights), mu, r, level)
-        dual.offer(found.relaxed(r))
-        return found
+    def __init__(self, dual: Dual, weights: FloatArray, mu: float = _START) -> None:
+        self.dual = dual
+        self.mu = mu * dual.spectral
+        lift = min(mu, 0.1)
+        self.here = self._at(dual.evaluate((1 - lift) * weights + lift / len(weights)), None)
 
-    weights = dual.best.weights
-    here = at((1 - _LIFT) * weights + _LIFT / len(weights), None)
-    for stage in stages:
+    def advance(self, mu: float) -> Centre:
+        """Go down the path until it is centred at a parameter of at most `mu`.
+
+        Newton steps at a fixed parameter until the decrement is below one, then a smaller one. It
+        ends earlier if the dual is solved on the way.
+        """
+        step = self._newton()
         for _ in range(_MAX_STEPS):
-            weights = here.point.weights
-            gradient, hessian = here.derivatives(r)
-            step, away = newton_steps(hessian, gradient, weights, np.asarray(mu), len(weights))
-            if away < _CENTRED:
-                if mu <= stage * dual.spectral:
+            if step.decrement < _CENTRED:
+                if self.mu <= mu:
                     break
-                mu *= _SHRINK
-                here = path_point(here.point, mu, r, here.level)
-                continue
-            longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
-            # The whole step if F rises on it, else the short one that is sure to raise it. The
-            # short one alone takes two to four times as many decompositions.
-            for length in (longest, min(longest, 1.0 / (1.0 + float(away)))):
-                moved = weights * (1.0 + length * step)
-                there = at(moved / float(moved.sum()), here.level)
-                if there.value(r) > here.value(r):
-                    break
-            here = there
-            if dual.closed:
-                return
-        yield here
+                self.mu *= _SHRINK
+                self.here = path_point(self.here.point, self.mu, self.dual.r, self.here.level)
+                step = self._newton()
+            self.here = self._moved(step)
+            step = self._newton()
+            if self.dual.closed:
+                break
+        return self._centre(step)
+
+    def _moved(self, step: _Step) -> PathPoint:
+        """Take the whole step if F rises on it, else the short one that is sure to raise it.
+
+        The whole step nearly always passes, and the short one alone takes two to four times as
+        many decompositions.
+        """
+        here = self._at(self.dual.evaluate(step.weights), self.here.level)
+        if step.decrement <= 1 or here.value(self.dual.r) > self.here.value(self.dual.r):
+            return here
+        return self._at(self.dual.evaluate(step.short), self.here.level)
+
+    def _at(self, point: DualPoint, level: float | None) -> PathPoint:
+        """Return the path point at a dual point, and offer its P to the dual as an upper bound."""
+        here = path_point(point, self.mu, self.dual.r, level)
+        self.dual.offer(here.relaxed(self.dual.r))
+        return here
+
+    def _newton(self) -> _Step:
+        """Return the Newton step of F at the present point, with the sum of the weights kept."""
+        t = self.here.point.weights
+        gradient, hessian = self.here.derivatives(self.dual.r)
+        step, away = newton_steps(hessian, gradient, t, np.asarray(self.mu), len(t))
+        decrement = float(away)
+        longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
+        long, short = (
+            t * (1.0 + min(longest, length) * step) for length in (1.0, 1.0 / (1.0 + decrement))
+        )
+        losses = gradient - hessian @ (long - t)
+        return _Step(long / float(long.sum()), short / float(short.sum()), decrement, losses)
+
+    def _centre(self, step: _Step) -> Centre:
+        """Return where `step` leads, with P moved as the inner minimiser responds to A."""
+        here = self.here
+        change = np.tensordot(
+            step.weights - here.point.weights, here.point.columns(len(here.occupied)), axes=1
+        )
+        response = _responses(here.occupied, here.vacant)
+        own = np.diagonal(response)
+        level = float(own @ np.diagonal(change)) / float(own.sum())
+        moved = response * (change - level * np.eye(len(own))) / self.mu
+        matrix = np.diag(here.occupied) + moved
+        return Centre(here, step.weights, matrix, step.losses)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A Newton step of the barrier function.
+
+    Attributes
+    ----------
+    weights, short : ndarray of shape (k,)
+        After the whole step, and after the damped one of length 1 / (1 + decrement).
+    decrement : float
+        Length of the step in the metric of the Hessian over mu: how far the path is away.
+    losses : ndarray of shape (k,)
+        Losses of P after the whole step, to first order.
+    """
+
+    weights: FloatArray
+    short: FloatArray
+    decrement: float
+    losses: FloatArray
 
 
 def path_point(point: DualPoint, mu: float, r: int, near: float | None = None) -> PathPoint:
@@ -209,15 +287,19 @@ def above_phi(
     return np.asarray(moved + mu * barriers)
 
 
+def _responses(p: FloatArray, v: FloatArray) -> FloatArray:
+    """Return how P moves with A, entry by entry in the eigenbasis (times 1 / mu)."""
+    both, neither = (part[..., :, None] * part[..., None, :] for part in (p, v))
+    return np.asarray(1.0 / (1.0 / both + 1.0 / neither))
+
+
 def curvature(rotated: FloatArray, p: FloatArray, v: FloatArray, mu: FloatArray) -> FloatArray:
     """Return minus the Hessian of F, shape (..., j, j), without the log terms.
 
     `rotated` are the j matrices in the eigenbasis, shape (..., j, n, n). The Hessian follows from
     how P moves with A; the term that is subtracted keeps the trace of P.
     """
-    both, neither = (part[..., :, None] * part[..., None, :] for part in (p, v))
-    # How P moves with A, entry by entry in the eigenbasis, times mu.
-    omega = 1.0 / (1.0 / both + 1.0 / neither)
+    omega = _responses(p, v)
     flat = rotated.reshape(*rotated.shape[:-2], -1)
     hessian = flat @ np.swapaxes(flat * omega.reshape(*omega.shape[:-2], 1, -1), -1, -2)
     own = np.diagonal(omega, axis1=-2, axis2=-1)[..., None]

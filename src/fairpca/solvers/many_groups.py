@@ -21,13 +21,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, rounding_level
+from fairpca._linalg import FloatArray, rounding_level, symmetric
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
 from fairpca.solvers.descent import Attained, attain, descend
 from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
-from fairpca.solvers.interior_point import binding, central_path, guesses, polish
+from fairpca.solvers.interior_point import Barrier, binding, guesses, polish
 from fairpca.solvers.newton import ascend
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rounding import extra_basis
@@ -192,12 +192,16 @@ def _follow_central_path(dual: Dual) -> None:
     Which eigenvalues are tied shows earlier than the last digits of the weights do. So every stage
     reads the ties off P and lets `polish` try; only if that fails does mu fall further.
     """
-    for here in central_path(dual, _STAGES):
-        point, relaxed = here.point, here.relaxed(dual.r)
-        active = binding(point.weights, relaxed.losses, dual.group_scales)
-        for block in guesses(relaxed.cluster.occupation, dual.r):
-            inside = np.diag(relaxed.cluster.occupation[block])
-            polish(dual, occupy(point, Cluster.of(block.start, inside, dual.r), dual.r), active)
+    assert dual.best is not None
+    path = Barrier(dual, dual.best.weights)
+    for stage in _STAGES:
+        centre = path.advance(stage * dual.spectral)
+        if dual.closed:
+            return
+        active = binding(centre.weights, centre.losses, dual.group_scales)
+        for block in guesses(np.diag(centre.matrix), dual.r):
+            tied = Cluster.of(block.start, symmetric(centre.matrix[block, block]), dual.r)
+            polish(dual, occupy(centre.path.point, tied, dual.r), active)
             if dual.good:
                 return
 
