@@ -233,7 +233,9 @@ class MomentCovariances(CovarianceSource):
             check_square(diagonals(self.covariances), shift**2, trace)
         if center == "global":
             way = placed(shift, self.covariances)
-            self.covariances += way[:, :, None] * way[:, None, :]
+            # One matrix after the other: all at once would take the memory of all once more.
+            for i in range(len(shift)):
+                self.covariances[i, :, :] += way[i, :, None] * way[i, None, :]
         traces = diagonals(self.covariances).sum(axis=1)
         # Squares below the smallest normal number have lost their digits.
         gone = (traces < _TINY) & (center == "global")
