@@ -82,7 +82,7 @@ class CrossFit:
     groups : tuple
         Labels of the groups, k of them.
     counts : ndarray of shape (k,)
-        Rows of every group; of those that were dealt out here, without those of weight zero.
+        Rows of every group. Where rows are dealt out here, those of weight zero do not count.
     losses : ndarray of shape (f, q, k)
         Mean squared error on the rows left out, minus that of the group's own projection. It can
         be negative, and then nothing was lost. The group's own projection is fitted to the same

@@ -173,7 +173,7 @@ def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> N
     if len(basis) != n_features:
         raise ValueError(
             f"X has {n_features} columns and the components have {len(basis)}; pass the columns "
-            "that were fitted to, in the same order."
+            "that the reducer was fitted to, in the same order."
         )
 
 

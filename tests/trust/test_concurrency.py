@@ -141,6 +141,20 @@ def blas_threads():
     ]
 
 
+def threads_inside(monkeypatch, *methods):
+    """Return a set that fills with the threads of BLAS during every call of these methods."""
+    seen = set()
+    for home, name in methods:
+        found = getattr(home, name)
+
+        def watched(self, argument, plain=found):
+            seen.update(blas_threads())
+            return plain(self, argument)
+
+        monkeypatch.setattr(home, name, watched)
+    return seen
+
+
 def test_overlapping_fits_leave_blas_its_threads():
     """One enters while the other is inside, and leaves last."""
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
@@ -167,15 +181,7 @@ def test_overlapping_fits_leave_blas_its_threads():
 @pytest.mark.parametrize("criterion", ["loss", "share"])
 def test_the_search_for_a_share_keeps_blas_on_one_thread(criterion, monkeypatch):
     """Every decomposition of it, also those that only tell which ranks can be skipped."""
-    seen = set()
-    for home, name in ((DenseOracle, "own_pairs"), (Problem, "losses")):
-        found = getattr(home, name)
-
-        def watched(self, argument, plain=found):
-            seen.update(blas_threads())
-            return plain(self, argument)
-
-        monkeypatch.setattr(home, name, watched)
+    seen = threads_inside(monkeypatch, (DenseOracle, "own_pairs"), (Problem, "losses"))
     X = np.random.default_rng(0).normal(size=(200, 60)) * np.linspace(3, 0.1, 60)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         FairPCA(0.3, criterion=criterion).fit(X, sensitive_features=np.arange(200) % 2)
@@ -189,15 +195,7 @@ def test_small_fits_keep_blas_on_one_thread(n, estimator, monkeypatch):
 
     On cores that others use too, 30 to 50 columns took eight times as long.
     """
-    seen = set()
-    for home, name in ((Problem, "losses"), (_Worker, "strand")):
-        found = getattr(home, name)
-
-        def watched(self, argument, plain=found):
-            seen.update(blas_threads())
-            return plain(self, argument)
-
-        monkeypatch.setattr(home, name, watched)
+    seen = threads_inside(monkeypatch, (Problem, "losses"), (_Worker, "strand"))
     X = np.random.default_rng(0).normal(size=(2 * n, n))
     moments = GroupMoments.from_array(X, np.arange(2 * n) % 2)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):

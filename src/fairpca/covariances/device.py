@@ -268,8 +268,9 @@ class ArrayOracle(DenseOracle):
                 factor = xp.linalg.cholesky(shifted)
             except (np.linalg.LinAlgError, RuntimeError):
                 return False
-            # CuPy returns numbers where there is no factor. That a matrix is one times its own
-            # transpose, but for less than the margin, proves as much whatever they are.
+            # CuPy returns numbers where there is no factor, and says nothing. So the factor is
+            # multiplied out: whatever it is, a matrix that differs from it times its transpose by
+            # less than the margin has no eigenvalue below minus the margin.
             return float(xp.linalg.matrix_norm(factor @ factor.T - shifted)) <= margin
 
         product = functools.partial(self._product, matrix)

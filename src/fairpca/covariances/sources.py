@@ -9,6 +9,7 @@ not ask which one it was given.
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -574,13 +575,15 @@ def _device_source(
         # What is not finite, or so small or large that it may vanish, is counted with more care.
         if np.all(np.isfinite(squares)) and _ORDINARY < squares.max() < 1 / _ORDINARY:
             rows, rest = found.mean[:, 0], found.mean[:, 1]
-            scatter = clear_dust(found.weight, rows, found.scatter)
-            moments = GroupMoments(counts, found.weight, rows, scatter, labels, known.names, rest)
+            clear_dust(found.weight, rows, found.scatter)
+            moments = GroupMoments(
+                counts, found.weight, rows, found.scatter, labels, known.names, rest
+            )
     if moments is None:
         moments = count_rows(X, groups, weight, estimator)
     source = MomentCovariances(moments, group_by, center)
     source.place = place if pays_there(X.shape[1]) else None
-    if is_foreign(moments.scatter) and squares.size * squares.shape[1] > _MOST_KEPT:
+    if is_foreign(moments.scatter) and math.prod(moments.scatter.shape) > _MOST_KEPT:
         source.moments = None
     return source
 

@@ -75,8 +75,8 @@ def _from_all(matrix: FloatArray, pairs: EigenPairs, r: int) -> SumBound | None:
 
     Whatever V and D are, ``A - V D V.T = (A V - V D) V.T + A (I - V V.T)``, and a change of A by a
     matrix moves a sum of r eigenvalues by at most ``sqrt(r)`` times its Frobenius norm. Where V is
-    nearly orthogonal the last term is as large as ``D (I - V.T V)``: every direction counts with
-    its own eigenvalue, not with the largest.
+    nearly orthogonal the last term has the norm of ``D (I - V.T V)``, to first order: every
+    direction counts with its own eigenvalue, not with the largest.
     """
     n, vectors, values = len(matrix), pairs.vectors, pairs.values
     residual = float(np.linalg.norm(dot(matrix, vectors) - vectors * values))

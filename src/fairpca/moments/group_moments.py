@@ -52,7 +52,7 @@ from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 # means that other rows are subtracted than were counted. Rounding of larger rows that went before
 # stays: in windows of 21 rows whose squares differ by 1e8 more than 1e-9 was left.
 _SUBTRACT_SLACK = 1e-6
-# The same for means, in units of rounding.
+# How far a mean may be off for the same reason, in units of its rounding.
 _MEAN_SLACK = 4096
 _EPS = float(np.finfo(float).eps)
 
@@ -340,7 +340,7 @@ class GroupMoments:
         scatter = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True)
         scatter += apart.T @ apart
         check_between(np.abs(between).max(axis=0, keepdims=True), weight, mean[:1], scatter)
-        scatter = clear_dust(weight, mean[:1], scatter)
+        clear_dust(weight, mean[:1], scatter)
         return GroupMoments(
             chosen.count.sum(keepdims=True),
             weight,

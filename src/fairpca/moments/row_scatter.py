@@ -292,11 +292,11 @@ def device_scatter(
             if total == 0:
                 continue
             # Means by products: CuPy's own mean of a tall block takes a hundred times as long.
-            shares = xp.ones_like(block[:, 0]) if w is None else w
-            mean = shares @ block / total
+            each = xp.ones_like(block[:, 0]) if w is None else w
+            mean = each @ block / total
             block = block - mean
             # What rounding left of the mean is taken away from the squares afterwards.
-            rest = shares @ block / total
+            rest = each @ block / total
             scatter = (block if w is None else block * w[:, None]).T @ block
             scatter = scatter - total * (rest[:, None] * rest[None, :])
             found = np.stack([fetched(mean), fetched(rest)])
@@ -512,8 +512,8 @@ def _mirror(matrix: FloatArray) -> None:
 
 
 @np.errstate(over="ignore")
-def clear_dust(weight: FloatArray, mean: FloatArray, scatter: Any) -> Any:
-    """Return every cell's scatter with constant columns exactly zero; NumPy's is changed in place.
+def clear_dust(weight: FloatArray, mean: FloatArray, scatter: Any) -> None:
+    """Set constant columns of every cell's scatter to exactly zero, in place, wherever it lives.
 
     A constant column leaves the rounding of its own mean behind; a criterion that divides by the
     group's variance would take that dust for data. So would it take squares that underflowed.
@@ -525,8 +525,8 @@ def clear_dust(weight: FloatArray, mean: FloatArray, scatter: Any) -> Any:
     constant = (squares <= dust) & np.isfinite(squares)
     if constant.any():
         kept = placed(1.0 - constant, scatter)
-        scatter *= kept[:, :, None] * kept[:, None, :]
-    return scatter
+        scatter *= kept[:, :, None]
+        scatter *= kept[:, None, :]
 
 
 def diagonals(matrices: Any) -> FloatArray:

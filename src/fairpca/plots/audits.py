@@ -39,7 +39,7 @@ _GIVEN = " (given)"
 # Inches of a new figure: what the axes need without a bar, what a group and every bar of it add,
 # and the limits. A taller figure than the upper one no longer fits on a printed page.
 _BASE, _PER_GROUP, _PER_BAR, _LOWEST, _TALLEST = 0.9, 0.2, 0.16, 2.2, 30.0
-# Points of the page that a small number takes, and that lie between two of them at least.
+# How far apart, in points of the page, two numbers are at least, so that neither covers the other.
 _LETTERS = 14.0
 
 
