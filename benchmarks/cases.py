@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 
 from fairpca import datasets
@@ -62,10 +63,11 @@ def wide(seed: int = 0) -> tuple[Any, Any]:
     return X, rng.choice(["a", "b"], size=1000, p=[0.3, 0.7])
 
 
-def text_like(seed: int = 0) -> tuple[Any, Any]:
-    """200,000 x 50,000 sparse rows, about ten million entries, power-law columns."""
+def text_like(
+    m: int = 200_000, n: int = 50_000, entries: int = 10_000_000, seed: int = 0
+) -> tuple[Any, Any]:
+    """Sparse rows with power-law columns, about so many entries."""
     rng = np.random.default_rng(seed)
-    m, n, entries = 200_000, 50_000, 10_000_000
     popularity = 1.0 / np.arange(1, n + 1) ** 0.9
     columns = rng.choice(n, size=entries, p=popularity / popularity.sum())
     rows = rng.integers(0, m, size=entries)
@@ -118,6 +120,11 @@ def several(name: str, k: int) -> tuple[Any, Any]:
     return np.asarray(bunch.data, dtype=float), labels
 
 
+def framed(X: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the same rows as a data frame, which stores them column by column."""
+    return pd.DataFrame({f"x{i}": column for i, column in enumerate(X.T)}), labels
+
+
 def coded(X: Any, labels: Any) -> tuple[Any, Any]:
     """Return the same groups as integers, one column."""
     return X, Groups.from_labels(labels).codes
@@ -144,6 +151,7 @@ def cases(quick: bool = False) -> list[Any]:
     small = [
         tables("bank", bank, (2, 4, 8), (1.5,) * 3, (1.5,) * 3),
         tables("credit", credit, (5, 10, 15), (1.5,) * 3, (1.5,) * 3),
+        tables("bank, data frame", lambda: framed(*bank()), (4,), (1.5,), (None,)),
         tables("credit, 4 groups", lambda: coded(*several("credit", 4)), (10,), (2.5,), (None,)),
         tables("credit, 8 groups", lambda: coded(*several("credit", 8)), (10,), (2.5,), (None,)),
         # The same groups as the loader names them, and as fixed-width text.
@@ -160,6 +168,8 @@ def cases(quick: bool = False) -> list[Any]:
         tables("faces", faces, (50, 100, 200), (1.2, 1.2, 1.4), (1.5, 1.5, 2.3)),
         tables("faces, 4 groups", lambda: several("faces", 4), (50,), (2.0,), (None,)),
         tables("faces, 8 groups", lambda: several("faces", 8), (50,), (2.0,), (None,)),
+        tables("crop shape, data frame", lambda: framed(*crop_shape()), (30,), (1.1,), (None,)),
         tables("wide 1,000 x 20,000", wide, (20,), (1.2,), (None,)),
         tables("sparse 200,000 x 50,000", text_like, (20,), (5.0,), (None,)),
+        tables("sparse 500,000 x 2,000", lambda: text_like(500_000, 2000), (20,), (5.0,), (None,)),
     ]

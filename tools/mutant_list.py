@@ -79,6 +79,20 @@ MUTANTS = (
         MOMENTS,
     ),
     Mutant(
+        "rows that are stored column by column are copied whole for every block",
+        "moments/row_scatter.py",
+        "plain = isinstance(rows, np.ndarray) and rows.flags.c_contiguous",
+        "plain = isinstance(rows, np.ndarray)",
+        MOMENTS,
+    ),
+    Mutant(
+        "sparse columns far from zero are centred after squaring",
+        "moments/sparse_scatter.py",
+        "dense = np.flatnonzero(total * middle**2 > _LARGE_MEAN * square)",
+        "dense = np.flatnonzero(total * middle**2 > 2 * square)",
+        "tests/moments/test_sparse_scatter.py",
+    ),
+    Mutant(
         "a merge drops the term between means",
         "moments/group_moments.py",
         "scatter += between[:, :, None] * between[:, None, :]",

@@ -3,6 +3,7 @@
 import errno
 import itertools
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -261,3 +262,30 @@ def test_errors_of_writing_name_the_file_that_was_asked_for(tmp_path, monkeypatc
         with pytest.raises(OSError, match=f"{why}.*: {re.escape(repr(str(path)))}"):
             moments.save(path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "some rows", "some columns", "backwards"])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_rows_in_any_order_of_memory_are_never_copied_whole(layout, dtype, monkeypatch):
+    # Every thread has a block of its own.
+    monkeypatch.setattr("fairpca.moments.row_scatter.available_threads", lambda: 1)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 16)).astype(dtype)
+    codes = rng.integers(0, 2, size=len(X))
+    stored = {
+        "rows": X,
+        "columns": np.asfortranarray(X),
+        "some rows": np.repeat(X, 2, axis=0)[::2],
+        "some columns": np.hstack([X, X])[:, :16],
+        "backwards": X[::-1].copy()[::-1],
+    }[layout]
+    expected = GroupMoments.from_array(X, codes)
+    tracemalloc.start()
+    try:
+        got = GroupMoments.from_array(stored, codes)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.4 * X.size * 8
+    np.testing.assert_allclose(got.mean, expected.mean, atol=1e-15)
+    np.testing.assert_allclose(got.scatter, expected.scatter, rtol=1e-12, atol=1e-8)

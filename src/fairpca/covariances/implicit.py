@@ -24,11 +24,12 @@ from fairpca.moments.memory import default_limit, moments_bytes
 
 _TINY = float(np.finfo(float).tiny)
 # Covariances of sparse rows are formed up to this many columns, and beyond while the square of
-# that number is at most this many times the stored entries: a product with them is then no slower
-# than one with the rows. Measured on 2,000 columns, a twentieth of the entries stored and 50
-# components: products are faster at 10,000 rows, where this ratio is 4, covariances at 20,000, and
-# twice as fast at 50,000. If wrong, fits take longer and find the same.
-_SPARSE_FROM, _ENTRIES = 512, 2
+# that number is at most this many times the stored entries: a product with them is then not much
+# slower than one with the rows. Measured on 1,000 to 5,000 columns of low rank and of text, two
+# and four groups, 20 and 50 components: at a ratio of 5 covariances take from half to 1.7 times
+# the time of products, at 10 and more they are mostly slower. If wrong, fits take longer and find
+# the same.
+_SPARSE_FROM, _ENTRIES = 512, 5
 # Mean over standard deviation past which a column of sparse rows is stored dense and centred.
 # Products with the rows as they are lose about the square of this number of units in the last
 # place: nine hundred here. Such a column has fewer than one zero in a thousand entries, so storing

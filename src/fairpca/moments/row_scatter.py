@@ -7,8 +7,9 @@ Blocks merge by the pairwise update of Chan, Golub and LeVeque.
 Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
 the number of threads, so neither does a single bit of the result.
 
-Rows that a file stores column by column (`Columns`) go the same way, in blocks with one column a
-line: such a table is never turned into rows, which would take its size in memory once more.
+Rows that a file or a data frame stores column by column (`Columns`) go the same way, in blocks
+with one column a line: such a table is never turned into rows, which would take its size once
+more. Sparse rows of few entries are multiplied as they are (`sparse_scatter`).
 
 Read `group_scatter` first, then `_Worker.strand`. A cell is a group here, or the unlabelled rows.
 """
@@ -39,6 +40,7 @@ from fairpca._linalg import (
     placed,
 )
 from fairpca._threads import available_threads, in_threads
+from fairpca.moments.sparse_scatter import add_sparse
 
 # Entries of a block: enough to keep BLAS busy, little beside the memory of a machine.
 _BLOCK_ENTRIES = 3_000_000
@@ -234,9 +236,15 @@ def group_scatter(
         there = device_scatter(rows, codes, count, sample_weight)
         found = replace(there, scatter=np.require(fetched(there.scatter), requirements="W"))
     else:
+        if isinstance(rows, np.ndarray) and abs(rows.strides[0]) < abs(rows.strides[1]):
+            # Stored column by column, as the rows of a data frame mostly are.
+            rows = Columns(list(rows.T), len(rows))
         c, n = len(count), rows.shape[1]
         found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
-        _count_strands(found, _Worker(rows, sample_weight), _positions(codes, count))
+        positions, cells = _positions(codes, count), np.flatnonzero(count).tolist()
+        if is_sparse(rows):
+            cells = _without_sparse(found, rows, sample_weight, positions, cells)
+        _count_strands(found, _Worker(rows, sample_weight), positions, cells)
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if np.any(largest != 1):
         squares = np.einsum("kii->ki", found.scatter)
@@ -352,11 +360,33 @@ def _index(picks: range | IntArray) -> slice | IntArray:
     return slice(picks.start, picks.stop, picks.step) if isinstance(picks, range) else picks
 
 
+def _without_sparse(
+    found: Scatter,
+    rows: Any,
+    sample_weight: FloatArray | None,
+    positions: Callable[[int], range | IntArray],
+    cells: list[int],
+) -> list[int]:
+    """Write the cells that sparse products are made for into `found`, and return the others."""
+    left = []
+    for cell in cells:
+        picks = _index(positions(cell))
+        weights = None if sample_weight is None else sample_weight[picks]
+        weight = add_sparse(rows[picks], weights, found.mean[cell], found.scatter[cell])
+        if weight is None:
+            left.append(cell)
+        else:
+            found.weight[cell] = weight
+    return left
+
+
 def _count_strands(
-    found: Scatter, worker: _Worker, positions: Callable[[int], range | IntArray]
+    found: Scatter,
+    worker: _Worker,
+    positions: Callable[[int], range | IntArray],
+    cells: list[int],
 ) -> None:
-    """Write the weight, mean and scatter of all cells into `found`."""
-    cells = np.flatnonzero(found.count).tolist()
+    """Write the weight, mean and scatter of some cells into `found`."""
     strands = {cell: _strands(positions(cell), worker) for cell in cells}
     parts = itertools.chain.from_iterable(strands.values())
     tasks = [functools.partial(worker.strand, part) for part in parts]
@@ -413,7 +443,9 @@ class _Worker(threading.local):
 
     def __init__(self, rows: Any, sample_weight: FloatArray | None) -> None:
         self.rows, self.sample_weight = rows, sample_weight
-        self.gathers = isinstance(rows, np.ndarray) and rows.dtype == np.float64
+        # Of other arrays `take` would copy the whole for every block.
+        plain = isinstance(rows, np.ndarray) and rows.flags.c_contiguous
+        self.gathers = plain and rows.dtype == np.float64
         m, n = rows.shape
         self.step = block_rows(n)
         if isinstance(rows, Columns):
