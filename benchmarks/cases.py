@@ -168,7 +168,7 @@ def cases(quick: bool = False) -> list[Any]:
         tables("faces", faces, (50, 100, 200), (1.2, 1.2, 1.4), (1.5, 1.5, 2.3)),
         tables("faces, 4 groups", lambda: several("faces", 4), (50,), (2.0,), (None,)),
         tables("faces, 8 groups", lambda: several("faces", 8), (50,), (2.0,), (None,)),
-        tables("crop shape, data frame", lambda: framed(*crop_shape()), (30,), (1.1,), (None,)),
+        tables("crop shape, data frame", lambda: framed(*crop_shape()), (30,), (1.5,), (None,)),
         tables("wide 1,000 x 20,000", wide, (20,), (1.2,), (None,)),
         tables("sparse 200,000 x 50,000", text_like, (20,), (5.0,), (None,)),
         tables("sparse 500,000 x 2,000", lambda: text_like(500_000, 2000), (20,), (5.0,), (None,)),

@@ -1,6 +1,7 @@
 """FairPCA as its users meet it."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -119,6 +120,24 @@ def test_transform_treats_every_row_alone(people):
     model = FairPCA(3).fit(X, sensitive_features=sex)
     np.testing.assert_allclose(model.transform(X[:1]), model.transform(X)[:1], atol=1e-12)
     np.testing.assert_allclose(model.transform(model.mean_[None]), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_transform_takes_no_memory_of_the_size_of_the_table(dtype, order):
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.normal(size=(400_000, 40)) + 1e3, dtype=dtype, order=order)
+    model = FairPCA(2).fit(X[:1000], sensitive_features=np.arange(1000) % 2)
+    tracemalloc.start()
+    try:
+        projected = model.transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < X.size * 8 / 2
+    assert projected.dtype == X.dtype
+    expected = (X.astype(float) - model.mean_) @ model.components_.T
+    np.testing.assert_allclose(projected, expected, atol=1e-12 if dtype == "f8" else 1e-5)
 
 
 def test_to_sklearn_transforms_the_same(people):

@@ -7,9 +7,9 @@ Blocks merge by the pairwise update of Chan, Golub and LeVeque.
 Threads take strands of several blocks. How rows are cut into strands and blocks does not depend on
 the number of threads, so neither does a single bit of the result.
 
-Rows that a file or a data frame stores column by column (`Columns`) go the same way, in blocks
-with one column a line: such a table is never turned into rows, which would take its size once
-more. Sparse rows of few entries are multiplied as they are (`sparse_scatter`).
+Rows that a file stores column by column (`Columns`) go the same way, in blocks with one column a
+line: such a table is never turned into rows, which would take its size in memory once more. Sparse
+rows of few entries are multiplied as they are (`sparse_scatter`).
 
 Read `group_scatter` first, then `_Worker.strand`. A cell is a group here, or the unlabelled rows.
 """
@@ -236,9 +236,6 @@ def group_scatter(
         there = device_scatter(rows, codes, count, sample_weight)
         found = replace(there, scatter=np.require(fetched(there.scatter), requirements="W"))
     else:
-        if isinstance(rows, np.ndarray) and abs(rows.strides[0]) < abs(rows.strides[1]):
-            # Stored column by column, as the rows of a data frame mostly are.
-            rows = Columns(list(rows.T), len(rows))
         c, n = len(count), rows.shape[1]
         found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
         positions, cells = _positions(codes, count), np.flatnonzero(count).tolist()
@@ -443,7 +440,7 @@ class _Worker(threading.local):
 
     def __init__(self, rows: Any, sample_weight: FloatArray | None) -> None:
         self.rows, self.sample_weight = rows, sample_weight
-        # Of other arrays `take` would copy the whole for every block.
+        # Of others, such as the columns of a data frame, `take` would copy all for every block.
         plain = isinstance(rows, np.ndarray) and rows.flags.c_contiguous
         self.gathers = plain and rows.dtype == np.float64
         m, n = rows.shape
