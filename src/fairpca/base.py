@@ -350,14 +350,13 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if labels is None:
             warn_one_group(stacklevel=5)
             return Rows(X, None, weights)
-        groups = None if array_namespace(X) is None else Groups.on_device(labels, X)
-        if groups is None:
-            groups = Groups.from_labels(
-                labels,
-                n_rows=X.shape[0],
-                group_by=getattr(self, "group_by", "intersection"),
-                unlabelled=getattr(self, "unlabelled", "error"),
-            )
+        groups = Groups.of(
+            labels,
+            X.shape[0],
+            rows=None if array_namespace(X) is None else X,
+            group_by=getattr(self, "group_by", "intersection"),
+            unlabelled=getattr(self, "unlabelled", "error"),
+        )
         return Rows(X, groups, weights)
 
     def _note_moments(self, moments: Any) -> None:

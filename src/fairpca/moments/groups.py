@@ -128,7 +128,7 @@ class Groups:
         return cls._crossed(columns, n_rows, group_by, unlabelled)
 
     @classmethod
-    def on_device(cls, labels: Any, rows: Any) -> Groups | None:
+    def _on_device(cls, labels: Any, rows: Any) -> Groups | None:
         """Code whole numbers where the rows live too; None where that cannot be.
 
         Copying ten million labels from a device takes longer than counting their rows there.
@@ -207,15 +207,17 @@ class Groups:
         return cls(np.zeros(n_rows, dtype=np.int64), ("all",), ("all",), np.array([n_rows]))
 
     @classmethod
-    def of(cls, labels: Any, n_rows: int, **rules: Any) -> Groups:
+    def of(cls, labels: Any, n_rows: int, *, rows: Any = None, **rules: Any) -> Groups:
         """Return the groups of a table, with `rules` of `from_labels`.
 
         None is one group. Groups are taken as they are; ValueError where they are of other rows.
+        Labels that live on the device of `rows` are coded there if they can be.
         """
         if labels is None:
             return cls.one(n_rows)
         if not isinstance(labels, Groups):
-            return cls.from_labels(labels, n_rows=n_rows, **rules)
+            there = None if rows is None else cls._on_device(labels, rows)
+            return there or cls.from_labels(labels, n_rows=n_rows, **rules)
         _check_rows(labels.codes.shape[0], n_rows)
         return labels
 

@@ -279,18 +279,23 @@ def device_scatter(
     Scatter
         Its `scatter` stays where the rows live; the rest is NumPy's.
     """
-    xp, n = library_of(rows), rows.shape[1]
-    if not is_foreign(codes):
-        # The fewest bytes that hold them: copying codes may take longer than counting.
-        codes = placed(codes.astype(np.int16 if len(count) < 2**15 else np.int64), rows)
+    xp, n, c = library_of(rows), rows.shape[1], len(count)
+    # The fewest bytes that hold them: copying codes may take longer than counting.
+    short = c < 2**15
+    if is_foreign(codes):
+        codes = xp.astype(codes, xp.int16 if short else xp.int64, copy=False)
+    else:
+        codes = placed(codes.astype(np.int16 if short else np.int64), rows)
     weight_of = None if weights is None else placed(weights, rows)
-    weight, means = np.zeros(len(count)), np.zeros((len(count), 2, n))
-    scatters = [xp.zeros((n, n), dtype=xp.float64, device=rows.device)] * len(count)
+    order, edges = xp.argsort(codes, stable=True), [0, *np.cumsum(count).tolist()]
     step = max(1, _DEVICE_ENTRIES // max(n, 1))
-    for cell in range(len(count)):
-        members = xp.nonzero(codes == cell)[0]
-        for start in range(0, int(members.shape[0]), step):
-            picks = members[start : min(start + step, int(members.shape[0]))]
+    # Nothing is fetched before the end, so that the device never waits for the host.
+    totals: list[list[float]] = [[] for _ in range(c)]
+    means, scatters = [], []
+    for cell in range(c):
+        squares = xp.zeros((n, n), dtype=xp.float64, device=rows.device)
+        for start in range(edges[cell], edges[cell + 1], step):
+            picks = order[start : min(start + step, edges[cell + 1])]
             block = xp.astype(xp.take(rows, picks, axis=0), xp.float64, copy=False)
             w = None if weight_of is None else xp.take(weight_of, picks, axis=0)
             total = float(picks.shape[0]) if w is None else float(xp.sum(w))
@@ -302,15 +307,31 @@ def device_scatter(
             block = block - mean
             # What rounding left of the mean is taken away from the squares afterwards.
             rest = each @ block / total
-            scatter = (block if w is None else block * w[:, None]).T @ block
-            scatter = scatter - total * (rest[:, None] * rest[None, :])
-            found = np.stack([fetched(mean), fetched(rest)])
-            weight[cell], means[cell], between = merge_means(
-                weight[cell], means[cell], total, found
-            )
+            squares = squares + (block if w is None else block * w[:, None]).T @ block
+            squares = squares - total * (rest[:, None] * rest[None, :])
+            totals[cell].append(total)
+            means.append(xp.stack([mean, rest]))
+        scatters.append(squares)
+    found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), None)
+    blocks = iter(fetched(xp.stack(means)) if means else ())
+    for cell, own in enumerate(totals):
+        if own:
+            mean = np.stack(list(itertools.islice(blocks, len(own))))
+            found.weight[cell], found.mean[cell], between = _joined(np.array(own), mean)
             apart = placed(between, rows)
-            scatters[cell] = scatters[cell] + scatter + apart[:, None] * apart[None, :]
-    return Scatter(count, weight, means, xp.stack(scatters))
+            scatters[cell] = scatters[cell] + apart.T @ apart
+    return replace(found, scatter=xp.stack(scatters))
+
+
+def _joined(weight: FloatArray, mean: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """Return weight and mean, shape (2, n), of blocks with weights (b,) and means (b, 2, n).
+
+    Third, of shape (b, n), is what the distances between their means add to the scatter: the
+    product of this matrix with itself.
+    """
+    together = overall_mean(weight, mean)
+    between = np.sqrt(weight)[:, None] * (mean - together).sum(axis=1)
+    return float(weight.sum()), together, between
 
 
 def sender(like: Any) -> Callable[[Any], Any]:
@@ -392,12 +413,11 @@ def _count_strands(
     for cell, own in strands.items():
         weights, means, squares = zip(*itertools.islice(results, len(own)), strict=True)
         weight, mean = np.concatenate(weights), np.concatenate(means)
-        found.weight[cell], found.mean[cell] = weight.sum(), overall_mean(weight, mean)
+        found.weight[cell], found.mean[cell], between = _joined(weight, mean)
         for part in squares:
             found.scatter[cell] += part
-        root = np.sqrt(weight)[:, None]
-        # What rounding left of the blocks' means, and what the distances of these means add.
-        rest, between = root * mean[:, 1], root * (mean - found.mean[cell]).sum(axis=1)
+        # What rounding left of the blocks' means is no part of the squares.
+        rest = np.sqrt(weight)[:, None] * mean[:, 1]
         found.scatter[cell] += np.dot(between.T, between) - np.dot(rest.T, rest)
 
 
