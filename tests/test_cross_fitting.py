@@ -218,6 +218,7 @@ def test_losses_of_few_rows_are_optimistic_in_hand():
     [
         ({"n_folds": 1}, "n_folds=1 must be at least 2, and an integer"),
         ({"n_repeats": 0}, "n_repeats=0 must be at least 1, and an integer"),
+        ({"random_state": -1}, "random_state=-1 must be None, an integer of at least 0"),
         ({"n_components": 7}, "n_components=7 must be between 1 and"),
         ({"fits": {"pca": PCA()}}, "pass at least one FairPCA by its name"),
         ({"fits": {}}, "pass at least one FairPCA by its name"),

@@ -327,7 +327,13 @@ def _dealings(
     groups, counted = _weighted(groups, weights)
     if n_repeats is None and n <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS:
         repeats = _REPEATS
-    rng = np.random.default_rng(random_state)
+    try:
+        rng = np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state={random_state!r} must be None, an integer of at least 0, or a "
+            "numpy.random.Generator."
+        ) from None
     for _ in range(repeats):
         fold = np.zeros(m, dtype=np.int64)
         fold[counted] = _dealt(groups.codes[counted], n_folds, rng)

@@ -520,9 +520,10 @@ class TestRecords:
         assert found.verdict() in repr(found)
         assert len(repr(found.at("PCA"))) < 1000
 
-    def test_whole_page_and_picture(self, two):
+    def test_whole_page_and_picture(self, two, tmp_path):
         found = two[2]
-        page = found.to_html(title="Who & whom")
+        page = found.to_html(tmp_path / "audit.html", title="Who & whom")
+        assert (tmp_path / "audit.html").read_text(encoding="utf-8") == page
         assert "<title>Who &amp; whom</title>" in page
         assert page.startswith("<!DOCTYPE html>")
         display = found.plot(measure="error")

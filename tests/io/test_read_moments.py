@@ -336,3 +336,10 @@ class TestFiles:
         ]:
             with pytest.raises(error, match=match):
                 read_moments(source, sensitive_features="sex")
+
+
+def test_a_separator_is_no_layout(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("sex;age\nf;31\nm;45\n")
+    with pytest.raises(ValueError, match=r"layout=';' must be a Layout"):
+        read_moments(path, sensitive_features="sex", layout=";")

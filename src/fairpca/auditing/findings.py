@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -453,11 +454,16 @@ class Audit:
             parts.append(pandas.DataFrame(columns))
         return pandas.concat(parts, ignore_index=True)
 
-    def to_html(self, *, title: str | None = None) -> str:
-        """Return the whole audit as one HTML page that needs no network, under a title."""
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
+        """Return the whole audit as one HTML page that needs no network, under a title.
+
+        With a path the page is written there, too.
+        """
         # The page imports this module; going through the package's lazy names keeps it that way.
         import fairpca
 
+        if path is not None:
+            fairpca.report.write_page(self, path, title=title)
         return fairpca.report.render_page(self, title=title)
 
     def plot(self, **options: Any) -> Any:

@@ -212,6 +212,11 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
     layout of the first file with rows. ValueError if a file is no delimited text, or no file has
     rows.
     """
+    if not isinstance(layout, Layout):
+        raise ValueError(
+            f"layout={layout!r} must be a Layout, such as "
+            "fairpca.io.delimited.Layout(separator=';')."
+        )
     texts: list[TextFile | None] = []
     for file in files:
         path, asked = Path(file.path), layout
