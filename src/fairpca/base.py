@@ -353,7 +353,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         groups = Groups.of(
             labels,
             X.shape[0],
-            rows=None if array_namespace(X) is None else X,
+            rows=X,
             group_by=getattr(self, "group_by", "intersection"),
             unlabelled=getattr(self, "unlabelled", "error"),
         )

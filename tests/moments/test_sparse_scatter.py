@@ -1,4 +1,4 @@
-"""Moments of sparse rows: the same as of the dense ones, digit by digit where digits are lost."""
+"""Moments of sparse rows are those of the dense ones, also where digits are easily lost."""
 
 import numpy as np
 import pytest
@@ -27,13 +27,13 @@ def always_sparse(monkeypatch):
 def calls(monkeypatch):
     """What every group of sparse rows was counted as: its weight, or None for dense blocks."""
     found = []
-    add = sparse_scatter.add_sparse
+    add = sparse_scatter.count_sparse
 
     def watched(*args):
         found.append(add(*args))
         return found[-1]
 
-    monkeypatch.setattr("fairpca.moments.row_scatter.add_sparse", watched)
+    monkeypatch.setattr("fairpca.moments.row_scatter.count_sparse", watched)
     return found
 
 

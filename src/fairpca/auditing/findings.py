@@ -463,7 +463,7 @@ class Audit:
         import fairpca
 
         if path is not None:
-            fairpca.report.write_page(self, path, title=title)
+            return fairpca.report.write_page(self, path, title=title)
         return fairpca.report.render_page(self, title=title)
 
     def plot(self, **options: Any) -> Any:

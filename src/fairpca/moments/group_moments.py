@@ -26,7 +26,6 @@ from fairpca._linalg import (
     AnyArray,
     FloatArray,
     IntArray,
-    array_namespace,
     fetched,
     is_foreign,
     is_sparse,
@@ -148,10 +147,7 @@ class GroupMoments:
         m = X.shape[0]
         if is_sparse(X):
             X = scipy.sparse.csr_array(X)
-        there = None if array_namespace(X) is None else X
-        groups = Groups.of(
-            sensitive_features, m, rows=there, group_by=group_by, unlabelled=unlabelled
-        )
+        groups = Groups.of(sensitive_features, m, rows=X, group_by=group_by, unlabelled=unlabelled)
         # One batch of a table may have no others than zero.
         weights = check_weights(sample_weight, m, all_zero=True)
         codes, labels, counts = groups.cells()

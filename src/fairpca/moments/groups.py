@@ -24,6 +24,7 @@ from fairpca._linalg import (
     AnyArray,
     FloatArray,
     IntArray,
+    array_namespace,
     fetched,
     is_foreign,
     library_of,
@@ -211,12 +212,14 @@ class Groups:
         """Return the groups of a table, with `rules` of `from_labels`.
 
         None is one group. Groups are taken as they are; ValueError where they are of other rows.
-        Labels that live on the device of `rows` are coded there if they can be.
+        Labels that live on the device of `rows` are coded there, if scikit-learn was told to
+        follow arrays and they are whole numbers.
         """
         if labels is None:
             return cls.one(n_rows)
         if not isinstance(labels, Groups):
-            there = None if rows is None else cls._on_device(labels, rows)
+            followed = rows is not None and array_namespace(rows) is not None
+            there = cls._on_device(labels, rows) if followed else None
             return there or cls.from_labels(labels, n_rows=n_rows, **rules)
         _check_rows(labels.codes.shape[0], n_rows)
         return labels

@@ -40,7 +40,7 @@ from fairpca._linalg import (
     placed,
 )
 from fairpca._threads import available_threads, in_threads
-from fairpca.moments.sparse_scatter import add_sparse
+from fairpca.moments.sparse_scatter import count_sparse
 
 # Entries of a block: enough to keep BLAS busy, little beside the memory of a machine.
 _BLOCK_ENTRIES = 3_000_000
@@ -240,7 +240,7 @@ def group_scatter(
         found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), np.zeros((c, n, n)))
         positions, cells = _positions(codes, count), np.flatnonzero(count).tolist()
         if is_sparse(rows):
-            cells = _without_sparse(found, rows, sample_weight, positions, cells)
+            cells = _count_sparse_cells(found, rows, sample_weight, positions, cells)
         _count_strands(found, _Worker(rows, sample_weight), positions, cells)
     clear_dust(found.weight, found.mean[:, 0], found.scatter)
     if np.any(largest != 1):
@@ -280,18 +280,16 @@ def device_scatter(
         Its `scatter` stays where the rows live; the rest is NumPy's.
     """
     xp, n, c = library_of(rows), rows.shape[1], len(count)
-    # The fewest bytes that hold them: copying codes may take longer than counting.
-    short = c < 2**15
-    if is_foreign(codes):
-        codes = xp.astype(codes, xp.int16 if short else xp.int64, copy=False)
-    else:
-        codes = placed(codes.astype(np.int16 if short else np.int64), rows)
+    if not is_foreign(codes):
+        # The fewest bytes that hold them: copying codes may take longer than counting.
+        codes = placed(codes.astype(np.int16 if c < 2**15 else np.int64), rows)
     weight_of = None if weights is None else placed(weights, rows)
     order, edges = xp.argsort(codes, stable=True), [0, *np.cumsum(count).tolist()]
     step = max(1, _DEVICE_ENTRIES // max(n, 1))
-    # Nothing is fetched before the end, so that the device never waits for the host.
-    totals: list[list[float]] = [[] for _ in range(c)]
-    means, scatters = [], []
+    # One entry a block. Means are fetched at the end, and without weights nothing is before: the
+    # device does not wait for the host.
+    cells, totals, means = [], [], []
+    scatters = []
     for cell in range(c):
         squares = xp.zeros((n, n), dtype=xp.float64, device=rows.device)
         for start in range(edges[cell], edges[cell + 1], step):
@@ -309,18 +307,18 @@ def device_scatter(
             rest = each @ block / total
             squares = squares + (block if w is None else block * w[:, None]).T @ block
             squares = squares - total * (rest[:, None] * rest[None, :])
-            totals[cell].append(total)
+            cells.append(cell)
+            totals.append(total)
             means.append(xp.stack([mean, rest]))
         scatters.append(squares)
-    found = Scatter(count, np.zeros(c), np.zeros((c, 2, n)), None)
-    blocks = iter(fetched(xp.stack(means)) if means else ())
-    for cell, own in enumerate(totals):
-        if own:
-            mean = np.stack(list(itertools.islice(blocks, len(own))))
-            found.weight[cell], found.mean[cell], between = _joined(np.array(own), mean)
-            apart = placed(between, rows)
-            scatters[cell] = scatters[cell] + apart.T @ apart
-    return replace(found, scatter=xp.stack(scatters))
+    weight, mean_of = np.zeros(c), np.zeros((c, 2, n))
+    fetched_means = fetched(xp.stack(means)) if means else mean_of[:0]
+    for cell in np.unique(cells).tolist():
+        own = np.equal(cells, cell)
+        weight[cell], mean_of[cell], between = _joined(np.array(totals)[own], fetched_means[own])
+        apart = placed(between, rows)
+        scatters[cell] = scatters[cell] + apart.T @ apart
+    return Scatter(count, weight, mean_of, xp.stack(scatters))
 
 
 def _joined(weight: FloatArray, mean: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -378,7 +376,7 @@ def _index(picks: range | IntArray) -> slice | IntArray:
     return slice(picks.start, picks.stop, picks.step) if isinstance(picks, range) else picks
 
 
-def _without_sparse(
+def _count_sparse_cells(
     found: Scatter,
     rows: Any,
     sample_weight: FloatArray | None,
@@ -390,7 +388,7 @@ def _without_sparse(
     for cell in cells:
         picks = _index(positions(cell))
         weights = None if sample_weight is None else sample_weight[picks]
-        weight = add_sparse(rows[picks], weights, found.mean[cell], found.scatter[cell])
+        weight = count_sparse(rows[picks], weights, found.mean[cell], found.scatter[cell])
         if weight is None:
             left.append(cell)
         else:

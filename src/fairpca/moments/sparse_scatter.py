@@ -8,6 +8,8 @@ A sparse matrix cannot be centred before it is squared, and the mean is taken aw
 loses digits where the mean of a column is large beside its deviation, and for this most of the
 column must be stored: the mean square is at least the squared mean over the share of stored
 entries. Such columns are few, and are centred as dense ones.
+
+It is an idea of its own: `row_scatter` centres blocks of rows before it squares them.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _MOST_DENSE = 4
 _PARTS, _PART_ENTRIES = 16, 2_000_000
 
 
-def add_sparse(
+def count_sparse(
     rows: Any, sample_weight: FloatArray | None, mean: FloatArray, scatter: FloatArray
 ) -> float | None:
     """Write the mean and scatter of one group of sparse rows, and return its weight.
@@ -61,22 +63,23 @@ def add_sparse(
     weights = np.ones(m) if sample_weight is None else sample_weight
     total, root = float(weights.sum()), np.sqrt(weights)
     # One line a column, its entries in the order of the rows; repeated entries are added up.
-    given = rows.astype(float).T.tocsr()
-    given.sum_duplicates()
-    columns = given if sample_weight is None else given.multiply(root[None, :]).tocsr()
-    square = np.asarray(columns.multiply(columns).sum(axis=1))
-    middle = given @ weights / (total or 1.0)
+    columns = rows.astype(float).T.tocsr()
+    columns.sum_duplicates()
+    scaled = columns if sample_weight is None else columns.multiply(root[None, :]).tocsr()
+    square = np.asarray(scaled.multiply(scaled).sum(axis=1))
+    middle = columns @ weights / (total or 1.0)
     dense = np.flatnonzero(total * middle**2 > _LARGE_MEAN * square)
     if len(dense) * m > _MOST_DENSE * columns.nnz:
         return None
-    scaled = columns.T.tocsr()
+    scaled_rows = scaled.T.tocsr()
     parts = max(_PARTS, -(-n * n // _PART_ENTRIES))
+    # Its product with itself is what the mean adds to the squares.
     away = np.sqrt(total) * middle
 
     @np.errstate(invalid="ignore", over="ignore")
     def part(start: int) -> None:
         lines = slice(start, None, parts)
-        scatter[lines] = (columns[lines] @ scaled).toarray() - np.outer(away[lines], away)
+        scatter[lines] = (scaled[lines] @ scaled_rows).toarray() - np.outer(away[lines], away)
 
     # Every so many columns instead of neighbours: the common words of a text stand side by side.
     tasks = [functools.partial(part, start) for start in range(min(parts, n))]
@@ -84,10 +87,10 @@ def add_sparse(
     mean[0] = middle
     if len(dense):
         # Centred before they are scaled: the root of a weight is rounded.
-        lines = (given[dense].toarray() - middle[dense, None]) * root
+        lines = (columns[dense].toarray() - middle[dense, None]) * root
         # What rounding left of the mean is taken away from the squares, as in dense blocks.
         mean[1, dense] = rest = lines @ root / total
-        scatter[:, dense] = columns @ lines.T - np.outer(total * middle, rest)
+        scatter[:, dense] = scaled @ lines.T - np.outer(total * middle, rest)
         scatter[dense] = scatter[:, dense].T
         scatter[dense[:, None], dense] = lines @ lines.T - total * np.outer(rest, rest)
     return total

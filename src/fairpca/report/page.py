@@ -119,8 +119,8 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     )
 
 
-def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> None:
-    """Write the page of an audit to a file.
+def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> str:
+    """Write the page of an audit to a file, and return it.
 
     Parameters
     ----------
@@ -141,11 +141,12 @@ def write_page(audit: Audit, path: str | Path, *, title: str | None = None) -> N
     >>> X, kind = load_wine(return_X_y=True)
     >>> found = fairpca.audit(X / X.std(axis=0), kind, 2, n_bootstrap=0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_page(found, Path(folder) / "audit.html")
+    ...     page = write_page(found, Path(folder) / "audit.html")
     """
     page = render_page(audit, title=title)
     with atomic_write(path, "w", encoding="utf-8") as file:
         file.write(page)
+    return page
 
 
 def _resource(name: str) -> str:

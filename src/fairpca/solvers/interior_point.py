@@ -30,8 +30,10 @@ from numpy.typing import NDArray
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.solvers.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
 
-_START = 0.1
-_SHRINK = 0.1
+# The first barrier parameter, relative to the spectral scale, what it is multiplied by, and the
+# share of even weights that lifts zeros into the interior. If they are wrong, the path takes more
+# steps.
+_START, _SHRINK, _LIFT = 0.1, 0.1, 0.1
 # A Newton decrement below this is close enough to the path to move on along it.
 _CENTRED = 1.0
 # Per call of `advance`; the path to 1e-10 takes some 40. At rounding level the decrement may
@@ -121,15 +123,12 @@ class Barrier:
         Evaluated at least once.
     weights : ndarray of shape (k,)
         Zeros are lifted into the interior.
-    mu : float
-        The first barrier parameter, relative to the spectral scale.
     """
 
-    def __init__(self, dual: Dual, weights: FloatArray, mu: float = _START) -> None:
+    def __init__(self, dual: Dual, weights: FloatArray) -> None:
         self.dual = dual
-        self.mu = mu * dual.spectral
-        lift = min(mu, 0.1)
-        self.here = self._at(dual.evaluate((1 - lift) * weights + lift / len(weights)), None)
+        self.mu = _START * dual.spectral
+        self.here = self._at(dual.evaluate((1 - _LIFT) * weights + _LIFT / len(weights)), None)
 
     def advance(self, mu: float) -> Centre:
         """Go down the path until it is centred at a parameter of at most `mu`.
