@@ -257,13 +257,6 @@ MUTANTS = (
         BASIS,
     ),
     Mutant(
-        "a failed step teaches nothing",
-        "solvers/newton.py",
-        "    return curvature - np.outer(before, before) / known",
-        "    return curvature - 0 * np.outer(before, before) / known",
-        f"{MANY} corrected_curvature",
-    ),
-    Mutant(
         "the curvature of phi is halved",
         "solvers/dual.py",
         "return np.asarray(2.0 * couplings @ self.rotations.T)",

@@ -18,7 +18,6 @@ from fairpca.solvers import solve_problem
 from fairpca.solvers.descent import descend
 from fairpca.solvers.dual import Dual
 from fairpca.solvers.many_groups import maximise_dual, solve_many_groups
-from fairpca.solvers.newton import _corrected
 
 from data_dir import data_path, reference
 from many_group_problems import (
@@ -566,15 +565,3 @@ def test_subspace_route_on_few_features():
     assert solution.certificate.lower_bound == pytest.approx(
         solve(covariances, 3).certificate.lower_bound, rel=1e-9
     )
-
-
-def test_corrected_curvature_has_the_change_that_was_met():
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(4, 4))
-    curvature, step = root @ root.T, rng.normal(size=4)
-    change = 3.0 * curvature @ step + 0.1 * step
-    found = _corrected(curvature, step, change)
-    assert found @ step == pytest.approx(change)
-    assert np.linalg.eigvalsh(found)[0] > 0
-    # Where phi is straight, or rounding says it bends upwards, nothing is learnt.
-    assert _corrected(curvature, step, -change) is curvature
