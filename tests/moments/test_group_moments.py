@@ -264,6 +264,15 @@ def test_errors_of_writing_name_the_file_that_was_asked_for(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+def counted_with_peak(X, codes):
+    """Return the moments of rows, and the most memory that counting them took."""
+    tracemalloc.start()
+    try:
+        return GroupMoments.from_array(X, codes), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("layout", ["rows", "columns", "some rows", "some columns", "backwards"])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_rows_in_any_order_of_memory_are_never_copied_whole(layout, dtype, monkeypatch):
@@ -280,12 +289,21 @@ def test_rows_in_any_order_of_memory_are_never_copied_whole(layout, dtype, monke
         "backwards": X[::-1].copy()[::-1],
     }[layout]
     expected = GroupMoments.from_array(X, codes)
-    tracemalloc.start()
-    try:
-        got = GroupMoments.from_array(stored, codes)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    got, peak = counted_with_peak(stored, codes)
     assert peak < 0.4 * X.size * 8
     np.testing.assert_allclose(got.mean, expected.mean, atol=1e-15)
     np.testing.assert_allclose(got.scatter, expected.scatter, rtol=1e-12, atol=1e-8)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_wide_rows_are_added_up_in_the_matrices_they_end_in(order):
+    # A second matrix for every group would be as much memory once more.
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.normal(3.0, 1.0, size=(1_200, 600)), order=order)
+    codes = rng.integers(0, 8, size=len(X))
+    got, peak = counted_with_peak(X, codes)
+    assert peak < 1.5 * got.scatter.nbytes
+    for i, scatter in enumerate(got.scatter):
+        centred = X[codes == i] - X[codes == i].mean(axis=0)
+        np.testing.assert_allclose(scatter, centred.T @ centred, rtol=1e-12, atol=1e-10)
+        np.testing.assert_array_equal(scatter, scatter.T)

@@ -20,7 +20,7 @@ import functools
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -404,19 +404,30 @@ def _count_strands(
 ) -> None:
     """Write the weight, mean and scatter of some cells into `found`."""
     strands = {cell: _strands(positions(cell), worker) for cell in cells}
-    parts = itertools.chain.from_iterable(strands.values())
-    tasks = [functools.partial(worker.strand, part) for part in parts]
     wide = worker.rows.shape[1] > _OWN_THREADS_TO
-    results = iter(in_threads(tasks, 1 if wide else available_threads()))
+    results: Iterator[tuple[FloatArray, FloatArray, FloatArray]]
+    if wide:
+        # One strand a cell, straight into the matrix it ends in: a second one is much memory.
+        results = (worker.strand(own[0], found.scatter[cell].T) for cell, own in strands.items())
+    else:
+        parts = itertools.chain.from_iterable(strands.values())
+        tasks = [functools.partial(worker.strand, part) for part in parts]
+        results = iter(in_threads(tasks, available_threads()))
     for cell, own in strands.items():
         weights, means, squares = zip(*itertools.islice(results, len(own)), strict=True)
         weight, mean = np.concatenate(weights), np.concatenate(means)
         found.weight[cell], found.mean[cell], between = _joined(weight, mean)
-        for part in squares:
-            found.scatter[cell] += part
         # What rounding left of the blocks' means is no part of the squares.
         rest = np.sqrt(weight)[:, None] * mean[:, 1]
-        found.scatter[cell] += np.dot(between.T, between) - np.dot(rest.T, rest)
+        scatter = found.scatter[cell]
+        if wide:
+            for sign, part in ((1.0, between), (-1.0, rest)):
+                dsyrk(sign, part.T, beta=1.0, c=scatter.T, overwrite_c=1)
+            _mirror(scatter.T)
+            continue
+        for part in squares:
+            scatter += part
+        scatter += np.dot(between.T, between) - np.dot(rest.T, rest)
 
 
 def block_rows(n_features: int) -> int:
@@ -442,7 +453,6 @@ def _strands(rows: range | IntArray, worker: _Worker) -> list[list[range | IntAr
     at most 16 strands; wide ones stay in one, since BLAS uses threads of its own there.
     """
     blocks = [rows[low : low + worker.step] for low in range(0, len(rows), worker.step)]
-    # Of wide rows one matrix of results is in memory at a time, and BLAS adds every block to it.
     each = len(blocks) if worker.rows.shape[1] > _OWN_THREADS_TO else -(-len(blocks) // _STRANDS)
     return [blocks[j : j + each] for j in range(0, len(blocks), each)]
 
@@ -469,24 +479,21 @@ class _Worker(threading.local):
         self.buffer = np.empty(min(self.step, m) * n)
 
     @np.errstate(invalid="ignore", over="ignore")
-    def strand(self, blocks: list[range | IntArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def strand(
+        self, blocks: list[range | IntArray], squares: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return weight, shape (b,), and mean, shape (b, 2, n), of b blocks, and their squares.
 
-        The squares, of shape (n, n), are the sum over all blocks.
+        The squares, of shape (n, n), are the sum over all blocks. Those of wide rows are added to
+        `squares`, a matrix stored column by column, in its upper triangle.
         """
-        n = self.rows.shape[1]
-        weight, mean = np.zeros(len(blocks)), np.zeros((len(blocks), 2, n))
-        squares: FloatArray | None = None
+        weight, mean = np.zeros(len(blocks)), np.zeros((len(blocks), 2, self.rows.shape[1]))
         for i, picks in enumerate(blocks):
             block = self.copied(picks)
             weights = None if self.sample_weight is None else self.sample_weight[_index(picks)]
             weight[i] = _centre(block, weights, mean[i])
             squares = _add_product(squares, block)
         assert squares is not None
-        if n > _OWN_THREADS_TO:
-            _mirror(squares)
-            # The same matrix in the order of memory of what it is added to.
-            squares = squares.T
         return weight, mean, squares
 
     def copied(self, picks: range | IntArray) -> FloatArray:
@@ -536,16 +543,16 @@ def _centre(block: FloatArray, weights: FloatArray | None, means: FloatArray) ->
 
 
 def _add_product(total: FloatArray | None, block: FloatArray) -> FloatArray:
-    """Return ``total + block.T @ block``; of wide blocks the upper triangle only."""
-    n = block.shape[1]
-    if n <= _OWN_THREADS_TO or block.flags.f_contiguous:
-        # np.dot lets other threads run meanwhile, such as those that read the columns of further
-        # pieces; matmul and SciPy do not.
-        product: FloatArray = np.dot(block.T, block)
-        return product if total is None else np.add(total, product, out=product)
-    # One large matrix: BLAS adds into it.
-    start = np.zeros((n, n), order="F") if total is None else total
-    return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=start, overwrite_c=1))
+    """Return ``total + block.T @ block``, in `total` where there is one.
+
+    Of wide rows that are stored row by row only the upper triangle is added.
+    """
+    if block.shape[1] > _OWN_THREADS_TO and not block.flags.f_contiguous:
+        return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=total, overwrite_c=1))
+    # np.dot lets other threads run meanwhile, such as those that read the columns of further
+    # pieces; matmul and SciPy do not.
+    product: FloatArray = np.dot(block.T, block)
+    return product if total is None else np.add(total, product, out=total)
 
 
 def _mirror(matrix: FloatArray) -> None:
