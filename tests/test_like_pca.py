@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
 from fairpca import FairPCA
-from fairpca.covariances.dense import DenseOracle
+from fairpca.fitting import Ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore:sensitive_features=None")
 TABLES = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}
@@ -108,16 +108,37 @@ def test_rows_come_back_in_the_type_of_their_projection():
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-def test_a_share_is_found_without_a_decomposition_for_every_rank(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(400, 60))
-    asked = []
-    own_pairs = DenseOracle.own_pairs
-    monkeypatch.setattr(
-        DenseOracle, "own_pairs", lambda self, r: asked.append(r) or own_pairs(self, r)
-    )
-    model = FairPCA(0.7).fit(X)
-    assert model.n_components_ == PCA(0.7).fit(X).n_components_ > 20
-    assert len(asked) < 10
+def test_a_share_is_found_without_a_solve_for_every_rank(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 60)) * np.linspace(2, 1, 60)
+    solved = []
+    solve = Ranks.solve
+    monkeypatch.setattr(Ranks, "solve", lambda self, r, *a: solved.append(r) or solve(self, r, *a))
+    assert FairPCA(0.7).fit(X).n_components_ == PCA(0.7).fit(X).n_components_ > 20
+    FairPCA(0.7).fit(X, sensitive_features=np.arange(400) % 5)
+    # Each fit solves a rank or two for the largest share, and the last one for the loss.
+    assert len(solved) <= 8
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 5),
+    st.floats(0.05, 0.99),
+    st.sampled_from(["auto", "krylov"]),
+)
+def test_a_share_takes_the_fewest_components_of_all_ranks(seed, k, share, solver):
+    rng = np.random.default_rng(seed)
+    matrices = [rng.normal(size=(9, 9)) * rng.uniform(0.1, 3, size=9) for _ in range(k)]
+    codes = np.arange(300) % k
+    X = np.array([rng.normal(size=9) @ matrices[code] for code in codes])
+    found = FairPCA(share, solver=solver).fit(X, sensitive_features=codes)
+    assert found.group_shares_.min() >= share * (1 - 1e-9)
+    if found.n_components_ > 1:
+        fewer = FairPCA(found.n_components_ - 1, criterion="share")
+        fewer.fit(X, sensitive_features=codes)
+        # Where a gap is open, another start may find a better basis of that rank.
+        assert fewer.group_shares_.min() < share or not fewer.certificate_.optimal
 
 
 def test_labels_in_the_place_of_y_are_no_groups_and_the_warning_says_so():

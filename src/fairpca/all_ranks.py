@@ -148,27 +148,42 @@ def fit_nested(
         Worst value at every rank, and the lower bound of the free problem of that rank.
     """
     share = n_components if isinstance(n_components, float) else 0.0
+    begun = None
     while True:
-        ranks, found = _sequence(source, n_components, settings, direction)
+        ranks, found = _sequence(source, n_components, settings, direction, begun)
         r = found[0].basis.shape[1]
         if ranks.keeps(found[0], share) or r == ranks.n_features:
             return found
         n_components = r + 1
+        if direction == "forward" and not isinstance(settings.shrinkage, str):
+            begun = found
 
 
 def _sequence(
-    source: CovarianceSource, n_components: Any, settings: Settings, direction: str
+    source: CovarianceSource,
+    n_components: Any,
+    settings: Settings,
+    direction: str,
+    begun: tuple[Fit, FloatArray, FloatArray] | None,
 ) -> tuple[Ranks, tuple[Fit, FloatArray, FloatArray]]:
-    """Return what solved the ranks, and a sequence of as many components as a subspace needs."""
+    """Return what solved the ranks, and a sequence of as many components as a subspace needs.
+
+    `begun` is a shorter sequence that this one goes on with.
+    """
     free = replace(settings, max_extra_components=0)
     last = fit_source(source, n_components, free)
     r = last.basis.shape[1]
     # A sequence is about one set of matrices: with "auto", those of the last rank.
     ranks = Ranks(source, replace(free, shrinkage=last.shrinkage), r)
+    columns, known = np.empty((len(last.basis), 0)), np.empty(0)
+    if begun is not None:
+        columns, known = begun[0].basis, begun[2]
     # Of the ranks on the way only the dual's bound is shown; a search of each takes seconds.
-    fits = [ranks.solve(j, exact_search=False) for j in range(1, r)] + [last]
-    bounds = np.array([fit.solution.certificate.lower_bound for fit in fits])
-    columns = _forward(ranks, r) if direction == "forward" else _backward(ranks, last.basis)
+    fits = [ranks.solve(j, exact_search=False) for j in range(len(known) + 1, r)] + [last]
+    bounds = np.array([*known, *(fit.solution.certificate.lower_bound for fit in fits)])
+    columns = (
+        _forward(ranks, r, columns) if direction == "forward" else _backward(ranks, last.basis)
+    )
     offsets = [ranks.problem(j).offsets for j in range(1, r + 1)]
     retained = np.cumsum(
         [ranks.oracle.retained_variance(columns[:, [j]]) for j in range(r)], axis=0
@@ -187,9 +202,8 @@ def _sequence(
     return ranks, (ranks.described(solution, r), values, bounds)
 
 
-def _forward(ranks: Ranks, r: int) -> FloatArray:
-    columns = np.empty((ranks.n_features, 0))
-    for j in range(1, r + 1):
+def _forward(ranks: Ranks, r: int, columns: FloatArray) -> FloatArray:
+    for j in range(columns.shape[1] + 1, r + 1):
         free = complement(columns)
         offsets = ranks.problem(j).offsets - ranks.oracle.retained_variance(columns)
         best = _inside(ranks, free, offsets, 1)

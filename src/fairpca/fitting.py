@@ -32,6 +32,8 @@ from fairpca.solvers.problem import Problem
 from fairpca.solvers.rank_path import RankPath
 from fairpca.solvers.solution import Solution
 
+# Eigenvalues that a search for a share begins with, twice as many where these are not enough.
+_FIRST_WIDTH = 32
 #: Why a fit with a share of variance stopped, where the share cost something of the criterion.
 SHARE_KEPT = "the projection with the largest smallest share, for the sake of n_components"
 
@@ -161,9 +163,7 @@ class Ranks:
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading pairs of each group's own (scaled) matrix."""
         if r > self._own_rank:
-            # Twice as many as before: a share is searched from rank one on, and each rank would
-            # be a decomposition of every group.
-            self._own_rank = min(max(r, self._ask_for, 2 * self._own_rank), self.n_features)
+            self._own_rank = min(max(r, self._ask_for), self.n_features)
             self._own = self.oracle.own_pairs(self._own_rank)
         return self._own
 
@@ -268,6 +268,27 @@ class Ranks:
         )
         return replace(kept, solution=solution)
 
+    def next_rank(self, r: int, weights: FloatArray, share: float) -> int:
+        """Return the smallest rank past `r` with which every group may keep that share.
+
+        The criterion is "share". The mean of the groups' shares with any weights is at most a sum
+        of eigenvalues of their weighted sum (Ky Fan), so where that is less than the share, some
+        group keeps less, whatever the projection. Ranks that are passed over are proven to fail.
+        """
+        n, width = self.n_features, min(max(r, _FIRST_WIDTH), self.n_features)
+        needed = _to_rounding(share) * float(weights @ self.problem(1).offsets)
+        with blas_for(n, self.source.place):
+            while True:
+                pairs = self.oracle.leading(weights, width)
+                enough = np.flatnonzero(np.cumsum(pairs.values) >= needed)
+                if len(enough) or width == n:
+                    break
+                width = min(2 * width, n)
+            found = int(enough[0]) + 1 if len(enough) else n
+            if found <= r + 1 or self.oracle.sum_bound(weights, found - 1, pairs)[0] >= needed:
+                return r + 1
+        return found
+
     def keeps(self, fit: Fit, share: float) -> bool:
         """Return whether every group keeps that share of its variance, up to rounding."""
         shares = self.rows.groups.shares(fit.retained)
@@ -313,17 +334,14 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     solver = _method(settings.solver)
     free = replace(settings, solver=solver, shrinkage=None, max_extra_components=0, prove=False)
     largest = Ranks(source, replace(free, criterion="share"))
-    start = None
-    for r in range(1, largest.n_features + 1):
-        with blas_for(largest.n_features):
-            own = largest.own_sums(r)
-        # No projection serves a group better than its own PCA does: skip where even that fails.
-        if np.any(own < _to_rounding(share) * largest.traces) and r < largest.n_features:
-            continue
-        told = largest.solve(r, start)
-        start = told.solution.weights
+    k = len(source.groups.weight)
+    r, weights = 0, np.full(k, 1.0 / k)
+    while True:
+        r = largest.next_rank(r, weights, share)
+        told = largest.solve(r, weights)
         if largest.keeps(told, share) or r == largest.n_features:
             break
+        weights = told.solution.weights
     ranks = Ranks(source, settings)
     if replace(free, criterion="share") == settings:
         return told
