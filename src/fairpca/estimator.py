@@ -378,10 +378,23 @@ class FairPCA(LinearReducer):
         if self._followed(X, "score_samples") is not None:
             return placed(self._on_host().score_samples(fetched(X)), X)
         X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
-        precision = self.get_precision()
-        centred = X - self.mean_
-        distances = np.einsum("ij,ij->i", centred @ precision, centred)
-        constant = X.shape[1] * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1]
+        rows, noise = self.components_, self.noise_variance_
+        centred, spare = X - self.mean_, rows.shape[1] - len(rows)
+        if spare and noise == 0:
+            precision = self.get_precision()
+            distances = np.einsum("ij,ij->i", centred @ precision, centred)
+            logarithm = -np.linalg.slogdet(precision)[1]
+        else:
+            # Along the components and outside of them, without a matrix of all columns.
+            variances = np.maximum(self.explained_variance_, max(noise, np.finfo(float).tiny))
+            inside = centred @ rows.T
+            distances = np.sum(inside**2 / variances, axis=1)
+            logarithm = np.sum(np.log(variances))
+            if spare:
+                centred -= inside @ rows
+                distances += np.einsum("ij,ij->i", centred, centred) / noise
+                logarithm += spare * np.log(noise)
+        constant = X.shape[1] * np.log(2 * np.pi) + logarithm
         return np.asarray(-0.5 * (distances + constant))
 
     def score(self, X: Any, y: Any = None) -> float:
