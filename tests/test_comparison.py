@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.random_projection import GaussianRandomProjection
 
 from fairpca import FairPCA
 from fairpca.comparison import compare, default_estimators
@@ -21,7 +22,7 @@ from fairpca.methods import (
     UnconstrainedFPCA,
     WorstCasePCA,
 )
-from fairpca.metrics import covariance_gap, group_errors, group_losses, mean_gap
+from fairpca.metrics import basis_of, covariance_gap, group_errors, group_losses, mean_gap
 
 from tables import credit
 
@@ -347,3 +348,26 @@ def test_estimators_are_left_alone(people):
     model = FairPCA(2)
     compare(model, X, sex)
     assert not hasattr(model, "components_")
+
+
+@pytest.mark.parametrize("center", ["global", "group"])
+def test_far_more_columns_than_rows_are_compared_in_what_they_span(people, center):
+    X, sex, _ = people
+    X, sex = X[:100], sex[:100]
+    rng = np.random.default_rng(1)
+    axes = np.linalg.qr(rng.normal(size=(400, 5)))[0]
+    # Random components reach out of the span of the rows.
+    away = GaussianRandomProjection(2, random_state=0)
+    models = {"PCA": PCA(2), "FairPCA": FairPCA(2, center=center), "random": away}
+    found = compare(models, X @ axes.T + rng.normal(size=400), sex, center=center)
+    wanted = compare([PCA(2), FairPCA(2, center=center)], X, sex, center=center)
+    for name in ("PCA", "FairPCA"):
+        for number in ("group_losses", "group_errors", "total_error", "bound", "gap"):
+            one, other = getattr(found[name], number), getattr(wanted[name], number)
+            np.testing.assert_allclose(one, other, atol=1e-8)
+    rows = X @ axes.T
+    basis = basis_of(away.fit(rows))
+    left = rows - rows.mean(axis=0)
+    left = left - left @ basis @ basis.T
+    errors = [np.mean(np.sum(left[sex == g] ** 2, axis=1)) for g in ("f", "m")]
+    np.testing.assert_allclose(found["random"].group_errors, errors, rtol=1e-10)

@@ -251,3 +251,15 @@ def test_a_small_group_that_differs_shows_its_loss(center):
     lost = np.mean(X[90:, 1] ** 2 - X[90:, 0] ** 2)
     assert lost > 5
     assert found.losses[0, 0, found.groups.index("few")] == pytest.approx(lost, rel=0.1)
+
+
+def test_far_more_columns_than_rows_cost_no_more_than_the_rows():
+    # Rows that are turned and moved in a space of 3,000 columns have the losses that they had.
+    X, labels = table(sizes=(40, 30, 20))
+    rng = np.random.default_rng(0)
+    turned = X @ np.linalg.qr(rng.normal(size=(3_000, 6)))[0].T + rng.normal(size=3_000)
+    wanted, found = (cross_fit(rows, labels, [1, 3], n_repeats=2) for rows in (X, turned))
+    for name in ("losses", "errors", "low", "high"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-8)
+    with pytest.raises(ValueError, match="NaN"):
+        cross_fit(np.where(np.arange(3_000) == 7, np.nan, turned), labels)

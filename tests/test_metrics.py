@@ -1,5 +1,7 @@
 """Per-group numbers of any linear reducer."""
 
+import tracemalloc
+
 import numpy as np
 import pandas
 import polars
@@ -278,3 +280,51 @@ def test_a_metric_frame_of_two_sensitive_columns(rebuilt_people):
     expected = np.average(metrics.sample_errors(model, X)[rows], weights=weight[rows])
     assert controlled.by_group.loc[("old", "f"), "error"] == pytest.approx(expected)
     assert (controlled.difference()["error"] > 0).all()
+
+
+@pytest.mark.parametrize("about", ["a mean elsewhere", "no mean"])
+def test_far_more_columns_than_rows(about):
+    # The numbers are those of the rows themselves; matrices of 2,000 columns are never made.
+    rng = np.random.default_rng(0)
+    X = rng.normal(2.0, 1.0, size=(60, 2_000))
+    labels = np.repeat(["a", "b", "c"], [30, 20, 10])
+    X[labels == "c"] = X[-1]
+    weight = rng.uniform(0.5, 2.0, size=60)
+    # Components and mean of other rows, outside of what these rows span.
+    other = PCA(4).fit(rng.normal(size=(50, 2_000)))
+    reducer = other if about == "a mean elsewhere" else other.components_
+    mean = other.mean_ if about == "a mean elsewhere" else np.average(X, axis=0, weights=weight)
+    given = {"sensitive_features": labels, "sample_weight": weight}
+    tracemalloc.start()
+    try:
+        errors, kept = group_errors(reducer, X, **given), group_variances(reducer, X, **given)
+        losses, shares = group_losses(reducer, X, **given), group_shares(reducer, X, **given)
+        own = group_errors(reducer, X, center="group", **given)
+        assert tracemalloc.get_traced_memory()[1] < 2_000**2 * 8
+    finally:
+        tracemalloc.stop()
+    means = []
+    for i, label in enumerate("abc"):
+        picks = labels == label
+        w = weight[picks] / weight[picks].sum()
+        centred = (X[picks] - mean) * np.sqrt(w)[:, None]
+        inside = centred @ other.components_.T
+        assert kept[i] == pytest.approx(np.sum(inside**2), rel=1e-10)
+        whole = np.sum(centred**2)
+        assert errors[i] == pytest.approx(whole - kept[i], rel=1e-10)
+        assert shares[i] == pytest.approx(kept[i] / whole, rel=1e-10)
+        best = np.sum(np.linalg.svd(centred, compute_uv=False)[:4] ** 2)
+        assert losses[i] == pytest.approx(best - kept[i], rel=1e-10)
+        means.append(w @ X[picks])
+        about_own = (X[picks] - means[i]) * np.sqrt(w)[:, None]
+        left = about_own - (about_own @ other.components_.T) @ other.components_
+        assert own[i] == pytest.approx(np.sum(left**2), rel=1e-10, abs=1e-12)
+    # Rows of a group that are all the same have no variance, and nothing of it is lost.
+    assert own[2] == 0
+    assert group_shares(reducer, X, center="group", **given)[2] == 1
+    apart = [np.linalg.norm((a - b) @ other.components_.T) for a in means for b in means]
+    assert mean_gap(reducer, X, **given) == pytest.approx(max(apart), rel=1e-10)
+    if about == "a mean elsewhere":
+        found = audit_model(reducer, X, labels, sample_weight=weight)
+        np.testing.assert_allclose(found.error, errors, rtol=1e-10)
+        np.testing.assert_allclose(found.loss, losses, rtol=1e-10)

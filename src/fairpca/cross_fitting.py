@@ -17,6 +17,7 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite
 
 from fairpca._checks import (
     check_at_least,
@@ -31,7 +32,7 @@ from fairpca._checks import (
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca._threads import blas_for
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.covariances.sources import MomentCovariances
+from fairpca.covariances.sources import MomentCovariances, in_span, is_wide
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -211,9 +212,10 @@ def cross_fit(
         group. Not with moments.
     n_repeats : int, optional
         How often rows are dealt out, each time with new fits; by default 5 times with up to 200
-        columns and 20 groups, and once with more, where fits take longer. What one dealing finds
-        depends on its chances: widths of intervals differ up to twelvefold between seeds, with
-        five dealings about twofold. Moments of folds are one dealing.
+        columns, or rows where these are far fewer, and 20 groups, and once with more, where fits
+        take longer. What one dealing finds depends on its chances: widths of intervals differ up
+        to twelvefold between seeds, with five dealings about twofold. Moments of folds are one
+        dealing.
     sample_weight : array-like of shape (m,), optional
         As in `FairPCA.fit`; not with moments.
     random_state : int, default=0
@@ -238,7 +240,10 @@ def cross_fit(
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size:
         raise ValueError("n_components is empty; pass at least one number of components.")
-    dealings = _dealings(X, sensitive_features, n_folds, n_repeats, sample_weight, random_state)
+    largest = int(ranks.max())
+    dealings = _dealings(
+        X, sensitive_features, largest, n_folds, n_repeats, sample_weight, random_state
+    )
     found = []
     for folds in dealings:
         with blas_for(folds[0].n_features):
@@ -307,9 +312,15 @@ def _each_left_out(
 
 
 def _dealings(
-    X: Any, labels: Any, n_folds: int, n_repeats: int | None, sample_weight: Any, random_state: int
+    X: Any,
+    labels: Any,
+    largest: int,
+    n_folds: int,
+    n_repeats: int | None,
+    sample_weight: Any,
+    random_state: int,
 ) -> Iterator[list[GroupMoments]]:
-    """Yield the moments of the folds of every dealing."""
+    """Yield the moments of the folds of every dealing; `largest` is the largest rank."""
     X = [X] if isinstance(X, GroupMoments) else X
     if isinstance(X, Sequence) and X and all(isinstance(fold, GroupMoments) for fold in X):
         check_counted(labels, sample_weight)
@@ -319,12 +330,16 @@ def _dealings(
     check_at_least("n_folds", n_folds, 2)
     check_at_least("n_repeats", repeats, 1)
     rows = check_table(X)
-    m, n = rows.shape
+    m = rows.shape[0]
     groups = Groups.of(labels, m)
     if groups is not labels:
         warn_of_measurements(groups, stacklevel=3)
     weights = check_weights(sample_weight, m)
     groups, counted = _weighted(groups, weights)
+    if is_wide(rows, largest):
+        assert_all_finite(rows, input_name="X")
+        rows = in_span(rows, groups)[0]
+    n = rows.shape[1]
     if n_repeats is None and n <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS:
         repeats = _REPEATS
     try:

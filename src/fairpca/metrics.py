@@ -31,7 +31,7 @@ from fairpca._checks import (
     labels_are_no_rows,
 )
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
-from fairpca.covariances.sources import CENTERS, MomentCovariances
+from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import factorize
@@ -139,12 +139,29 @@ def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMome
 
 def _read(
     reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str = "group"
-) -> tuple[FloatArray, MomentCovariances]:
-    """Return what a reducer keeps, as orthonormal columns, and the groups' second moments."""
+) -> tuple[FloatArray, FloatArray | None, MomentCovariances]:
+    """Return what a reducer keeps, the mean it subtracts, and the groups' second moments.
+
+    The first are orthonormal columns, the second is None where it has none. Where rows are far
+    fewer than columns, all are in coordinates of what the rows span.
+    """
     check_choice("center", center, CENTERS)
-    basis, moments = basis_of(reducer), as_moments(X, sensitive_features, sample_weight)
+    basis, mean = basis_of(reducer), getattr(reducer, "mean_", None)
+    mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
+    if not isinstance(X, GroupMoments) and array_namespace(X) is None:
+        rows = as_rows(X)
+        check_columns(reducer, basis, X, rows.shape[1])
+        X = rows
+        if is_wide(rows, basis.shape[1]):
+            sensitive_features = Groups.of(sensitive_features, len(rows))
+            points = [] if mean is None else [mean]
+            X, directions, origin = in_span(rows, sensitive_features, *points)
+            # What a component has outside of the span is no part of any row.
+            basis = directions.T @ basis
+            mean = None if mean is None else directions.T @ (mean - origin)
+    moments = as_moments(X, sensitive_features, sample_weight)
     check_columns(reducer, basis, X, moments.n_features)
-    return basis, MomentCovariances(moments, center=center)
+    return basis, mean, MomentCovariances(moments, center=center)
 
 
 def _spread(
@@ -155,11 +172,10 @@ def _spread(
     That of the reducer, where it has one: a projection subtracts it from all rows, also from rows
     that it was not fitted to.
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    mean = getattr(reducer, "mean_", None)
+    basis, mean, source = _read(reducer, X, sensitive_features, sample_weight, center)
     if center == "group" or mean is None or source.moments is None:
         return basis, source.covariances
-    apart = source.total.mean - np.asarray(fetched(mean), dtype=float)
+    apart = source.total.mean - mean
     # The rounding of a mean far from zero would be a distance.
     apart[np.abs(apart) <= 16 * np.finfo(float).eps * np.abs(source.total.mean)] = 0.0
     shift = source.groups.shift + apart
@@ -537,7 +553,7 @@ def mean_gap(
     >>> mean_gap([[1.0, 0.0]], [[0.0, 9.0], [3.0, 1.0]], sensitive_features=["a", "b"])
     3.0
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight)
+    basis, _, source = _read(reducer, X, sensitive_features, sample_weight)
     means = source.groups.mean @ basis
     return max((float(np.linalg.norm(a - b)) for a, b in combinations(means, 2)), default=0.0)
 
@@ -564,7 +580,7 @@ def covariance_gap(
     >>> covariance_gap([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"])
     3.0
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight)
+    basis, _, source = _read(reducer, X, sensitive_features, sample_weight)
     inner = basis.T @ source.covariances @ basis
     return max((float(np.linalg.norm(a - b, 2)) for a, b in combinations(inner, 2)), default=0.0)
 

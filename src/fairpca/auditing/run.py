@@ -53,7 +53,7 @@ from fairpca.auditing.findings import (
 from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.covariances.sources import CENTERS, MomentCovariances
+from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
 from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
@@ -561,10 +561,13 @@ def audit_model(
     groups = Groups.from_labels(
         sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
     )
+    mean = np.asarray(fetched(model.mean_), dtype=float)
+    if is_wide(rows, r):
+        rows, directions, origin = in_span(rows, groups, mean)
+        basis, mean = directions.T @ basis, directions.T @ (mean - origin)
     cells = GroupMoments.from_array(rows, groups, sample_weight=sample_weight)
     chosen = cells.grouped(group_by)
     check_groups(chosen.labels, chosen.weight)
-    mean = np.asarray(fetched(model.mean_), dtype=float)
     second, whole = chosen.second_moments(mean), cells.pooled().second_moments(mean)
     traces, kept = np.trace(second, axis1=1, axis2=2), metrics.kept_variance(basis, second)
     own = np.array([leading_pairs(matrix, r).values.sum() for matrix in second])

@@ -196,8 +196,7 @@ class CovarianceSource(ABC):
         if self.center == "group":
             # A matrix about the group's own mean does not know how far that mean lies outside.
             shift = self.groups.shift
-            outside = shift - (shift @ basis) @ basis.T
-            found = found + np.einsum("kn,kn->k", outside, outside)
+            found = found + np.sum(shift**2, axis=1) - np.sum((shift @ basis) ** 2, axis=1)
         return np.maximum(found, 0.0)
 
 
@@ -503,6 +502,47 @@ def _about_own_means(shares: FloatArray, cell_mean: FloatArray, mean: FloatArray
     for j, (g, c) in enumerate(pairs):
         outer[g, j] = shares[g, c]
     return Mixing(shares, directions.reshape(-1, cell_mean.shape[1]), outer)
+
+
+def is_wide(X: Any, r: int) -> bool:
+    """Whether rows with far more columns than rows are best put into coordinates of their span."""
+    m, n = X.shape
+    return isinstance(X, np.ndarray) and n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m
+
+
+def in_span(
+    X: FloatArray, groups: Groups, *also: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Put rows into coordinates of the span of their differences: lengths and angles stay.
+
+    What rests on these alone, such as every loss and error of a projection, is the same there.
+
+    Parameters
+    ----------
+    X : ndarray of shape (m, n)
+        Rows, finite.
+    groups : Groups
+        Rows that hardly differ from others of their group keep the digits of that.
+    *also : ndarray of shape (n,)
+        Further points, such as the mean that a reducer subtracts.
+
+    Returns
+    -------
+    coordinates : ndarray of shape (m, q)
+        Of the rows; q is at most the number of rows, groups and points.
+    directions : ndarray of shape (n, q)
+        Orthonormal columns.
+    origin : ndarray of shape (n,)
+        The point that has the coordinates zero: the mean of the rows.
+    """
+    m = len(X)
+    centred, origin = _centred_cells(X, groups, None)
+    points = np.column_stack([centred, *(point - origin for point in also)])
+    directions, triangle = scipy.linalg.qr(
+        points, mode="economic", overwrite_a=True, check_finite=False
+    )
+    coordinates = triangle[:, :m] + triangle[:, m:][:, groups.cells()[0]]
+    return np.ascontiguousarray(coordinates.T), np.asarray(directions, dtype=float), origin
 
 
 def choose_source(
