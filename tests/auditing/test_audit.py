@@ -18,9 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from fairpca import FairPCA, GroupMoments
 from fairpca.auditing import audit, audit_model
 from fairpca.auditing.findings import Audit, data_hash
-from fairpca.auditing.verdict import about, label_texts, number, percent, proof
+from fairpca.auditing.verdict import SHRUNK, about, label_texts, number, percent, proof
 from fairpca.methods import BalancedPCA, NullSpaceFairPCA, SDRFairPCA
-from fairpca.metrics import group_errors, group_losses, group_shares
+from fairpca.metrics import basis_of, group_errors, group_losses, group_shares
+from fairpca.plots import ScatterDisplay
 
 from data_dir import reference
 from tables import COMMON, TABLES
@@ -837,3 +838,48 @@ def test_a_missing_extra_names_the_line_that_installs_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install ".[app]"' in done.stdout, done.stderr
+
+
+def test_far_more_columns_than_rows_are_audited_in_what_they_span():
+    # Rows that are turned and moved in a space of 2,000 columns lose what they lost.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 6)) * [3, 2, 2, 1, 1, 1]
+    labels, y = np.repeat(["a", "b", "c"], [50, 25, 15]), X[:, 1] > 0
+    X[labels == "b"] = X[labels == "b"][:, ::-1]
+    axes, moved = np.linalg.qr(rng.normal(size=(2_000, 6)))[0], rng.normal(size=2_000)
+    options = {"y": y, "ranks": [1, 2, 4], "n_repeats": 1, "random_state": 0}
+    reducers = {"fitted": PCA(2).fit(X[:40]), "balanced": BalancedPCA()}
+    wide = reducers | {"fitted": PCA(2).fit(X[:40] @ axes.T + moved)}
+    wide["SVD"] = TruncatedSVD(2, random_state=0)
+    wanted = audit(X, labels, 2, reducers=reducers, **options)
+    turned = X @ axes.T + moved
+    found = audit(turned, labels, 2, reducers=wide, **options)
+    assert found.provenance["parameters"]["features"] == 2_000
+    same = {(f.reducer, f.n_components): f for f in found.findings}
+    for one in wanted.findings:
+        if one.reducer == SHRUNK:
+            # How much is noise depends on the number of directions, too.
+            continue
+        other = same[one.reducer, one.n_components]
+        for name in ("loss", "error", "share", "total_error", "price", "cut"):
+            np.testing.assert_allclose(getattr(other, name), getattr(one, name), atol=1e-8)
+        for name, ends in one.intervals.items():
+            np.testing.assert_allclose(other.intervals[name], ends, atol=1e-8)
+    for one, other in zip(wanted.new_rows.findings, found.new_rows.findings, strict=True):
+        if one.reducer != SHRUNK:
+            np.testing.assert_allclose(other.loss, one.loss, atol=1e-8)
+    for name in ("PCA", "FairPCA", "fitted"):
+        assert found.scores["reducers"][name] == wanted.scores["reducers"][name]
+    assert [w for w in found.warnings if "SVD" not in w] == list(wanted.warnings)
+    # A reducer that is fitted here sees the rows as they were given: this one without a mean.
+    plain = basis_of(TruncatedSVD(2, random_state=0).fit(turned))
+    left = turned - turned.mean(axis=0)
+    left = np.sum((left - left @ plain @ plain.T) ** 2, axis=1)
+    assert found.at("SVD").error[0] == pytest.approx(left[labels == "a"].mean(), rel=1e-6)
+    # What is drawn is drawn of the columns.
+    drawn, expected = (
+        ScatterDisplay.from_audit(one, rows, sensitive_features=labels).points
+        for one, rows in ((found, turned), (wanted, X))
+    )
+    np.testing.assert_allclose(np.abs(drawn), np.abs(expected), atol=1e-8)
+    assert "2000" in found.to_html()

@@ -43,7 +43,9 @@ class Table:
 
     The second moments of the source are about the mean that the audit was asked for. Where only
     moments were given there are no rows, labels and groups; `folds` are the moments of each fold,
-    where these were given. Labels and target are as the caller passed them.
+    where these were given. Labels, target and the rows `given` are as the caller passed them. `X`
+    are the same rows, in coordinates of their `span` where they are far fewer than columns:
+    orthonormal directions, and the point with the coordinates zero.
     """
 
     moments: GroupMoments
@@ -55,6 +57,23 @@ class Table:
     weights: FloatArray | None = None
     y: Any = None
     folds: list[GroupMoments] | None = None
+    given: AnyArray | None = None
+    span: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns as they were given."""
+        return self.moments.n_features if self.given is None else int(self.given.shape[1])
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of all rows as they were given."""
+        mean = self.source.total.mean
+        return mean if self.span is None else self.span[1] + self.span[0] @ mean
+
+    def inside(self, basis: FloatArray) -> FloatArray:
+        """Return columns in the coordinates of `X`; what lies outside is no part of any row."""
+        return basis if self.span is None else self.span[0].T @ basis
 
     @property
     def member(self) -> IntArray:
@@ -125,10 +144,10 @@ def fitted_rank(reducer: Any) -> int | None:
 
 def given_candidates(named: dict[str, Any], table: Table, ranks: list[int]) -> list[Candidate]:
     """Return each given reducer: as it is where it is fitted, otherwise fitted at every rank."""
-    found, n = [], table.moments.n_features
+    found, n = [], table.n_features
     for name, reducer in named.items():
         if fitted_rank(reducer) is None:
-            found += [Candidate(name, basis_of(_fit(name, reducer, table, r))) for r in ranks]
+            found += [Candidate(name, _fit(name, reducer, table, r)) for r in ranks]
             continue
         basis = basis_of(reducer)
         if len(basis) != n:
@@ -136,12 +155,12 @@ def given_candidates(named: dict[str, Any], table: Table, ranks: list[int]) -> l
                 f"reducers: {name!r} was fitted on {len(basis)} columns and X has {n}; audit it "
                 "on the columns it was fitted on."
             )
-        found.append(Candidate(name, basis))
+        found.append(Candidate(name, table.inside(basis)))
     return found
 
 
-def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
-    """Return a clone fitted with r components to the groups of the audit.
+def _fit(name: str, reducer: Any, table: Table, r: int) -> FloatArray:
+    """Return the basis of a clone fitted with r components to the groups of the audit.
 
     Where it can be, to moments, which know rows without a label; otherwise to rows, with those
     arguments that its `fit` takes.
@@ -159,14 +178,14 @@ def _fit(name: str, reducer: Any, table: Table, r: int) -> Any:
         for category in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", category)
         if hasattr(model, "fit_moments"):
-            return model.fit_moments(table.moments)
-        if table.X is None:
+            return basis_of(model.fit_moments(table.moments))
+        if table.given is None:
             raise ValueError(
                 f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, "
                 "or pass rows."
             )
         given = {"sensitive_features": table.labels, "sample_weight": table.weights}
-        return fitted_to(table.X, model, y=table.y, **given)
+        return table.inside(basis_of(fitted_to(table.given, model, y=table.y, **given)))
 
 
 def left_out_groups(

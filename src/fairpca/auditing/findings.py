@@ -39,7 +39,7 @@ MEASURES = ("loss", "error", "share")
 
 # Fields of an audit that stay in memory: they are large, and moments say more about people than a
 # report should.
-_NOT_WRITTEN = ("moments", "bases")
+_NOT_WRITTEN = ("moments", "bases", "span")
 # Groups in the table of a notebook; more push the warnings below it off the screen.
 _NOTEBOOK_ROWS = 30
 # One number for every group, NaN for a group with too few rows to check. The name is looked up by
@@ -294,6 +294,9 @@ class Audit:
         What the numbers were computed from; not written to files.
     bases : dict
         Orthonormal columns by (reducer, number of components); not written to files.
+    span : tuple of ndarray of shape (n, q) and (n,), or None
+        Where rows are far fewer than columns, moments and bases are in coordinates of what the
+        rows span: along these orthonormal directions, from this point. Not written to files.
 
     See Also
     --------
@@ -328,6 +331,7 @@ class Audit:
     provenance: dict[str, Any] = field(default_factory=dict)
     moments: GroupMoments | None = field(default=None, compare=False)
     bases: dict[tuple[str, int], FloatArray] = field(default_factory=dict, compare=False)
+    span: tuple[FloatArray, FloatArray] | None = field(default=None, compare=False)
 
     def at(self, reducer: str, n_components: int | None = None) -> Finding:
         """Return what one reducer does to the rows in hand; KeyError names the findings there are.

@@ -222,7 +222,7 @@ def audit(
         "min_group_size": min_group_size,
         "random_state": random_state,
         "rows": int(table.moments.count.sum()),
-        "features": table.moments.n_features,
+        "features": table.n_features,
     }
     return Audit(
         n_components=r,
@@ -238,11 +238,12 @@ def audit(
         scores=_scores(table, asked, target, random_state),
         warnings=(
             *reader_warnings(groups, fair, table, intervals, min_group_size, unknown),
-            *_of_other_rows(named, table.source),
+            *_of_other_rows(named, table),
         ),
         provenance=_provenance(X, table, parameters),
         moments=table.moments,
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
+        span=table.span,
     )
 
 
@@ -259,14 +260,14 @@ def _fitted_ranks(named: dict[str, Any], X: Any) -> list[int]:
     return [rank for rank in map(fitted_rank, named.values()) if rank is not None]
 
 
-def _of_other_rows(named: dict[str, Any], source: MomentCovariances) -> Iterator[str]:
+def _of_other_rows(named: dict[str, Any], table: Table) -> Iterator[str]:
     """Yield a warning for every reducer that subtracts another mean than that of these rows."""
     for name, reducer in named.items():
         mean = getattr(reducer, "mean_", None)
-        if mean is None or source.center == "group":
+        if mean is None or table.source.center == "group":
             continue
-        apart = source.total.mean - np.asarray(fetched(mean), dtype=float)
-        if apart @ apart > _SAME_MEAN * source.total.trace:
+        apart = table.mean - np.asarray(fetched(mean), dtype=float)
+        if apart @ apart > _SAME_MEAN * table.source.total.trace:
             yield (
                 f"{name} subtracts another mean than that of these rows, about which all are "
                 "measured here; fairpca.auditing.audit_model measures it about its own."
@@ -277,7 +278,7 @@ def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, A
     """Return where the numbers come from: versions, a hash of the data, options, columns."""
     content: list[Any] = [table.moments.weight, table.moments.mean, table.moments.scatter]
     if table.groups is not None:
-        content = [table.X, table.groups.codes, table.weights]
+        content = [table.given, table.groups.codes, table.weights]
     digest = data_hash(content, map(repr, table.moments.labels))
     found = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
     frame = nw.from_native(X, pass_through=True)
@@ -324,11 +325,26 @@ def _read(
         )
         warn_of_measurements(groups, stacklevel=3)
         weights = check_weights(sample_weight, len(rows))
-        moments = GroupMoments.from_array(rows, groups, sample_weight=weights)
+        counted, span = rows, None
+        if is_wide(rows, 1):
+            counted, directions, origin = in_span(rows, groups)
+            span = directions, origin
+        moments = GroupMoments.from_array(counted, groups, sample_weight=weights)
         if y is not None and len(y) != len(rows):
             raise ValueError(f"y has {len(y)} entries and X has {len(rows)} rows.")
         source = MomentCovariances(moments, group_by, center)
-        table = Table(moments, source, group_by, rows, labels, groups, weights, y)
+        table = Table(
+            moments,
+            source,
+            group_by,
+            counted,
+            labels,
+            groups,
+            weights,
+            y,
+            given=rows,
+            span=span,
+        )
     known = source.groups.labels
     if len(known) < 2:
         what = f"one group only, {known[0]!r}" if known else "no labels"

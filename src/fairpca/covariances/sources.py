@@ -580,7 +580,7 @@ def choose_source(
             groups = replace(groups, codes=fetched(groups.codes).astype(np.int64))
     # A share of variance never needs more directions than the rows span.
     r = 1 if isinstance(n_components, float) else n_components or n
-    wide = broad and r < m and isinstance(X, np.ndarray)
+    wide = is_wide(X, r)
     # The row space knows cells by their distance from the mean of all rows. About the own mean of
     # a group of several cells their distances from each other count, and may be far smaller.
     between_cells = center == "group" and group_by == "marginal"

@@ -37,10 +37,14 @@ def _projection_of(audit: Audit, reducer: str) -> SimpleNamespace:
         )
     pooled = audit.moments.pooled()
     components, _ = principal_rotation(basis, pooled.covariances[0])
+    mean = pooled.mean[0]
+    if audit.span is not None:
+        directions, origin = audit.span
+        components, mean = components @ directions.T, origin + directions @ mean
     return SimpleNamespace(
         components_=components,
         feature_names_in_=told(audit, "source", "features"),
-        transform=lambda rows: (np.asarray(rows, dtype=float) - pooled.mean[0]) @ components.T,
+        transform=lambda rows: (np.asarray(rows, dtype=float) - mean) @ components.T,
     )
 
 
