@@ -328,3 +328,20 @@ def test_far_more_columns_than_rows(about):
         found = audit_model(reducer, X, labels, sample_weight=weight)
         np.testing.assert_allclose(found.error, errors, rtol=1e-10)
         np.testing.assert_allclose(found.loss, losses, rtol=1e-10)
+
+
+@pytest.mark.parametrize("measure", [m for m in EVERY_NUMBER if m is not mmd_squared])
+@pytest.mark.parametrize("about", ["a mean elsewhere", "no mean"])
+def test_sparse_rows_of_many_columns_are_never_made_into_matrices(measure, about, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random(400, 2_500, 0.01, format="csr", random_state=0)
+    labels, weight = rng.choice(["a", "b"], size=400), rng.uniform(0.5, 2.0, size=400)
+    other = PCA(4).fit(rng.normal(size=(50, 2_500)))
+    reducer = other if about == "a mean elsewhere" else other.components_
+    given = {"sensitive_features": labels, "sample_weight": weight}
+    wanted = measure(reducer, X.toarray(), **given)
+    monkeypatch.setattr(GroupMoments, "from_array", None)
+    np.testing.assert_allclose(measure(reducer, X, **given), wanted, rtol=1e-8, atol=1e-10)
+    if measure is group_errors:
+        own = measure(reducer, X, center="group", **given)
+        assert np.all(own < wanted + 1e-10)

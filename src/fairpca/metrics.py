@@ -31,7 +31,17 @@ from fairpca._checks import (
     labels_are_no_rows,
 )
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
-from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.implicit import GroupOperators, wants_operators
+from fairpca.covariances.oracle import Oracle
+from fairpca.covariances.sources import (
+    CENTERS,
+    CovarianceSource,
+    MomentCovariances,
+    OperatorCovariances,
+    in_span,
+    is_wide,
+)
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
 from fairpca.moments.label_codes import factorize
@@ -139,11 +149,12 @@ def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMome
 
 def _read(
     reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str = "group"
-) -> tuple[FloatArray, FloatArray | None, MomentCovariances]:
+) -> tuple[FloatArray, FloatArray | None, MomentCovariances | OperatorCovariances]:
     """Return what a reducer keeps, the mean it subtracts, and the groups' second moments.
 
     The first are orthonormal columns, the second is None where it has none. Where rows are far
-    fewer than columns, all are in coordinates of what the rows span.
+    fewer than columns, all are in coordinates of what the rows span. Of sparse rows with many
+    columns the second moments are known by products only, and about that mean already.
     """
     check_choice("center", center, CENTERS)
     basis, mean = basis_of(reducer), getattr(reducer, "mean_", None)
@@ -151,14 +162,18 @@ def _read(
     if not isinstance(X, GroupMoments) and array_namespace(X) is None:
         rows = as_rows(X)
         check_columns(reducer, basis, X, rows.shape[1])
-        X = rows
+        X, groups = rows, Groups.of(sensitive_features, rows.shape[0])
+        sensitive_features = groups
         if is_wide(rows, basis.shape[1]):
-            sensitive_features = Groups.of(sensitive_features, len(rows))
-            points = [] if mean is None else [mean]
-            X, directions, origin = in_span(rows, sensitive_features, *points)
+            X, directions, origin = in_span(rows, groups, *([] if mean is None else [mean]))
             # What a component has outside of the span is no part of any row.
             basis = directions.T @ basis
             mean = None if mean is None else directions.T @ (mean - origin)
+        elif wants_operators(rows, len(groups.labels)):
+            cells = GroupOperators.from_rows(
+                rows, groups, check_weights(sample_weight, rows.shape[0])
+            )
+            return basis, mean, OperatorCovariances(cells, center=center, origin=mean)
     moments = as_moments(X, sensitive_features, sample_weight)
     check_columns(reducer, basis, X, moments.n_features)
     return basis, mean, MomentCovariances(moments, center=center)
@@ -166,21 +181,29 @@ def _read(
 
 def _spread(
     reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, Oracle]:
     """Return orthonormal columns, and every group's second moments about the right mean.
 
     That of the reducer, where it has one: a projection subtracts it from all rows, also from rows
-    that it was not fitted to.
+    that it was not fitted to. The second moments are known by their traces and an oracle.
     """
     basis, mean, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    if center == "group" or mean is None or source.moments is None:
-        return basis, source.covariances
-    apart = source.total.mean - mean
-    # The rounding of a mean far from zero would be a distance.
-    apart[np.abs(apart) <= 16 * np.finfo(float).eps * np.abs(source.total.mean)] = 0.0
-    shift = source.groups.shift + apart
-    covariances = source.moments.grouped().covariances
-    return basis, covariances + shift[:, :, None] * shift[:, None, :]
+    if isinstance(source, OperatorCovariances):
+        return basis, source.groups.traces, _oracle(source)
+    covariances = source.covariances
+    if center == "global" and mean is not None and source.moments is not None:
+        apart = source.total.mean - mean
+        # The rounding of a mean far from zero would be a distance.
+        apart[np.abs(apart) <= 16 * np.finfo(float).eps * np.abs(source.total.mean)] = 0.0
+        shift = source.groups.shift + apart
+        covariances = source.moments.grouped().covariances
+        covariances += shift[:, :, None] * shift[:, None, :]
+    return basis, np.trace(covariances, axis1=1, axis2=2), DenseOracle(covariances)
+
+
+def _oracle(source: CovarianceSource) -> Oracle:
+    """Return the oracle of the groups' matrices as they are."""
+    return source.oracle(np.ones(len(source.groups.labels)), "auto")
 
 
 def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
@@ -229,8 +252,8 @@ def group_variances(
     >>> group_variances([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [4.0, 0.0]
     """
-    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
-    return kept_variance(basis, matrices)
+    basis, _, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
+    return oracle.retained_variance(basis)
 
 
 def group_errors(
@@ -265,10 +288,9 @@ def group_errors(
     >>> group_errors([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 1.0]
     """
-    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
-    errors = np.trace(matrices, axis1=1, axis2=2) - kept_variance(basis, matrices)
+    basis, traces, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
     # Rounding can leave a group that keeps everything slightly below zero.
-    return np.asarray(np.maximum(errors, 0.0))
+    return np.maximum(traces - oracle.retained_variance(basis), 0.0)
 
 
 def group_losses(
@@ -299,9 +321,10 @@ def group_losses(
     >>> group_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 1.0]
     """
-    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
-    own = own_variance(matrices, basis.shape[1])
-    return np.maximum(own - kept_variance(basis, matrices), 0.0)
+    basis, _, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
+    r = basis.shape[1]
+    own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)])
+    return np.maximum(own - oracle.retained_variance(basis), 0.0)
 
 
 def group_shares(
@@ -333,8 +356,8 @@ def group_shares(
     >>> group_shares([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.5, 0.0]
     """
-    basis, matrices = _spread(reducer, X, sensitive_features, sample_weight, center)
-    return share_of(kept_variance(basis, matrices), np.trace(matrices, axis1=1, axis2=2))
+    basis, traces, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
+    return share_of(oracle.retained_variance(basis), traces)
 
 
 def sample_errors(reducer: Any, X: Any) -> FloatArray:
@@ -581,7 +604,7 @@ def covariance_gap(
     3.0
     """
     basis, _, source = _read(reducer, X, sensitive_features, sample_weight)
-    inner = basis.T @ source.covariances @ basis
+    inner = _oracle(source).project(basis)
     return max((float(np.linalg.norm(a - b, 2)) for a, b in combinations(inner, 2)), default=0.0)
 
 

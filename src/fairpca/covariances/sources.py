@@ -408,6 +408,8 @@ class OperatorCovariances(CovarianceSource):
     cells : GroupOperators or StreamedCells
     group_by : {"intersection", "marginal"}
     center : {"global", "group"}
+    origin : ndarray of shape (n,), optional
+        What "global" second moments are about; by default the mean of all rows.
     """
 
     def __init__(
@@ -415,6 +417,7 @@ class OperatorCovariances(CovarianceSource):
         cells: GroupOperators | StreamedCells,
         group_by: str = "intersection",
         center: str = "global",
+        origin: FloatArray | None = None,
     ) -> None:
         self.cells, self.center = cells, center
         self._space: SharedSpace | None = None
@@ -430,10 +433,11 @@ class OperatorCovariances(CovarianceSource):
         mean, total_mean = shares @ cells.mean, (everything @ cells.mean)[0]
         apart = _apart(cells.mean, total_mean)
         self._everything = self._oracle(Mixing(everything, apart, everything))
+        origin = total_mean if origin is None else origin
         if center == "group":
             self._mixing = _about_own_means(shares, cells.mean, mean)
         else:
-            self._mixing = Mixing(shares, apart, shares)
+            self._mixing = Mixing(shares, _apart(cells.mean, origin), shares)
         self.groups = GroupFacts(
             labels,
             cells.names,
@@ -441,7 +445,7 @@ class OperatorCovariances(CovarianceSource):
             member @ cells.weight,
             mean,
             self._mixing.traces(cells.traces),
-            _apart(mean, total_mean),
+            _apart(mean, origin),
         )
         self.total = TotalFacts(
             int(cells.count.sum()),
