@@ -261,5 +261,7 @@ def test_far_more_columns_than_rows_cost_no_more_than_the_rows():
     wanted, found = (cross_fit(rows, labels, [1, 3], n_repeats=2) for rows in (X, turned))
     for name in ("losses", "errors", "low", "high"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-8)
+    objects = cross_fit(turned.astype(object), labels, [1, 3], n_repeats=2)
+    np.testing.assert_array_equal(objects.losses, found.losses)
     with pytest.raises(ValueError, match="NaN"):
         cross_fit(np.where(np.arange(3_000) == 7, np.nan, turned), labels)

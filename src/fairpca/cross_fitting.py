@@ -337,6 +337,7 @@ def _dealings(
     weights = check_weights(sample_weight, m)
     groups, counted = _weighted(groups, weights)
     if is_wide(rows, largest):
+        rows = np.asarray(rows, dtype=float)
         assert_all_finite(rows, input_name="X")
         rows = in_span(rows, groups)[0]
     n = rows.shape[1]
