@@ -16,7 +16,7 @@ def main() -> None:
         default="ratios",
         choices=(
             "ratios solvers choices ranks many gaps rigour worst_case new_rows intervals scaling "
-            "memory streaming engines device calibrate"
+            "memory streaming engines device calibrate functions"
         ).split(),
     )
     parser.add_argument("--quick", action="store_true", help="fewer tables")
@@ -46,6 +46,7 @@ def main() -> None:
         calibrate,
         choices,
         device,
+        functions,
         gaps,
         many,
         memory,
@@ -84,6 +85,7 @@ def main() -> None:
         "choices": lambda: choices.run(arguments.quick),
         "ranks": choices.ranks,
         "many": many.run,
+        "functions": functions.run,
         "gaps": lambda: gaps.run(arguments.draws or 200),
         "rigour": lambda: gaps.rigour(arguments.draws or 200, seed=arguments.seed),
         "worst_case": lambda: worst_case.run(arguments.quick, arguments.peer, arguments.draws),
