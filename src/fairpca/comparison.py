@@ -27,7 +27,7 @@ from fairpca._checks import check_choice, require
 from fairpca._linalg import FloatArray, IntArray
 from fairpca.auditing.findings import plain
 from fairpca.auditing.verdict import MEANS, html_table, listed, number, percent
-from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
+from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
 from fairpca.fitting import solve
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
@@ -428,9 +428,9 @@ def compare(
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
     rows = metrics.as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
-    counted, directions = rows, None
+    counted, span = rows, None
     if is_wide(rows, 1):
-        counted, directions, _ = in_span(rows, groups)
+        counted, span = in_span(rows, groups)
     source = MomentCovariances(GroupMoments.from_array(counted, groups), center=center)
     task = None
     if y is not None:
@@ -449,7 +449,7 @@ def compare(
             raise ValueError(
                 "y has one class only in the training rows; pass more rows of the other class."
             )
-    bench = _Bench(rows, groups, source, task, directions)
+    bench = _Bench(rows, groups, source, task, span)
     found = [bench.measure(name, model, on_error) for name, model in named.items()]
     counts = tuple(source.groups.count.tolist())
     labels = tuple(source.groups.labels)
@@ -507,14 +507,14 @@ class _Bench:
     """The rows every reducer is measured on, and what is computed once for all of them.
 
     The second moments of the source are about the mean that `compare` was asked for; where rows
-    are far fewer than columns, in coordinates along orthonormal `directions`.
+    are far fewer than columns, in coordinates of their `span`.
     """
 
     X: FloatArray
     groups: Groups
     source: MomentCovariances
     task: metrics.HeldOut | None
-    directions: FloatArray | None = None
+    span: Span | None = None
     # By number of components: the bound of the worst loss, and the bandwidth of the kernel.
     known: dict[int, tuple[float, float]] = field(default_factory=dict)
 
@@ -571,9 +571,8 @@ class _Bench:
         basis = metrics.basis_of(fitted)
         if len(basis) != self.X.shape[1]:
             return {}
-        if self.directions is not None:
-            # What a component has outside of them is no part of any row.
-            basis = self.directions.T @ basis
+        if self.span is not None:
+            basis = self.span.inside(basis)
         total = self.source.total.trace
         kept = metrics.kept_variance(basis, self.source.covariances)
         losses = np.maximum(metrics.own_variance(self.source.covariances, r) - kept, 0.0)

@@ -31,7 +31,6 @@ from fairpca._checks import (
     labels_are_no_rows,
 )
 from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
-from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.implicit import GroupOperators, wants_operators
 from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.sources import (
@@ -149,56 +148,32 @@ def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMome
 
 def _read(
     reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str = "group"
-) -> tuple[FloatArray, FloatArray | None, MomentCovariances | OperatorCovariances]:
-    """Return what a reducer keeps, the mean it subtracts, and the groups' second moments.
+) -> tuple[FloatArray, CovarianceSource]:
+    """Return what a reducer keeps, as orthonormal columns, and the groups' second moments.
 
-    The first are orthonormal columns, the second is None where it has none. Where rows are far
-    fewer than columns, all are in coordinates of what the rows span. Of sparse rows with many
-    columns the second moments are known by products only, and about that mean already.
+    "global" ones are about the mean of the reducer, where it has one: a projection subtracts it
+    from all rows, also from rows that it was not fitted to. Where rows are far fewer than columns,
+    all are in coordinates of what the rows span.
     """
     check_choice("center", center, CENTERS)
     basis, mean = basis_of(reducer), getattr(reducer, "mean_", None)
     mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
-    if not isinstance(X, GroupMoments) and array_namespace(X) is None:
-        rows = as_rows(X)
-        check_columns(reducer, basis, X, rows.shape[1])
-        X, groups = rows, Groups.of(sensitive_features, rows.shape[0])
-        sensitive_features = groups
-        if is_wide(rows, basis.shape[1]):
-            X, directions, origin = in_span(rows, groups, *([] if mean is None else [mean]))
-            # What a component has outside of the span is no part of any row.
-            basis = directions.T @ basis
-            mean = None if mean is None else directions.T @ (mean - origin)
-        elif wants_operators(rows, len(groups.labels)):
-            cells = GroupOperators.from_rows(
-                rows, groups, check_weights(sample_weight, rows.shape[0])
-            )
-            return basis, mean, OperatorCovariances(cells, center=center, origin=mean)
-    moments = as_moments(X, sensitive_features, sample_weight)
-    check_columns(reducer, basis, X, moments.n_features)
-    return basis, mean, MomentCovariances(moments, center=center)
-
-
-def _spread(
-    reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str
-) -> tuple[FloatArray, FloatArray, Oracle]:
-    """Return orthonormal columns, and every group's second moments about the right mean.
-
-    That of the reducer, where it has one: a projection subtracts it from all rows, also from rows
-    that it was not fitted to. The second moments are known by their traces and an oracle.
-    """
-    basis, mean, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    if isinstance(source, OperatorCovariances):
-        return basis, source.groups.traces, _oracle(source)
-    covariances = source.covariances
-    if center == "global" and mean is not None and source.moments is not None:
-        apart = source.total.mean - mean
-        # The rounding of a mean far from zero would be a distance.
-        apart[np.abs(apart) <= 16 * np.finfo(float).eps * np.abs(source.total.mean)] = 0.0
-        shift = source.groups.shift + apart
-        covariances = source.moments.grouped().covariances
-        covariances += shift[:, :, None] * shift[:, None, :]
-    return basis, np.trace(covariances, axis1=1, axis2=2), DenseOracle(covariances)
+    if isinstance(X, GroupMoments) or array_namespace(X) is not None:
+        moments = as_moments(X, sensitive_features, sample_weight)
+        check_columns(reducer, basis, X, moments.n_features)
+        return basis, MomentCovariances(moments, center=center, origin=mean)
+    rows = as_rows(X)
+    check_columns(reducer, basis, X, rows.shape[1])
+    groups = Groups.of(sensitive_features, rows.shape[0])
+    weight = check_weights(sample_weight, rows.shape[0])
+    if is_wide(rows, basis.shape[1]):
+        rows, inner = in_span(rows, groups, *([] if mean is None else [mean]))
+        basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
+    elif wants_operators(rows, len(groups.labels)):
+        cells = GroupOperators.from_rows(rows, groups, weight)
+        return basis, OperatorCovariances(cells, center=center, origin=mean)
+    moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
+    return basis, MomentCovariances(moments, center=center, origin=mean)
 
 
 def _oracle(source: CovarianceSource) -> Oracle:
@@ -252,8 +227,8 @@ def group_variances(
     >>> group_variances([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [4.0, 0.0]
     """
-    basis, _, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
-    return oracle.retained_variance(basis)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    return _oracle(source).retained_variance(basis)
 
 
 def group_errors(
@@ -288,9 +263,9 @@ def group_errors(
     >>> group_errors([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 1.0]
     """
-    basis, traces, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
     # Rounding can leave a group that keeps everything slightly below zero.
-    return np.maximum(traces - oracle.retained_variance(basis), 0.0)
+    return np.maximum(source.groups.traces - _oracle(source).retained_variance(basis), 0.0)
 
 
 def group_losses(
@@ -321,8 +296,8 @@ def group_losses(
     >>> group_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 1.0]
     """
-    basis, _, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
-    r = basis.shape[1]
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    oracle, r = _oracle(source), basis.shape[1]
     own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)])
     return np.maximum(own - oracle.retained_variance(basis), 0.0)
 
@@ -356,8 +331,8 @@ def group_shares(
     >>> group_shares([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.5, 0.0]
     """
-    basis, traces, oracle = _spread(reducer, X, sensitive_features, sample_weight, center)
-    return share_of(oracle.retained_variance(basis), traces)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
+    return source.groups.shares(_oracle(source).retained_variance(basis))
 
 
 def sample_errors(reducer: Any, X: Any) -> FloatArray:
@@ -576,7 +551,7 @@ def mean_gap(
     >>> mean_gap([[1.0, 0.0]], [[0.0, 9.0], [3.0, 1.0]], sensitive_features=["a", "b"])
     3.0
     """
-    basis, _, source = _read(reducer, X, sensitive_features, sample_weight)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight)
     means = source.groups.mean @ basis
     return max((float(np.linalg.norm(a - b)) for a, b in combinations(means, 2)), default=0.0)
 
@@ -603,7 +578,7 @@ def covariance_gap(
     >>> covariance_gap([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"])
     3.0
     """
-    basis, _, source = _read(reducer, X, sensitive_features, sample_weight)
+    basis, source = _read(reducer, X, sensitive_features, sample_weight)
     inner = _oracle(source).project(basis)
     return max((float(np.linalg.norm(a - b, 2)) for a, b in combinations(inner, 2)), default=0.0)
 

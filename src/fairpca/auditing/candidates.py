@@ -17,7 +17,7 @@ from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca.auditing.findings import Finding, LeftOut
 from fairpca.auditing.verdict import SHRUNK
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.covariances.sources import MomentCovariances
+from fairpca.covariances.sources import MomentCovariances, Span
 from fairpca.fitting import Ranks, Settings
 from fairpca.metrics import basis_of, fitted_to, kept_variance
 from fairpca.moments.group_moments import GroupMoments, memberships
@@ -44,8 +44,7 @@ class Table:
     The second moments of the source are about the mean that the audit was asked for. Where only
     moments were given there are no rows, labels and groups; `folds` are the moments of each fold,
     where these were given. Labels, target and the rows `given` are as the caller passed them. `X`
-    are the same rows, in coordinates of their `span` where they are far fewer than columns:
-    orthonormal directions, and the point with the coordinates zero.
+    are the same rows, in coordinates of their `span` where they are far fewer than columns.
     """
 
     moments: GroupMoments
@@ -58,7 +57,7 @@ class Table:
     y: Any = None
     folds: list[GroupMoments] | None = None
     given: AnyArray | None = None
-    span: tuple[FloatArray, FloatArray] | None = None
+    span: Span | None = None
 
     @property
     def n_features(self) -> int:
@@ -69,11 +68,11 @@ class Table:
     def mean(self) -> FloatArray:
         """Mean of all rows as they were given."""
         mean = self.source.total.mean
-        return mean if self.span is None else self.span[1] + self.span[0] @ mean
+        return mean if self.span is None else self.span.point(mean)
 
     def inside(self, basis: FloatArray) -> FloatArray:
-        """Return columns in the coordinates of `X`; what lies outside is no part of any row."""
-        return basis if self.span is None else self.span[0].T @ basis
+        """Return columns in the coordinates of `X`."""
+        return basis if self.span is None else self.span.inside(basis)
 
     @property
     def member(self) -> IntArray:

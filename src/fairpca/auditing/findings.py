@@ -23,6 +23,7 @@ import numpy as np
 from fairpca._checks import check_choice, require
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.auditing import verdict as words
+from fairpca.covariances.sources import Span
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.label_codes import Label
 from fairpca.moments.storage import damage_named
@@ -294,9 +295,9 @@ class Audit:
         What the numbers were computed from; not written to files.
     bases : dict
         Orthonormal columns by (reducer, number of components); not written to files.
-    span : tuple of ndarray of shape (n, q) and (n,), or None
+    span : Span or None
         Where rows are far fewer than columns, moments and bases are in coordinates of what the
-        rows span: along these orthonormal directions, from this point. Not written to files.
+        rows span, from its `origin` along its `directions`; not written to files.
 
     See Also
     --------
@@ -331,7 +332,7 @@ class Audit:
     provenance: dict[str, Any] = field(default_factory=dict)
     moments: GroupMoments | None = field(default=None, compare=False)
     bases: dict[tuple[str, int], FloatArray] = field(default_factory=dict, compare=False)
-    span: tuple[FloatArray, FloatArray] | None = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
     def at(self, reducer: str, n_components: int | None = None) -> Finding:
         """Return what one reducer does to the rows in hand; KeyError names the findings there are.

@@ -327,8 +327,7 @@ def _read(
         weights = check_weights(sample_weight, len(rows))
         counted, span = rows, None
         if is_wide(rows, 1):
-            counted, directions, origin = in_span(rows, groups)
-            span = directions, origin
+            counted, span = in_span(rows, groups)
         moments = GroupMoments.from_array(counted, groups, sample_weight=weights)
         if y is not None and len(y) != len(rows):
             raise ValueError(f"y has {len(y)} entries and X has {len(rows)} rows.")
@@ -579,8 +578,8 @@ def audit_model(
     )
     mean = np.asarray(fetched(model.mean_), dtype=float)
     if is_wide(rows, r):
-        rows, directions, origin = in_span(rows, groups, mean)
-        basis, mean = directions.T @ basis, directions.T @ (mean - origin)
+        rows, span = in_span(rows, groups, mean)
+        basis, mean = span.inside(basis), span.coordinates(mean)
     cells = GroupMoments.from_array(rows, groups, sample_weight=sample_weight)
     chosen = cells.grouped(group_by)
     check_groups(chosen.labels, chosen.weight)

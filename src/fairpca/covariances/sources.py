@@ -85,7 +85,8 @@ class GroupFacts:
     traces : ndarray of shape (k,)
         Of the groups' matrices.
     shift : ndarray of shape (k, p)
-        Mean of the group minus mean of all rows, in the source's coordinates.
+        Mean of the group minus that of all rows, or minus another origin that the source was
+        given, in the source's coordinates.
     """
 
     labels: tuple[Label, ...]
@@ -208,10 +209,16 @@ class MomentCovariances(CovarianceSource):
     moments : GroupMoments
     group_by : {"intersection", "marginal"}
     center : {"global", "group"}
+    origin : ndarray of shape (n,), optional
+        What "global" second moments are about; by default the mean of all rows.
     """
 
     def __init__(
-        self, moments: GroupMoments, group_by: str = "intersection", center: str = "global"
+        self,
+        moments: GroupMoments,
+        group_by: str = "intersection",
+        center: str = "global",
+        origin: FloatArray | None = None,
     ) -> None:
         self.moments, self.center = moments, center
         with (
@@ -229,6 +236,8 @@ class MomentCovariances(CovarianceSource):
             everything = total.covariances
             self._total, trace = everything[0, :, :], float(diagonals(everything).sum())
             shift = chosen.distances_from(total)
+            if origin is not None:
+                shift = shift + _apart(total.mean, origin)
             # Small weights make numbers of squares that are none by themselves.
             check_square(diagonals(self.covariances), shift**2, trace)
         if center == "global":
@@ -514,12 +523,38 @@ def is_wide(X: Any, r: int) -> bool:
     return isinstance(X, np.ndarray) and n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m
 
 
-def in_span(
-    X: FloatArray, groups: Groups, *also: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Put rows into coordinates of the span of their differences: lengths and angles stay.
+@dataclass(frozen=True)
+class Span:
+    """What rows span, with coordinates in which lengths and angles are those of the rows.
 
     What rests on these alone, such as every loss and error of a projection, is the same there.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (n, q)
+        Orthonormal columns.
+    origin : ndarray of shape (n,)
+        The point that has the coordinates zero: the mean of the rows.
+    """
+
+    directions: FloatArray
+    origin: FloatArray
+
+    def inside(self, columns: FloatArray) -> FloatArray:
+        """Return columns in these coordinates; what lies outside is no part of any row."""
+        return np.asarray(self.directions.T @ columns)
+
+    def coordinates(self, point: FloatArray) -> FloatArray:
+        """Return the coordinates of a point."""
+        return self.inside(point - self.origin)
+
+    def point(self, coordinates: FloatArray) -> FloatArray:
+        """Return the point that has these coordinates."""
+        return np.asarray(self.origin + self.directions @ coordinates)
+
+
+def in_span(X: FloatArray, groups: Groups, *also: FloatArray) -> tuple[FloatArray, Span]:
+    """Return rows in coordinates of what they span, shape (m, q), and the span.
 
     Parameters
     ----------
@@ -528,16 +563,7 @@ def in_span(
     groups : Groups
         Rows that hardly differ from others of their group keep the digits of that.
     *also : ndarray of shape (n,)
-        Further points, such as the mean that a reducer subtracts.
-
-    Returns
-    -------
-    coordinates : ndarray of shape (m, q)
-        Of the rows; q is at most the number of rows, groups and points.
-    directions : ndarray of shape (n, q)
-        Orthonormal columns.
-    origin : ndarray of shape (n,)
-        The point that has the coordinates zero: the mean of the rows.
+        Further points of the span, such as the mean that a reducer subtracts.
     """
     m = len(X)
     centred, origin = _centred_cells(X, groups, None)
@@ -546,7 +572,7 @@ def in_span(
         points, mode="economic", overwrite_a=True, check_finite=False
     )
     coordinates = triangle[:, :m] + triangle[:, m:][:, groups.cells()[0]]
-    return np.ascontiguousarray(coordinates.T), np.asarray(directions, dtype=float), origin
+    return np.ascontiguousarray(coordinates.T), Span(np.asarray(directions, dtype=float), origin)
 
 
 def choose_source(

@@ -39,8 +39,7 @@ def _projection_of(audit: Audit, reducer: str) -> SimpleNamespace:
     components, _ = principal_rotation(basis, pooled.covariances[0])
     mean = pooled.mean[0]
     if audit.span is not None:
-        directions, origin = audit.span
-        components, mean = components @ directions.T, origin + directions @ mean
+        components, mean = components @ audit.span.directions.T, audit.span.point(mean)
     return SimpleNamespace(
         components_=components,
         feature_names_in_=told(audit, "source", "features"),
