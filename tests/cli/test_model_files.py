@@ -6,6 +6,7 @@ import os
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from sklearn.decomposition import PCA
@@ -120,7 +121,14 @@ class TestRefusals:
             load_model(path)
 
     @pytest.mark.parametrize(
-        "change", [{"format": 2}, {"preparation": {"features": 3}}, {"notes": 1}]
+        "change",
+        [
+            {"format": 3},
+            {"format": None},
+            {"preparation": {"features": 3}},
+            {"format": 2, "preparation": "{"},
+            {"notes": 1},
+        ],
     )
     def test_other_versions_and_damage(self, model, tmp_path, change):
         content = {
@@ -133,5 +141,16 @@ class TestRefusals:
             "model": model[0],
         }
         (tmp_path / "m.skops").write_bytes(skops.io.dumps(content | change))
-        with pytest.raises(ValueError, match=r"format 2|damaged"):
+        with pytest.raises(ValueError, match=r"format (3|None) .* upgrade fairpca|damaged"):
             load_model(tmp_path / "m.skops")
+
+    def test_the_preparation_of_a_model_of_version_0_1(self, model, tmp_path):
+        """It was stored as objects, which took ten seconds of 8,000 columns."""
+        frame = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": ["x", "y", "x"]})
+        preparation, _ = prepare(frame, columns=["a", "b"])
+        path = tmp_path / "m.skops"
+        save_model(path, model[0], preparation=preparation)
+        content = skops.io.loads(path.read_bytes(), trusted=list(TRUSTED_TYPES))
+        content |= {"format": 1, "preparation": json.loads(content["preparation"])}
+        path.write_bytes(skops.io.dumps(content))
+        assert load_model(path).preparation == preparation

@@ -10,7 +10,7 @@ import pytest
 from fairpca import GroupMoments
 from fairpca.cli.loading import as_written
 from fairpca.distributed import dask, parquet
-from fairpca.io import read_moments
+from fairpca.io import delimited, read_moments
 from fairpca.io.preparation import prepare
 from fairpca.io.tables import read_tables
 
@@ -115,6 +115,52 @@ class TestTypesThatDiffer:
         for read in (in_pieces, on_dask, by_products):
             assert read([tmp_path / "t.parquet"], None).mean.shape == (2, 2)
         assert list(read_tables([tmp_path / "t.parquet"]).frame.columns) == ["a", "b", "g"]
+
+
+class TestCodesThatBeginWithZero:
+    """01 and 1 were one group in silence, and 00501 was called 501."""
+
+    def write(self, path, codes):
+        path.write_text("a,code\n" + "".join(f"{i * i % 7},{c}\n" for i, c in enumerate(codes)))
+        return path
+
+    def test_they_are_text(self, tmp_path):
+        path = self.write(tmp_path / "t.csv", ["01234", "1234", "00501", "1234"])
+        assert read_tables([path], labels=["code"]).frame["code"].tolist() == [
+            "01234",
+            "1234",
+            "00501",
+            "1234",
+        ]
+        moments = in_pieces([path], ["a"], "code")
+        assert dict(zip(moments.labels, moments.count, strict=True)) == {
+            "00501": 1,
+            "01234": 1,
+            "1234": 2,
+        }
+
+    @pytest.mark.parametrize("codes", ["10 0 -3", "0.5 1 ", "2  4", "True FALSE true", "x 01 "])
+    def test_other_labels_are_what_they_are_as_features(self, tmp_path, codes):
+        path = self.write(tmp_path / "t.csv", codes.split(" "))
+        frame = read_tables([path], labels=["code"]).frame
+        pd.testing.assert_frame_equal(frame, read_tables([path]).frame)
+
+    def test_a_column_without_a_name(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("1.5,01\n2.5,1\n3.5,01\n")
+        assert read_tables([path], labels=["2"]).frame["column2"].tolist() == ["01", "1", "01"]
+
+    def test_one_file_with_them_and_one_without(self, tmp_path):
+        one = self.write(tmp_path / "1.csv", ["01", "02"])
+        two = self.write(tmp_path / "2.csv", ["10", "11"])
+        frame = read_tables([two, one], labels=["code"]).frame
+        assert frame["code"].tolist() == ["10", "11", "01", "02"]
+
+    def test_in_pieces_a_late_one_is_an_error(self, tmp_path):
+        """The first rows say that labels are numbers, and 01 is none."""
+        path = self.write(tmp_path / "t.csv", ["1", "2"] * delimited._TYPE_ROWS + ["01"])
+        with pytest.raises(ValueError, match=r"holds '01', which is not a whole number"):
+            in_pieces([path], ["a"], "code")
 
 
 class TestTruthValuesWithGaps:

@@ -85,7 +85,8 @@ def layout_of(options: ReadingOptions) -> Layout:
 def read(options: ReadingOptions) -> tuple[TableFile, list[Any]]:
     """Read tables into one frame; return it, and name, size and SHA-256 of every file."""
     with progress(f"reading {listed([path.name for path in options.tables])}"):
-        table = read_tables(options.tables, layout_of(options))
+        labels = getattr(options, "group", ())
+        table = read_tables(options.tables, layout_of(options), labels)
         return table, [_file_record(path) for path in options.tables]
 
 

@@ -13,6 +13,7 @@ import contextlib
 import csv
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections import Counter
@@ -390,8 +391,12 @@ _READ_LABEL: dict[str, Callable[[str], Any]] = {
 
 
 def _read_label(kind: str, text: str, decimal: str) -> Any:
-    """Return the label that a text stands for; ValueError or KeyError if it is of another kind."""
-    if "_" in text and kind in ("a whole number", "a fraction"):
+    """Return the label that a text stands for; ValueError or KeyError if it is of another kind.
+
+    Digits that begin with a zero are a code, such as a postal one, and no number: as numbers 01
+    and 1 would be one group.
+    """
+    if kind in ("a whole number", "a fraction") and re.search(r"_|^[\s+-]*0\d", text):
         raise ValueError(text)
     points = decimal == "," and kind == "a fraction"
     return _READ_LABEL[kind](text.replace(",", ".") if points else text)
@@ -406,6 +411,17 @@ def _label_kind(texts: Sequence[str], decimal: str) -> str:
             break
     # Any text is a text, the last kind.
     return kind
+
+
+def label_column(texts: Any, decimal: str) -> Any:
+    """Return a pandas column of texts as labels of the one kind that all of them are."""
+    codes, found = texts.factorize()
+    kind = _label_kind(found, decimal)
+    if kind == "a text":
+        return texts
+    labels = type(texts)([_read_label(kind, text, decimal) for text in found])
+    # A cell without a label has the code -1, which is no position of the labels.
+    return labels.reindex(codes).set_axis(texts.index)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from fairpca._checks import distinct, listed, require
 from fairpca.io.columnar import another_type, read_whole
 from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, no_header
-from fairpca.io.delimited import Layout, TextFile, open_texts, read_text
+from fairpca.io.delimited import Layout, TextFile, label_column, open_texts, read_text
 from fairpca.io.sources import DataFile, check_distinct, file_kind
 from fairpca.moments.storage import damage_named
 
@@ -36,11 +36,14 @@ class TableFile:
     repeated: tuple[str, ...] = ()
 
 
-def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> TableFile:
+def read_tables(
+    paths: Iterable[str | Path], layout: Layout | None = None, labels: Iterable[str] = ()
+) -> TableFile:
     r"""Read files with the same columns and stack their rows.
 
     They end in .csv, .tsv, .txt (also .gz), .parquet, .feather, .arrow, .npy or .npz. What is None
-    in the layout of delimited text is guessed. ValueError names the file that is damaged, or
+    in the layout of delimited text is guessed. The columns of `labels`, by their names or their
+    numbers, hold labels, of which 01 and 1 are two. ValueError names the file that is damaged, or
     differs from the others.
 
     Examples
@@ -68,7 +71,8 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
     if delimited:
         opened = open_texts([found[path] for path in delimited], layout or Layout())
         texts = dict(zip(delimited, opened, strict=True))
-    tables = [(path, _read_one(path, texts.get(path))) for path in files]
+    labels = set(labels)
+    tables = [(path, _read_one(path, texts.get(path), labels)) for path in files]
     columns = list(tables[0][1].frame.columns)
     for path, table in tables:
         odd = sorted(set(table.frame.columns) ^ set(columns))
@@ -82,18 +86,20 @@ def read_tables(paths: Iterable[str | Path], layout: Layout | None = None) -> Ta
         raise ValueError(f"{files[0]} has no rows of data.")
     mixed = _mixed_columns(full, texts)
     if mixed:
-        full = [(path, _read_one(path, texts.get(path), mixed)) for path, _ in full]
+        full = [(path, _read_one(path, texts.get(path), labels, mixed)) for path, _ in full]
     for file in found.values():
         # A file that somebody still writes is no table yet.
         file.check_unchanged()
     return _stacked([table for _, table in full], columns, mixed)
 
 
-def _read_one(path: Path, text: TextFile | None, as_text: Sequence[str] = ()) -> TableFile:
+def _read_one(
+    path: Path, text: TextFile | None, labels: set[str], as_text: Sequence[str] = ()
+) -> TableFile:
     """Return the rows of one file; columns of `as_text` keep the texts of a delimited file."""
     kind = file_kind(path)
     if text is not None:
-        frame = _read_delimited(path, text, as_text)
+        frame = _read_delimited(path, text, labels, as_text)
         note = text.layout.describe() + no_header(text.names)
     elif kind == "numpy":
         frame, note = _read_numpy(path), "NumPy"
@@ -157,16 +163,23 @@ def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[st
     return TableFile(frame, tuple(notes), tuple(rows), tuple(repeated))
 
 
-def _read_delimited(path: Path, text: TextFile, as_text: Sequence[str]) -> Any:
+def _read_delimited(path: Path, text: TextFile, labels: set[str], as_text: Sequence[str]) -> Any:
     """Return a delimited file as a frame."""
-    frame = _truth_values(next(read_text(str(path), text, as_text=as_text))[0])
+    # A column without a name is known by its number, too.
+    labels = {n for n in text.names if {n, n.removeprefix("column")} & labels} - set(as_text)
+    frame = next(read_text(str(path), text, as_text=labels.union(as_text)))[0]
+    decimal = str(text.layout.decimal)
+    for j, name in enumerate(text.names):
+        if name in labels:
+            frame.isetitem(j, label_column(frame.iloc[:, j], decimal))
+    frame = _truth_values(frame)
     for j, name in enumerate(text.names):
         column = frame.iloc[:, j]
-        if name in as_text or column.dtype.kind in "biuf" or not column.notna().any():
+        known = name in labels or name in as_text or column.dtype.kind in "biuf"
+        if known or not column.notna().any():
             continue
         # Whole numbers past the largest integer come as text, and are numbers all the same. The
         # first cell alone tells most columns of text.
-        decimal = str(text.layout.decimal)
         if not column_numbers(column.dropna().iloc[:1], decimal)[1].any():
             values, odd = column_numbers(column, decimal)
             if not odd.any():
