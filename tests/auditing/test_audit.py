@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
+import scipy.sparse
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.decomposition import PCA, FactorAnalysis, TruncatedSVD
 from sklearn.pipeline import make_pipeline
@@ -158,6 +159,42 @@ class TestNumbers:
                 np.testing.assert_allclose(ours.error, theirs.error)
         assert not again.at("PCA").intervals
         assert any("only moments" in text for text in again.warnings)
+
+
+class TestSparseRows:
+    """They were refused; a table of words or cells had to be made dense."""
+
+    @pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+    def test_they_say_what_dense_rows_say(self, make):
+        rng = np.random.default_rng(3)
+        X = rng.poisson(0.3, size=(160, 7)).astype(float)
+        X[:40, :3] *= 4
+        options = {"ranks": [2], "y": rng.integers(0, 2, 160), "sample_weight": rng.random(160)}
+        labels = ["few"] * 40 + ["many"] * 120
+        dense, sparse = (audit(rows, labels, 2, **options) for rows in (X, make(X)))
+        for name in dense.reducers:
+            one, other = (found.at(name) for found in (dense, sparse))
+            np.testing.assert_allclose(one.loss, other.loss, atol=1e-12)
+            for measure, ends in one.intervals.items():
+                np.testing.assert_allclose(ends, other.intervals[measure], atol=1e-12)
+            one, other = (found.new_rows.at(name) for found in (dense, sparse))
+            np.testing.assert_allclose(one.low, other.low, atol=1e-12)
+        assert sparse.verdict() == dense.verdict()
+        assert sparse.scores == dense.scores
+        model = FairPCA(2).fit(X, sensitive_features=labels)
+        one, other = (audit_model(model, rows, labels) for rows in (X, make(X)))
+        np.testing.assert_allclose(one.loss, other.loss, atol=1e-12)
+
+    def test_the_hash_knows_the_rows(self):
+        X = np.random.default_rng(0).poisson(0.5, size=(60, 4)).astype(float)
+        rows = [scipy.sparse.csr_array(part) for part in (X, X, 2 * X)]
+        found = [audit(part, ["a", "b"] * 30, 1, ranks=[1]).provenance for part in rows]
+        assert found[0]["data_sha256"] == found[1]["data_sha256"] != found[2]["data_sha256"]
+
+    def test_covariances_that_do_not_fit_are_refused_before_they_are_made(self):
+        X = scipy.sparse.coo_array(([1.0, 1.0], ([0, 1], [0, 2])), shape=(40, 10**6))
+        with pytest.raises(MemoryError, match=r"1,000,000 columns take 16\.0 TB.* choose columns"):
+            audit(X, ["a", "b"] * 20, 1)
 
 
 class TestCenter:

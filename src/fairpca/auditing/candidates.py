@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.auditing.findings import Finding, LeftOut
 from fairpca.auditing.verdict import SHRUNK
 from fairpca.covariances.eigenpairs import leading_pairs
@@ -69,6 +69,14 @@ class Table:
         """Mean of all rows as they were given."""
         mean = self.source.total.mean
         return mean if self.span is None else self.span.point(mean)
+
+    def projected(self, basis: FloatArray) -> FloatArray:
+        """Return all rows as `transform` projects them: about one mean for everybody."""
+        rows: Any = self.X
+        mean = self.source.total.mean
+        if is_sparse(rows):
+            return np.asarray(rows @ basis - mean @ basis)
+        return np.asarray((rows - mean) @ basis)
 
     def inside(self, basis: FloatArray) -> FloatArray:
         """Return columns in the coordinates of `X`."""

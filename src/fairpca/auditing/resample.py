@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._linalg import FloatArray, IntArray, is_sparse
 from fairpca.auditing.candidates import Candidate, Table
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.metrics import share_of
@@ -143,7 +143,8 @@ def _replicates(
     scatter = np.empty((n_blocks, n, n) if refit else (0, 0, 0))
     for b, block in enumerate(np.array_split(rng.permutation(picks), n_blocks)):
         weight = np.ones(len(block)) if table.weights is None else table.weights[block]
-        centred = np.asarray(rows[block], dtype=float) - mean
+        drawn = rows[block].toarray() if is_sparse(rows) else rows[block]
+        centred = np.asarray(drawn, dtype=float) - mean
         mass[b] = weight.sum()
         squares[b, 0] = weight @ np.einsum("ij,ij->i", centred, centred)
         squares[b, 1:] = weight @ (centred @ columns) ** 2

@@ -30,7 +30,7 @@ from fairpca._checks import (
     check_rank,
     check_weights,
 )
-from fairpca._linalg import FloatArray, fetched, rounding_level
+from fairpca._linalg import FloatArray, fetched, is_sparse, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
     Candidate,
@@ -58,6 +58,7 @@ from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
+from fairpca.moments.memory import default_limit, moments_bytes, readable
 from fairpca.persistence import versions
 from fairpca.solvers.solution import Certificate
 
@@ -109,7 +110,7 @@ def audit(
 
     Parameters
     ----------
-    X : array-like of shape (m, n), GroupMoments, or sequence of GroupMoments
+    X : array-like or sparse matrix of shape (m, n), GroupMoments, or sequence of GroupMoments
         The columns as the reducer sees them: standardise first if you would for PCA. Moments give
         everything except intervals and `y`; those of all rows together say nothing about new
         rows, those of every fold, in a list, do.
@@ -278,7 +279,9 @@ def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, A
     """Return where the numbers come from: versions, a hash of the data, options, columns."""
     content: list[Any] = [table.moments.weight, table.moments.mean, table.moments.scatter]
     if table.groups is not None:
-        content = [table.given, table.groups.codes, table.weights]
+        rows: Any = table.given
+        parts = [rows.data, rows.indices, rows.indptr] if is_sparse(rows) else [rows]
+        content = [*parts, table.groups.codes, table.weights]
     digest = data_hash(content, map(repr, table.moments.labels))
     found = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
     frame = nw.from_native(X, pass_through=True)
@@ -319,18 +322,24 @@ def _read(
             raise ValueError(
                 "sensitive_features=None: an audit compares groups; pass one label per row."
             )
-        rows = metrics.as_rows(X, accept_sparse=False, ensure_min_samples=2)
-        groups = Groups.from_labels(
-            labels, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
-        )
+        rows = metrics.as_rows(X, ensure_min_samples=2)
+        m, n = rows.shape
+        groups = Groups.from_labels(labels, n_rows=m, group_by=group_by, unlabelled=unlabelled)
         warn_of_measurements(groups, stacklevel=3)
-        weights = check_weights(sample_weight, len(rows))
+        weights = check_weights(sample_weight, m)
         counted, span = rows, None
         if is_wide(rows, 1):
             counted, span = in_span(rows, groups)
+        elif is_sparse(rows):
+            size = moments_bytes(n, len(groups.cells()[2]))
+            if size > default_limit():
+                raise MemoryError(
+                    f"the covariances of the groups of {n:,} columns take {readable(size)}, more "
+                    "than a quarter of the memory; choose columns, such as the most variable ones."
+                )
         moments = GroupMoments.from_array(counted, groups, sample_weight=weights)
-        if y is not None and len(y) != len(rows):
-            raise ValueError(f"y has {len(y)} entries and X has {len(rows)} rows.")
+        if y is not None and len(y) != m:
+            raise ValueError(f"y has {len(y)} entries and X has {m} rows.")
         source = MomentCovariances(moments, group_by, center)
         table = Table(
             moments,
@@ -518,10 +527,8 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
     parts = [place[rows][place[rows] >= 0] for rows in (test, *table.members)]
     task = metrics.HeldOut(y, classes, train, test)
     predicted = {"baseline": task.baseline()}
-    # The same mean for everybody, as `transform` does it.
-    centred = table.X - table.source.total.mean
     for candidate in candidates:
-        Z = centred @ candidate.basis
+        Z = table.projected(candidate.basis)
         predicted[candidate.reducer] = task.predictions(Z[train], Z[test])
     found = {}
     for name, values in predicted.items():
@@ -547,7 +554,7 @@ def audit_model(
     ----------
     model : estimator
         With `components_` and `mean_`.
-    X : array-like of shape (m, n)
+    X : array-like or sparse matrix of shape (m, n)
         New rows, prepared as those the model was fitted to.
     sensitive_features : array-like, Series, frame or dict
         One label per row, or several columns of labels.
@@ -569,12 +576,12 @@ def audit_model(
     >>> audit_model(model, X[100:], labels[100:]).error.round(1).tolist()
     [1.8, 2.3]
     """
-    rows = metrics.as_rows(X, accept_sparse=False, ensure_min_samples=1)
+    rows = metrics.as_rows(X, ensure_min_samples=1)
     basis = metrics.basis_of(model)
     metrics.check_columns(model, basis, X, rows.shape[1])
     r = basis.shape[1]
     groups = Groups.from_labels(
-        sensitive_features, n_rows=len(rows), group_by=group_by, unlabelled=unlabelled
+        sensitive_features, n_rows=rows.shape[0], group_by=group_by, unlabelled=unlabelled
     )
     mean = np.asarray(fetched(model.mean_), dtype=float)
     if is_wide(rows, r):

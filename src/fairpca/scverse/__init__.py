@@ -168,9 +168,9 @@ def audit(
 ) -> Audit:
     """Find out whom a PCA of these cells serves; `fairpca.audit` for AnnData.
 
-    Rows in memory that are dense are audited as they are. Of sparse rows, and of those in a file,
-    the moments of every fold are counted in one pass; they say the same, but for the intervals of
-    the rows in hand, which need rows.
+    Rows in memory are audited as they are. Of those in a file or a Dask array the moments of every
+    fold are counted in one pass; they say the same, but for the intervals of the rows in hand,
+    which need rows.
 
     Parameters
     ----------
@@ -208,7 +208,10 @@ def audit(
     data: Any = cells.X
     labels: Any = cells.labels
     if not isinstance(cells.X, np.ndarray):
-        data, labels = cells.folds(max(n_folds, 1)), None
+        in_memory = is_sparse(cells.X)
+        cells.check_size(1 if in_memory else max(n_folds, 1))
+        if not in_memory:
+            data, labels = cells.folds(max(n_folds, 1)), None
     return fairpca.auditing.audit(data, labels, n_comps, n_folds=n_folds, **options)
 
 
@@ -285,8 +288,8 @@ class _Cells:
         parts = [np.asarray(model.transform(rows), np.float32) for _, rows in self._pieces()]
         return np.concatenate(parts)
 
-    def folds(self, n_folds: int) -> Any:
-        """Return the moments of every fold, in a list."""
+    def check_size(self, n_folds: int) -> None:
+        """Raise MemoryError where the covariances of so many folds would not fit."""
         size = moments_bytes(int(self.genes.sum()), self.groups.n_groups * n_folds)
         if size > default_limit():
             raise MemoryError(
@@ -294,6 +297,9 @@ class _Cells:
                 f"group(s) and {n_folds} fold(s) take {readable(size)}, more than a quarter of "
                 "the memory; choose genes, for example mask_var='highly_variable'."
             )
+
+    def folds(self, n_folds: int) -> Any:
+        """Return the moments of every fold, in a list."""
         numbers = row_folds(0, len(self.groups.codes), n_folds)
         return split_folds(self._moments(self.groups.in_folds(numbers, n_folds)), n_folds)
 
