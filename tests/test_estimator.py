@@ -20,7 +20,14 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairpca import FairPCA, GroupMoments, audit, compare, component_path
+from fairpca import (
+    FairPCA,
+    GroupMoments,
+    NoisyGroupWarning,
+    audit,
+    compare,
+    component_path,
+)
 from fairpca._linalg import subspace_distance
 from fairpca.methods import NullSpaceFairPCA
 
@@ -238,6 +245,52 @@ def test_weights_act_like_repeated_rows(people):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), atol=1e-9)
 
 
+@pytest.mark.parametrize("total", [1.0, 1 + 2e-16, 1.001, 1.9])
+def test_weights_divided_by_their_sum_say_the_same(people, total):
+    """A sum a hair above one made variances of 1e16, and whitened rows of 1e-8."""
+    X, sex, _, _ = people
+    weight = np.full(len(X), total / len(X))
+    found = FairPCA(2, whiten=True, shrinkage="auto")
+    found.fit(X, sensitive_features=sex, sample_weight=weight)
+    plain = FairPCA(2, whiten=True, shrinkage="auto").fit(X, sensitive_features=sex)
+    for name in ("explained_variance_", "noise_variance_", "shrinkage_", "group_losses_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(plain, name), rtol=1e-9)
+    np.testing.assert_allclose(found.transform(X), plain.transform(X), atol=1e-9)
+    assert found.score(X) == pytest.approx(plain.score(X))
+
+
+def test_weights_of_a_population_do_not_hide_noise():
+    """Weights that add up to 60,000 people are those of a sample of 60 rows all the same."""
+    X, labels = np.random.default_rng(0).normal(size=(60, 6)), np.arange(60) % 2
+    weight = np.full(60, 1000.0)
+    with pytest.warns(NoisyGroupWarning):
+        FairPCA(2).fit(X, sensitive_features=labels, sample_weight=weight)
+    plain, weighted = (
+        FairPCA(2, shrinkage="auto").fit(X, sensitive_features=labels, sample_weight=w).shrinkage_
+        for w in (None, weight)
+    )
+    np.testing.assert_allclose(plain, weighted)
+
+
+@pytest.mark.parametrize("nested", [np.True_, 1])
+def test_truth_values_of_numpy_are_truth_values(people, nested):
+    """They come from grids of parameters, and meant "backward"."""
+    X, sex, _, _ = people
+    found = FairPCA(3, nested=nested).fit(X, sensitive_features=sex)
+    expected = FairPCA(3, nested=True).fit(X, sensitive_features=sex)
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+
+def test_a_model_without_noise_holds_other_rows_for_impossible():
+    """Some had a log-likelihood of +5e19: the covariance has no inverse."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(7, 300)) * np.exp(rng.normal(size=300)) + 3
+        model = FairPCA(6).fit(X, sensitive_features=[0] * 7)
+        assert model.noise_variance_ == 0
+        assert np.all(model.score_samples(rng.normal(size=(3, 300))) == -np.inf)
+
+
 @pytest.mark.parametrize("batch", [1, 7, 50, 300])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_partial_fit_is_fit(people, batch, weighted):
@@ -442,11 +495,6 @@ BAD = {
         "sensitive_features has 1 missing label.*first in row 1, counting from 1; fill them",
     ),
     "NaN label": (dict(g=np.r_[np.nan, np.zeros(11)]), {}, "1 missing label"),
-    "empty level": (
-        dict(g=pd.Series(pd.Categorical(G0, categories=["a", "b", "c"]))),
-        {},
-        "level.*'c' but no row has them; drop unused levels",
-    ),
     "group without weight": (
         dict(w=(G0 == "a").astype(float)),
         {},

@@ -163,6 +163,24 @@ BAD = {
     ),
     "weights": (field, {"weights": "area"}, "weights='area'"),
     "weights dim": (field, {"weights": field()}, "weights has the dimension 'time'"),
+    "weights kind": (field, {"weights": np.ones(6)}, "weights is a ndarray; pass 'coslat'"),
+    "weights elsewhere": (
+        field,
+        {"weights": xr.DataArray(np.ones(6), {"lat": np.arange(6)}, "lat")},
+        "weights has other values along 'lat' than X",
+    ),
+    "weights of some": (field, {"weights": field().lat[:3] ** 2}, "other values along 'lat'"),
+    "weights without coordinates": (
+        field,
+        {"weights": xr.DataArray(np.ones(3), dims="lat")},
+        "weights has 3 entries along 'lat' and X has 6",
+    ),
+    "group elsewhere": (
+        field,
+        {"group": xr.DataArray(np.arange(80) % 2, {"time": np.arange(80)}, "time")},
+        "group has other values along 'time' than X",
+    ),
+    "part of a date": (field, {"group": "time.foo"}, "group='time.foo' is no coordinate"),
     "weights sign": (field, {"weights": field().lat}, "weights has negative"),
     "latitude": (
         lambda: field().rename(lat="y"),
@@ -184,3 +202,19 @@ def test_modes_and_unfitted_models_are_refused():
         FairEOF(99).fit(field(), group="time.season")
     with pytest.raises(ValueError, match="not fitted"):
         FairEOF(2).components()
+
+
+def test_coordinates_say_what_belongs_together():
+    """Groups, weights and modes in another order were taken by their place."""
+    da = field(m=40)
+    labels = xr.DataArray(np.where(np.arange(40) < 12, "few", "many"), {"time": da.time}, "time")
+    weights = xr.DataArray([0.0, 1, 2, 1, 1, 1], {"lat": da.lat}, "lat")
+    expected = FairEOF(2, shrinkage=0.0).fit(da, group=labels, weights=weights)
+    found = FairEOF(2, shrinkage=0.0).fit(da, group=labels[::-1], weights=weights[::-1])
+    xr.testing.assert_allclose(found.components(), expected.components())
+    scores = expected.scores()
+    whole = expected.inverse_transform(scores)
+    xr.testing.assert_allclose(expected.inverse_transform(scores.isel(mode=[1, 0])), whole)
+    parts = [expected.inverse_transform(scores.sel(mode=[mode])) for mode in (1, 2)]
+    mean = expected.inverse_transform(0 * scores)
+    xr.testing.assert_allclose(sum(parts) - mean, whole)

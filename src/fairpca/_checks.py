@@ -67,11 +67,14 @@ def distinct(names: Sequence[str]) -> list[str]:
 def check_covariances(covariances: Any) -> FloatArray:
     """Return a (k, n, n) float64 array of symmetric matrices, or raise ValueError."""
     try:
-        matrices = np.asarray(covariances, dtype=float)
+        given = np.asarray(covariances)
+        if np.iscomplexobj(given):
+            raise ValueError("complex numbers")
+        matrices = np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"covariances is no array of numbers ({error}); pass one square matrix per group, "
-            "all of the same size."
+            f"covariances is no array of real numbers ({error}); pass one square matrix per "
+            "group, all of the same size."
         ) from None
     if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.shape[0] == 0:
         raise ValueError(

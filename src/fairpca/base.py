@@ -29,9 +29,10 @@ from fairpca._linalg import (
     is_sparse,
     orthonormal,
     placed,
+    rounding_level,
 )
 from fairpca._threads import blas_for
-from fairpca.covariances.sources import CovarianceSource
+from fairpca.covariances.sources import CovarianceSource, unit_of
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import UNNAMED, Groups
 
@@ -97,8 +98,8 @@ def projection_attributes(
         order.
     """
     groups, total = source.groups, source.total
-    # Frequency-like weights; normalised ones (sum at most 1) have no "minus one" to take.
-    freedom = total.weight - 1 if total.weight > 1 else total.weight
+    # The mean of the rows takes one of them.
+    freedom = total.weight - 1 / unit_of(total.weight, total.count) or total.weight
     # Threads of BLAS that have worked once spin on, and would slow the next fit on a device.
     with blas_for(basis.shape[0], source.place):
         components, variances = _oriented(source, basis, keep_order)
@@ -107,7 +108,8 @@ def projection_attributes(
     all_variance = total.trace * (total.weight / freedom)
     # With every direction taken nothing is left, and what the difference says is rounding.
     spare = min(n, total.count) - r
-    left = max(all_variance - float(variances.sum()), 0.0) if spare > 0 else 0.0
+    left = all_variance - float(variances.sum()) if spare > 0 else 0.0
+    left = left if left > rounding_level(all_variance, n) else 0.0
     return {
         "components_": components,
         "mean_": total.mean,

@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
 from fairpca._checks import check_choice, require
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._linalg import FloatArray, IntArray, rounding_level
 from fairpca.auditing.findings import plain
 from fairpca.auditing.verdict import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
@@ -58,8 +58,6 @@ _WIDTH = 80
 # Two values closer than this share of the largest value in their column share a place: solvers
 # stop at a relative gap of 1e-10, and an order below that would be chance.
 _TIE = 1e-9
-# A worst loss below this share of the total variance is rounding, and no base for a ratio.
-_NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -430,7 +428,7 @@ def compare(
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
     counted, span = rows, None
     if is_wide(rows, 1):
-        counted, span = in_span(rows, groups)
+        counted, span = in_span(rows, groups, None)
     source = MomentCovariances(GroupMoments.from_array(counted, groups), center=center)
     task = None
     if y is not None:
@@ -578,14 +576,15 @@ class _Bench:
         losses = np.maximum(metrics.own_variance(self.source.covariances, r) - kept, 0.0)
         errors = self.source.errors(basis, kept)
         worst = float(losses.max())
-        floor = max(worst, _NOTHING * total, np.finfo(float).tiny)
+        rounding = rounding_level(float(self.source.groups.traces.max()), self.X.shape[1])
+        left = total - float(np.trace(self.source.total_compression(basis)))
         return {
             "worst_loss": worst,
-            "gap": max(worst - bound, 0.0) / floor,
+            "gap": (worst - bound) / worst if worst - bound > rounding else 0.0,
             "group_losses": tuple(losses.tolist()),
             "group_errors": tuple(errors.tolist()),
             "least_variance": float(kept.min()),
-            "total_error": total - float(np.trace(self.source.total_compression(basis))),
+            "total_error": max(left, 0.0),
             "error_gap": float(np.ptp(errors)),
         }
 

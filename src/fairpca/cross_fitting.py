@@ -32,7 +32,7 @@ from fairpca._checks import (
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca._threads import blas_for
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.covariances.sources import MomentCovariances, in_span, is_wide
+from fairpca.covariances.sources import MomentCovariances, in_span, is_wide, seen_directions
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -299,6 +299,7 @@ def _each_left_out(
     for i, fold in enumerate(folds):
         others = [*folds[i + 1 :], *folds[:i]]
         training = reduce(GroupMoments.merge, others)
+        seen = seen_directions(training)
         left_out = fold.grouped(group_by)
         places = [column[label] for label in left_out.labels]
         weight[i, places] = left_out.weight
@@ -306,7 +307,7 @@ def _each_left_out(
         for j, r in enumerate(ranks.tolist()):
             for f, model in enumerate(models.values()):
                 model = clone(model).set_params(n_components=r)
-                errors[i, f, j, places] = shared_errors(model, training, left_out)
+                errors[i, f, j, places] = shared_errors(model, training, left_out, seen)
     errors[..., known.count < len(folds)] = np.nan
     return known, (errors, errors - own[:, None], weight)
 
@@ -339,7 +340,7 @@ def _dealings(
     if is_wide(rows, largest):
         rows = np.asarray(rows, dtype=float)
         assert_all_finite(rows, input_name="X")
-        rows = in_span(rows, groups)[0]
+        rows = in_span(rows, groups, weights)[0]
     n = rows.shape[1]
     if n_repeats is None and n <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS:
         repeats = _REPEATS
@@ -417,14 +418,22 @@ def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
     return named
 
 
-def shared_errors(model: Any, training: GroupMoments, left_out: GroupMoments) -> FloatArray:
-    """Fit a model and return the error of every group's left-out rows; NaN where it has none."""
+def shared_errors(
+    model: Any, training: GroupMoments, left_out: GroupMoments, seen: FloatArray | None = None
+) -> FloatArray:
+    """Fit a model and return the error of every group's left-out rows; NaN where it has none.
+
+    Where the rows of the training span less than all columns, `seen` are its `seen_directions`.
+    """
     with warnings.catch_warnings():
         # What counts here is the loss on the rows left out, whether or not the fit is proven best.
         for known in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", known)
         model.fit_moments(training)
-    bases = [model.components_.T] * len(left_out.labels)
+    basis = model.components_.T
+    if seen is not None:
+        basis = seen @ (seen.T @ basis)
+    bases = [basis] * len(left_out.labels)
     ranks = np.array([model.n_components_])
     return np.asarray(_errors(left_out, model.mean_, bases, ranks)[0])
 
@@ -459,17 +468,16 @@ def _own_errors(
 ) -> FloatArray:
     """Return what `own_errors` does for each of `_SHARED_ROWS`, the first axis."""
     source = MomentCovariances(training, group_by, "global")
-    known, weight = source.groups.labels, source.groups.weight
-    found = []
+    known, own = source.groups.labels, source.groups.rows
+    seen, found = seen_directions(training), []
     for rows in _SHARED_ROWS:
-        shares = rows / np.where(weight + rows > 0, weight + rows, 1.0)
+        shares = rows / np.where(own + rows > 0, own + rows, 1.0)
         matrices = source.shrunk(shares).covariances
-        bases = [
-            leading_pairs(matrices[known.index(label)], int(ranks.max())).vectors
-            if label in known
-            else None
-            for label in left_out.labels
-        ]
+        bases: list[FloatArray | None] = [None] * len(left_out.labels)
+        for g, label in enumerate(left_out.labels):
+            if label in known:
+                basis = leading_pairs(matrices[known.index(label)], int(ranks.max())).vectors
+                bases[g] = basis if seen is None else seen @ (seen.T @ basis)
         found.append(_errors(left_out, source.total.mean, bases, ranks))
     return np.array(found)
 

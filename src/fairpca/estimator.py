@@ -378,22 +378,18 @@ class FairPCA(LinearReducer):
         if self._followed(X, "score_samples") is not None:
             return placed(self._on_host().score_samples(fetched(X)), X)
         X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
-        rows, noise = self.components_, self.noise_variance_
+        # A model without noise holds what is outside of its components for impossible.
+        rows, noise = self.components_, max(self.noise_variance_, np.finfo(float).tiny)
         centred, spare = X - self.mean_, rows.shape[1] - len(rows)
-        if spare and noise == 0:
-            precision = self.get_precision()
-            distances = np.einsum("ij,ij->i", centred @ precision, centred)
-            logarithm = -np.linalg.slogdet(precision)[1]
-        else:
-            # Along the components and outside of them, without a matrix of all columns.
-            variances = np.maximum(self.explained_variance_, max(noise, np.finfo(float).tiny))
-            inside = centred @ rows.T
+        # Along the components and outside of them, without a matrix of all columns.
+        variances = np.maximum(self.explained_variance_, noise)
+        inside = centred @ rows.T
+        logarithm = np.sum(np.log(variances)) + spare * np.log(noise)
+        with np.errstate(over="ignore"):
             distances = np.sum(inside**2 / variances, axis=1)
-            logarithm = np.sum(np.log(variances))
             if spare:
                 centred -= inside @ rows
                 distances += np.einsum("ij,ij->i", centred, centred) / noise
-                logarithm += spare * np.log(noise)
         constant = X.shape[1] * np.log(2 * np.pi) + logarithm
         return np.asarray(-0.5 * (distances + constant))
 
@@ -535,7 +531,9 @@ class FairPCA(LinearReducer):
         groups, total = source.groups, source.total
         check_rows(total.count, type(self).__name__)
         check_groups(groups.labels, groups.weight)
-        nested = "forward" if self.nested is True else self.nested
+        # NumPy's own truth values come from grids of parameters.
+        forward = self.nested in (True, "forward")
+        nested = "forward" if forward else "backward" if self.nested else None
         settings = self._settings(_seed(self.random_state))
         extra: dict[str, Any] = {}
         if nested:

@@ -167,7 +167,7 @@ def _read(
     groups = Groups.of(sensitive_features, rows.shape[0])
     weight = check_weights(sample_weight, rows.shape[0])
     if is_wide(rows, basis.shape[1]):
-        rows, inner = in_span(rows, groups, *([] if mean is None else [mean]))
+        rows, inner = in_span(rows, groups, weight, *([] if mean is None else [mean]))
         basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
     elif wants_operators(rows, len(groups.labels)):
         cells = GroupOperators.from_rows(rows, groups, weight)

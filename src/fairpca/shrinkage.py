@@ -99,7 +99,7 @@ def shares_by_rows(
     """
     groups = source.groups
     # Beyond a million times as many rows the square may be no number, and nothing is moved.
-    noisy = 1 / (1 + np.minimum(groups.weight / _NOISY_ROWS, 1e6) ** 2)
+    noisy = 1 / (1 + np.minimum(groups.rows / _NOISY_ROWS, 1e6) ** 2)
     pooled = groups.weight / groups.weight.sum()
     pca = oracle.leading(pooled, r)
     trace = unit * float(pooled @ groups.traces)
@@ -111,14 +111,14 @@ def shares_by_rows(
     # The mean of n rows is off by a squared distance of a row's variance over n.
     shift = groups.shift * (np.sqrt(unit) if source.center == "global" else 0.0)
     squares = np.einsum("kn,kn->k", shift, shift)
-    chance = _CLEAR_OF_CHANCE * trace / np.maximum(groups.weight, 1.0)
+    chance = _CLEAR_OF_CHANCE * trace / np.maximum(groups.rows, 1.0)
     real = 1 - np.divide(chance, squares, out=np.ones_like(squares), where=squares > chance) ** 2
     explained = _loss_of_mean(oracle, pooled, pca, shift * np.sqrt(real)[:, None])
     known = np.clip(explained / losses, 0.0, 1.0)
     # Products show the leading eigenvalues only; the others share the variance that is left.
     dimension = min(shift.shape[1], source.total.count)
     rest = np.full(max(dimension - r, 0), (trace - pca.values.sum()) / max(dimension - r, 1))
-    by_chance = loss_of_chance(np.r_[pca.values, rest][None], groups.weight / _TAILS, r)
+    by_chance = loss_of_chance(np.r_[pca.values, rest][None], groups.rows / _TAILS, r)
     doubtful = np.clip(by_chance / losses, 0.0, 1.0)
     return np.asarray(noisy * (1 - known) ** _KNOWN_POWER * doubtful**_DOUBT_POWER)
 
@@ -197,7 +197,7 @@ def warn_of_noise(
     if shared is None:
         return
     traces = groups.traces[few] / (float(shared.sum()) or 1.0)
-    noisy = few[losses[few] <= loss_of_chance(np.outer(traces, shared), groups.weight[few], r)]
+    noisy = few[losses[few] <= loss_of_chance(np.outer(traces, shared), groups.rows[few], r)]
     if weights[noisy].sum() <= _TELLING_WEIGHT:
         return
     order = noisy[np.argsort(-weights[noisy], kind="stable")]

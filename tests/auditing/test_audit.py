@@ -920,3 +920,45 @@ def test_far_more_columns_than_rows_are_audited_in_what_they_span():
     )
     np.testing.assert_allclose(np.abs(drawn), np.abs(expected), atol=1e-8)
     assert "2000" in found.to_html()
+
+
+def test_more_components_than_the_other_groups_have_rows():
+    """Without a group of 40 rows, 10 others have nine directions, whatever is asked for."""
+    X = np.random.default_rng(0).normal(size=(50, 400))
+    labels = ["a"] * 40 + ["b"] * 10
+    options = {"ranks": [15], "n_bootstrap": 0, "n_folds": 0, "leave_one_out": True}
+    apart = X[:40] - X[40:].mean(axis=0)
+    known = np.linalg.svd(X[40:] - X[40:].mean(axis=0), full_matrices=False)[2][:9]
+    own = np.sum(np.linalg.svd(apart, compute_uv=False)[:15] ** 2) / 40
+    expected = own - np.sum((apart @ known.T) ** 2) / 40
+    for given in ((X, labels), (GroupMoments.from_array(X, labels), None)):
+        found = audit(*given, 15, **options)
+        losses = [left.loss_without for left in found.left_out if left.group == 0]
+        np.testing.assert_allclose(losses, expected)
+
+
+def test_more_components_than_rows_of_a_wide_table():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(50, 600)), ["a"] * 40 + ["b"] * 10
+    fitted = PCA(100).fit(rng.normal(size=(300, 600)))
+    options = {"n_bootstrap": 0, "n_folds": 0, "leave_one_out": False}
+    found = audit(X, labels, 5, reducers={"fitted": fitted}, ranks=[5], **options)
+    ours = GroupMoments.from_array(X, labels)
+    theirs = audit(ours, None, 5, reducers={"fitted": fitted}, ranks=[5], **options)
+    np.testing.assert_allclose(found.at("fitted", 100).loss, theirs.at("fitted", 100).loss)
+    assert audit(X, labels, 60, ranks=[60], **options).n_components == 60
+
+
+@pytest.mark.parametrize("value", [0.0, 1e14, 1e200])
+def test_a_row_without_weight_changes_nothing_in_a_wide_table(value):
+    rng = np.random.default_rng(0)
+    X, labels, weight = rng.normal(size=(30, 300)), np.arange(30) % 2, np.ones(30)
+    weight[3], X[3] = 0.0, value
+    model = FairPCA(2).fit(X, sensitive_features=labels, sample_weight=weight)
+    losses = [
+        group_losses(model, X, sensitive_features=labels, sample_weight=weight),
+        audit_model(model, X, labels, sample_weight=weight).loss,
+        audit(X, labels, 2, sample_weight=weight, ranks=[2]).at("FairPCA").loss,
+    ]
+    for found in losses:
+        np.testing.assert_allclose(found, model.group_losses_, rtol=1e-9)

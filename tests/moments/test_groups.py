@@ -185,10 +185,20 @@ def test_one_column_frames_are_one_dimensional():
     assert Groups.from_labels(pl.LazyFrame({"sex": ["a", "b"]})).labels == ("a", "b")
 
 
-def test_unused_polars_enum_level_is_an_error():
-    series = pl.Series(["a", "b"], dtype=pl.Enum(["a", "b", "c"]))
-    with pytest.raises(ValueError, match="'c'"):
-        Groups.from_labels(series)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pl.Series(["a", "b"], dtype=pl.Enum(["a", "b", "c"])),
+        pd.Series(["a", "b"], dtype=pd.CategoricalDtype(["c", "a", "b"])),
+        pd.Categorical(["a", "b"], ["c", "a", "b"]),
+    ],
+    ids=["polars", "pandas", "values"],
+)
+def test_levels_without_rows_are_no_groups(labels):
+    """Every selection of rows keeps all levels, so a cross-validation ended in an error."""
+    groups = Groups.from_labels(labels)
+    assert groups.labels == ("a", "b")
+    assert groups.codes.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(

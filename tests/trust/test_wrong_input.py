@@ -107,7 +107,9 @@ BAD = {
     "solve tol": (lambda: fairpca.solve([np.eye(3)] * 2, 1, tol=-1), "tol=-1 must be between"),
     "solve max_iter": (lambda: fairpca.solve([np.eye(3)] * 2, 1, max_iter=0), "max_iter=0 must"),
     "solve ragged": (lambda: fairpca.solve([np.eye(3), np.eye(2)], 1), "all of the same size"),
-    "solve text": (lambda: fairpca.solve([[["a"]]], 1), "covariances is no array of numbers"),
+    "solve text": (lambda: fairpca.solve([[["a"]]], 1), "covariances is no array of real numbers"),
+    "solve complex": (lambda: fairpca.solve([np.eye(2) * 1j] * 2, 1), "no array of real numbers"),
+    "ranks": (lambda: fairpca.audit(X, G, 2, ranks=3), r"ranks=3 must be several numbers"),
     "huge wide rows": (lambda: fit(np.tile(X[:10], 80) * 1e200, G[:10]), "too large to square"),
     "huge sparse rows": (lambda: fit(sparse() * 1e200, np.arange(60) % 2), "too large to square"),
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -188,9 +188,18 @@ def audit(
     """
     _check_choices(center, group_by, target)
     _check(n_bootstrap, level, min_group_size, n_folds, n_repeats)
-    table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y)
     named = metrics.named_reducers(reducers, reserved=_USUAL)
     fitted = _fitted_ranks(named, X)
+    if ranks is not None and not isinstance(ranks, Iterable):
+        raise ValueError(f"ranks={ranks!r} must be several numbers of components, such as [2, 5].")
+    # What is no whole number is a share, or refused below.
+    numbers = [
+        r
+        for r in (*(() if ranks is None else ranks), n_components)
+        if isinstance(r, int | np.integer)
+    ]
+    largest = max([1, *fitted, *numbers])
+    table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y, largest)
     r = _asked(n_components, fitted, table)
     ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
     candidates = [
@@ -304,9 +313,19 @@ def _check(
 
 
 def _read(
-    X: Any, labels: Any, sample_weight: Any, center: str, group_by: str, unlabelled: str, y: Any
+    X: Any,
+    labels: Any,
+    sample_weight: Any,
+    center: str,
+    group_by: str,
+    unlabelled: str,
+    y: Any,
+    largest: int,
 ) -> Table:
-    """Return validated rows and labels, and their moments; arguments are those of `audit`."""
+    """Return validated rows and labels, and their moments.
+
+    Arguments are those of `audit`, and the largest number of components that is asked for.
+    """
     folds = None
     if isinstance(X, list | tuple) and X and all(isinstance(part, GroupMoments) for part in X):
         folds = list(X)
@@ -328,9 +347,9 @@ def _read(
         warn_of_measurements(groups, stacklevel=3)
         weights = check_weights(sample_weight, m)
         counted, span = rows, None
-        if is_wide(rows, 1):
-            counted, span = in_span(rows, groups)
-        elif is_sparse(rows):
+        if is_wide(rows, largest):
+            counted, span = in_span(rows, groups, weights)
+        else:
             size = moments_bytes(n, len(groups.cells()[2]))
             if size > default_limit():
                 raise MemoryError(
@@ -585,7 +604,7 @@ def audit_model(
     )
     mean = np.asarray(fetched(model.mean_), dtype=float)
     if is_wide(rows, r):
-        rows, span = in_span(rows, groups, mean)
+        rows, span = in_span(rows, groups, check_weights(sample_weight, len(rows)), mean)
         basis, mean = span.inside(basis), span.coordinates(mean)
     cells = GroupMoments.from_array(rows, groups, sample_weight=sample_weight)
     chosen = cells.grouped(group_by)

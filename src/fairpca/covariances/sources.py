@@ -28,6 +28,7 @@ from fairpca._linalg import (
     is_foreign,
     library_of,
     placed,
+    rounding_level,
     symmetric,
 )
 from fairpca._threads import blas_for
@@ -97,10 +98,28 @@ class GroupFacts:
     traces: FloatArray
     shift: FloatArray
 
+    @property
+    def rows(self) -> FloatArray:
+        """Number of rows each group's noise is judged by, shape (k,).
+
+        A weight below one makes it smaller, down to a row that is not there. One above does not
+        make it larger: weights that add up to a population say nothing about a sample's noise.
+        """
+        return np.minimum(self.weight * unit_of(self.weight, self.count), self.count)
+
     def shares(self, retained: FloatArray) -> FloatArray:
         """Return which share of its variance each group keeps, shape (k,); one if it has none."""
         ones = np.ones_like(retained)
         return np.divide(retained, self.traces, out=ones, where=self.traces > 0)
+
+
+def unit_of(weight: Any, count: Any) -> float:
+    """Return what the weights of so many rows are multiplied with to be numbers of rows.
+
+    That is one, unless they were divided by their sum: no two rows have a total weight below two.
+    """
+    total = float(np.sum(weight))
+    return float(np.sum(count)) / total if 0 < total < min(2, np.sum(count)) else 1.0
 
 
 @dataclass(frozen=True)
@@ -553,7 +572,23 @@ class Span:
         return np.asarray(self.origin + self.directions @ coordinates)
 
 
-def in_span(X: FloatArray, groups: Groups, *also: FloatArray) -> tuple[FloatArray, Span]:
+def seen_directions(moments: GroupMoments) -> FloatArray | None:
+    """Return orthonormal columns that span what counted rows differ in, None if that is all.
+
+    A fit with more components than its rows span chooses the others at will. Coordinates of a span
+    have no room for them but directions of other rows, and those left out to be measured would
+    seem to be known. So what a projection keeps of other rows is measured within these columns.
+    """
+    n = moments.n_features
+    if moments.count.sum() > n:
+        return None
+    pairs = leading_pairs(moments.pooled().covariances[0], n)
+    return pairs.vectors[:, pairs.values > rounding_level(float(pairs.values[0]), n)]
+
+
+def in_span(
+    X: FloatArray, groups: Groups, weight: FloatArray | None, *also: FloatArray
+) -> tuple[FloatArray, Span]:
     """Return rows in coordinates of what they span, shape (m, q), and the span.
 
     Parameters
@@ -562,11 +597,13 @@ def in_span(X: FloatArray, groups: Groups, *also: FloatArray) -> tuple[FloatArra
         Rows, finite.
     groups : Groups
         Rows that hardly differ from others of their group keep the digits of that.
+    weight : ndarray of shape (m,) or None
+        Rows without weight get the coordinates of their group's mean.
     *also : ndarray of shape (n,)
         Further points of the span, such as the mean that a reducer subtracts.
     """
     m = len(X)
-    centred, origin = _centred_cells(X, groups, None)
+    centred, origin = _centred_cells(X, groups, weight)
     points = np.column_stack([centred, *(point - origin for point in also)])
     directions, triangle = scipy.linalg.qr(
         points, mode="economic", overwrite_a=True, check_finite=False

@@ -36,7 +36,6 @@ from fairpca.moments.label_codes import (
     factorize,
     factorize_integers,
     factorize_objects,
-    plain,
     recode,
     sort_labels,
 )
@@ -423,35 +422,18 @@ def _as_array(values: Any) -> AnyArray:
 
 
 def _code_column(name: str, values: Any) -> Coded:
-    """Return one column as codes; ValueError if it declares levels that no row has.
+    """Return one column as codes.
 
-    A level without rows is mostly a mistake in the selection of rows.
+    Levels of a categorical column that no row has are no groups: pandas keeps them on every
+    selection of rows, such as the parts of a cross-validation.
     """
     series = _native(values)
-    if not isinstance(series, nw.Series):
-        array = _as_array(values)
-        if array.ndim != 1:
-            raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
-        return factorize(array)
-    coded = _factorize_series(series)
-    unused = [level for level in _declared_levels(series) if level not in set(coded.labels)]
-    if unused:
-        raise ValueError(
-            f"sensitive_features column {name!r} declares the level(s) "
-            f"{', '.join(map(repr, unused))} but no row has them; drop unused levels first "
-            "(pandas: .cat.remove_unused_categories()), or check the selection of rows."
-        )
-    return coded
-
-
-def _declared_levels(series: Any) -> list[Any]:
-    """Return the levels that the type of a column declares; none where it declares none."""
-    # polars' Categorical shares one table of strings between columns: only Enum declares levels.
-    polars = series.implementation.is_polars()
-    declares = series.dtype == nw.Enum or (series.dtype == nw.Categorical and not polars)
-    if not declares or series.implementation.is_pyarrow():
-        return []
-    return [plain(level) for level in series.cat.get_categories().to_list()]
+    if isinstance(series, nw.Series):
+        return _factorize_series(series)
+    array = _as_array(values)
+    if array.ndim != 1:
+        raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
+    return factorize(array)
 
 
 def _factorize_series(series: Any) -> Coded:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
@@ -175,6 +175,11 @@ class FairEOF:
         if isinstance(X, list | tuple):
             return [self.transform(part) for part in X]
         cells = self._fitted._cells
+        if not hasattr(X, "dims"):
+            raise ValueError(
+                f"X is a {type(X).__name__}; pass a DataArray or a Dataset with the cells of the "
+                "fit, or a list of them."
+            )
         values = self.model_.transform(cells.rows(X) * cells.weight).T
         # What has no dimension at all says nothing about the samples, and is left out.
         along = {key: given for key, given in _coords_along(X, cells.dims).items() if given.dims}
@@ -196,13 +201,28 @@ class FairEOF:
         Parameters
         ----------
         scores : DataArray
-            With the dimension `mode` and any others.
+            With the dimension `mode` and any others. Its coordinate says which modes they are;
+            those that are not there add nothing. Without a coordinate they are all, in order.
 
         Returns
         -------
         DataArray or Dataset
         """
         cells = self._fitted._cells
+        if "mode" not in getattr(scores, "dims", ()):
+            raise ValueError(
+                f"scores is a {type(scores).__name__} without the dimension 'mode'; pass what "
+                "transform or scores returns."
+            )
+        if "mode" in scores.coords:
+            modes = self._modes["mode"]
+            unknown = set(scores.coords["mode"].values.tolist()) - set(modes.tolist())
+            if unknown or not scores.indexes["mode"].is_unique:
+                raise ValueError(
+                    f"scores has the modes {scores.coords['mode'].values.tolist()} and this model "
+                    f"has 1 to {len(modes)}; pass each at most once."
+                )
+            scores = scores.reindex(mode=modes, fill_value=0.0)
         others = [name for name in scores.dims if name != "mode"]
         values = scores.transpose(*others, "mode").to_numpy()
         weight = np.where(cells.weight > 0, cells.weight, np.nan)
@@ -359,13 +379,18 @@ class _Cells:
                 given = _root_of_area(field)
             elif hasattr(weights, "data_vars"):
                 given = weights[field.name]
+            elif not hasattr(weights, "dims"):
+                raise ValueError(
+                    f"weights is a {type(weights).__name__}; pass 'coslat', or a DataArray over "
+                    f"{', '.join(map(repr, field.sizes))}."
+                )
             extra = [key for key in given.dims if key not in field.sizes]
             if extra:
                 raise ValueError(
                     f"weights has the dimension {extra[0]!r}, which is none of the cells; they "
                     f"have {', '.join(map(repr, field.sizes))}."
                 )
-            found.append(_along(given, field.sizes).astype(float))
+            found.append(_along(given, field, tuple(field.dims), "weights").astype(float))
         return np.concatenate(found)
 
     def unpacked(
@@ -402,10 +427,30 @@ def _coords_along(X: Any, dims: Any) -> dict[Any, Any]:
     return {key: given for key, given in X.coords.items() if set(given.dims) <= set(dims)}
 
 
-def _along(array: Any, sizes: Mapping[Hashable, int]) -> AnyArray:
-    """Return an array over these dimensions, flat; it is constant along those that it lacks."""
-    lacking = {key: size for key, size in sizes.items() if key not in array.dims}
-    return np.asarray(array.expand_dims(lacking).transpose(*sizes).to_numpy().ravel())
+def _along(array: Any, X: Any, dims: tuple[Hashable, ...], what: str) -> AnyArray:
+    """Return an array over some dimensions of X, flat; it is constant along those that it lacks.
+
+    Coordinates say what belongs together, as they do wherever xarray combines two arrays, and not
+    the order; without them the order does. ValueError calls the array `what`.
+    """
+    for key in array.dims:
+        known = key in array.indexes and key in X.indexes
+        if known and not array.indexes[key].equals(X.indexes[key]):
+            # Where the array has a value several times, none of them is the one that is meant.
+            if array.indexes[key].is_unique and X.indexes[key].isin(array.indexes[key]).all():
+                array = array.sel({key: X.indexes[key]})
+                continue
+            raise ValueError(
+                f"{what} has other values along {key!r} than X, or some of them twice; pass one "
+                f"entry for every {key!r} of X."
+            )
+        if array.sizes[key] != X.sizes[key]:
+            raise ValueError(
+                f"{what} has {array.sizes[key]} entries along {key!r} and X has {X.sizes[key]}; "
+                "pass as many."
+            )
+    lacking = {key: X.sizes[key] for key in dims if key not in array.dims}
+    return np.asarray(array.expand_dims(lacking).transpose(*dims).to_numpy().ravel())
 
 
 def _root_of_area(field: Any) -> Any:
@@ -433,8 +478,7 @@ def _list_labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any) -
 
 def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray:
     """Return one label a sample of one field, in the order of its rows; all alike without any."""
-    sizes = {key: X.sizes[key] for key in dims}
-    m = math.prod(sizes.values())
+    m = math.prod(X.sizes[key] for key in dims)
     if group is None:
         warnings.warn(
             "group=None: all samples are one group, and the modes are ordinary EOFs. Pass one "
@@ -446,7 +490,7 @@ def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray:
     if isinstance(group, str):
         try:
             group = X[group]
-        except KeyError:
+        except (KeyError, AttributeError):
             raise ValueError(
                 f"group={group!r} is no coordinate of X; there are "
                 f"{', '.join(map(repr, X.coords))}, and parts of dates such as 'time.season'."
@@ -458,7 +502,7 @@ def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray:
                 f"group varies along {extra[0]!r}, which is no dimension of samples; name it in "
                 "dim, or pass a group of every sample."
             )
-        group = _along(group, sizes)
+        group = _along(group, X, dims, "group")
     labels = np.asarray(group)
     if labels.shape != (m,):
         raise ValueError(
