@@ -25,7 +25,7 @@ from fairpca.moments.group_moments import GroupMoments, all_labels, split_folds
 from fairpca.moments.groups import Groups, check_folds, row_folds
 from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import default_limit, moments_bytes
-from fairpca.moments.row_scatter import block_rows
+from fairpca.moments.row_scatter import block_rows, merge_means
 
 # Counting the groups beforehand reads the labels once more. It is skipped while this many groups
 # would fit into memory; with more groups than that, the error comes after the counting began.
@@ -211,47 +211,20 @@ class CellSums:
     labels: tuple[Label, ...]
     names: tuple[str, ...]
 
-    @classmethod
-    def zeros(cls, labels: tuple[Label, ...], names: tuple[str, ...], n_features: int) -> CellSums:
-        """Return the sums of no rows."""
-        c = len(labels)
-        count = np.zeros(c, dtype=np.int64)
-        return cls(count, np.zeros(c), np.zeros(c), np.zeros((c, n_features)), labels, names)
-
     def merge(self, other: CellSums) -> CellSums:
         """Return the sums of the rows of both."""
         labels = all_labels(self.labels, other.labels)
-        total = CellSums.zeros(labels, self.names, self.mean.shape[1])
-        for part in (self, other):
-            at = np.array([labels.index(label) for label in part.labels], dtype=np.intp)
-            total.add(at, part.count, part.weight, part.spread, part.mean)
-        return total
-
-    def add(self, at: Any, count: Any, weight: Any, spread: Any, mean: AnyArray) -> None:
-        """Add sums of further rows to the cells `at`, in place, by Chan's formula."""
-        together = self.weight[at] + weight
-        # A cell without any weight has no mean that could move.
-        share = np.divide(weight, together, out=np.zeros_like(together), where=together > 0)
-        shift = mean - self.mean[at]
-        between = self.weight[at] * share * np.sum(shift**2, axis=-1)
-        self.spread[at] += spread + between
-        self.mean[at] += shift * share[..., None]
-        self.weight[at] = together
-        self.count[at] += count
-
-
-def _blocks(
-    X: Any, groups: Groups, weights: FloatArray | None
-) -> Iterator[tuple[Label, FloatArray, FloatArray]]:
-    """Yield dense rows of every cell as float64, a block at a time: label, weights and rows."""
-    codes, cells, _ = groups.cells()
-    step = block_rows(X.shape[1])
-    for cell, label in enumerate(cells):
-        picks = np.flatnonzero(codes == cell)
-        for start in range(0, len(picks), step):
-            part = picks[start : start + step]
-            w = np.ones(len(part)) if weights is None else weights[part]
-            yield label, w, np.asarray(X[part], dtype=np.float64)
+        count, weight, spread = np.zeros((3, 2, len(labels)))
+        # The second line of a mean is what rounding left of it, which is not kept here.
+        mean = np.zeros((2, len(labels), 2, self.mean.shape[1]))
+        for i, part in enumerate((self, other)):
+            at = [labels.index(label) for label in part.labels]
+            count[i, at], weight[i, at], spread[i, at] = part.count, part.weight, part.spread
+            mean[i, at, 0] = part.mean
+        total, means, between = merge_means(weight[0], mean[0], weight[1], mean[1])
+        spread = spread.sum(axis=0) + np.sum(between**2, axis=1)
+        counts = count.sum(axis=0).astype(np.int64)
+        return CellSums(counts, total, spread, means[:, 0], labels, self.names)
 
 
 def piece_sums(
@@ -260,23 +233,9 @@ def piece_sums(
     """Return the sums of one piece, which errors call `where`; arguments as in `unpack`."""
     with named(where):
         X, groups, weights = unpack(rows, labels, sample_weight, options)
-        if is_sparse(X):
-            # Never dense: of ten thousand columns a row may have an entry in a few hundred.
-            found = GroupOperators.from_rows(X, groups, weights)
-            spread = found.traces * found.weight
-            facts = found.count, found.weight, spread, found.mean, found.labels, found.names
-            return CellSums(*facts)
-        _, cells, _ = groups.cells()
-        total = CellSums.zeros(cells, groups.names, X.shape[1])
-        for label, w, block in _blocks(X, groups, weights):
-            weight = w.sum()
-            mean = w @ block / weight if weight > 0 else np.zeros(X.shape[1])
-            # Centred before it is squared: a large mean would leave only rounding behind.
-            spread = w @ np.sum((block - mean) ** 2, axis=1)
-            total.add(np.array([cells.index(label)]), len(w), weight, spread, mean)
-        if not np.all(np.isfinite(total.mean)):
-            raise ValueError("X contains NaN or infinity; impute, drop or rescale them first.")
-        return total
+        found = GroupOperators.from_rows(X, groups, weights)
+    spread = found.traces * found.weight
+    return CellSums(found.count, found.weight, spread, found.mean, found.labels, found.names)
 
 
 def piece_products(
@@ -294,6 +253,7 @@ def piece_products(
     total = np.zeros((len(facts.labels), *columns.shape))
     X, groups, weights = unpack(rows, labels, sample_weight, options)
     if is_sparse(X):
+        # Never dense: of ten thousand columns a row may have an entry in a few hundred.
         own = GroupOperators.from_rows(X, groups, weights)
         for part in np.flatnonzero(own.weight):
             cell = facts.labels.index(own.labels[part])
@@ -302,11 +262,15 @@ def piece_products(
             image = own.product(int(part), columns) + np.outer(shift, shift @ columns)
             total[cell] += own.weight[part] / facts.weight[cell] * image
         return total
-    for label, w, block in _blocks(X, groups, weights):
-        cell = facts.labels.index(label)
-        if facts.weight[cell] > 0:
+    codes, labels_here, _ = groups.cells()
+    step = block_rows(X.shape[1])
+    for place, label in enumerate(labels_here):
+        cell, picks = facts.labels.index(label), np.flatnonzero(codes == place)
+        for start in range(0, len(picks) if facts.weight[cell] > 0 else 0, step):
+            some = picks[start : start + step]
             # About the mean of the whole cell: products of rows far from zero are mostly rounding.
-            centred = block - facts.mean[cell]
+            centred = np.asarray(X[some], dtype=np.float64) - facts.mean[cell]
+            w = np.ones(len(some)) if weights is None else weights[some]
             share = (w / facts.weight[cell])[:, None]
             total[cell] += centred.T @ (centred @ columns * share)
     return total

@@ -6,10 +6,10 @@ cluster.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ from fairpca._checks import require
 from fairpca._linalg import AnyArray
 from fairpca.io.columns import Choose, Wanted, all_columns, not_numbers
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source, file_kind
+from fairpca.moments.storage import damage_named
 
-# What damaged files make pyarrow and zlib raise, beside pyarrow's own exceptions.
-_DAMAGE = (OSError, EOFError, ValueError, KeyError)
 # What columns hold, by the names of Arrow's types, which has several for texts and for numbers. A
 # type that is none of these can be neither a feature nor a label.
 _KINDS = {
@@ -142,17 +141,9 @@ def open_files(files: Sequence[DataFile], choose: Choose, **_: Any) -> ColumnarS
     return ColumnarSource(tuple(files), wanted, parts)
 
 
-@contextlib.contextmanager
-def readable(path: str) -> Iterator[None]:
-    """Turn what goes wrong while a file is read into a ValueError that names the file."""
-    try:
-        yield
-    except (FileNotFoundError, PermissionError):
-        raise
-    except (arrow().ArrowException, *_DAMAGE) as error:
-        what = " ".join(str(error).split())[:300].rstrip(".")
-        hint = "Write the file again, or leave it out."
-        raise ValueError(f"{path} cannot be read: {what}. {hint}") from None
+def readable(path: str) -> AbstractContextManager[None]:
+    """Return a context in which what goes wrong is a ValueError that names the file."""
+    return damage_named(f"{path} cannot be read", "write the file again, or leave it out.")
 
 
 def _open(path: str) -> tuple[Any, tuple[int, ...]]:
