@@ -74,11 +74,7 @@ class TestMistakes:
             (("holes.csv", *AUDIT), "--unlabelled ignore"),
             (("twice.csv", *AUDIT), "are called 'g'"),
             (("binary.csv", *AUDIT), "not text"),
-            (
-                ("long.csv", *AUDIT),
-                "--group g: labels such as 100000000000000000000 have more digits",
-            ),
-            (("gap.csv", *AUDIT, "--unlabelled", "ignore"), "have more digits"),
+            (("gap.parquet", *AUDIT, "--unlabelled", "ignore"), "have more digits"),
             (("t.csv", *AUDIT, "--weight", "g"), "--weight g: 'a' in data row 1 "),
             (("t.zst", *AUDIT), "also with .gz behind it"),
             (
@@ -102,10 +98,9 @@ class TestMistakes:
         (tmp_path / "twice.csv").write_text("g,v,g\na,1,b\nb,2,a\na,3,b\n")
         (tmp_path / "latin.csv").write_bytes("größe,g\n1,a\n2,b\n".encode("latin-1"))
         (tmp_path / "wide.csv").write_text('g,v,"w"\n')
-        # Of different labels one would become, and of two groups a single one.
-        long = np.where(table["g"] == "a", "100000000000000000000", "100000000000000000001")
-        save(tmp_path, table.assign(g=long), "long.csv")
-        save(tmp_path, table.assign(g=[None, *(2**60 + table.index[1:] % 2)]), "gap.csv")
+        # Of different labels one became before, and of two groups a single one.
+        rounded = 2.0**60 + 2**10 * (table.index % 2)
+        table.assign(g=rounded).to_parquet(tmp_path / "gap.parquet")
         (tmp_path / "empty.csv").touch()
         (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
         (tmp_path / "folder.html").mkdir()
@@ -120,6 +115,16 @@ class TestMistakes:
         assert done.out == ""
         assert message in done.err.replace("\n", " ")
         assert sorted(os.listdir(tmp_path)) == before
+
+    @pytest.mark.parametrize("gap", [False, True])
+    def test_labels_of_many_digits_are_told_apart(self, cli, tmp_path, gap):
+        table = pd.concat([rows()] * 2, ignore_index=True)
+        codes = ["100000000000000000000", "100000000000000000001"]
+        table["g"] = np.where(table["g"] == "a", *codes)
+        table.loc[0, "g"] = None if gap else codes[0]
+        save(tmp_path, table)
+        done = cli("audit", tmp_path / "t.csv", *AUDIT, "--unlabelled", "ignore", "--json")
+        assert sorted(group["text"] for group in done.json["groups"]) == codes
 
     def test_remedies_work(self, cli, tmp_path):
         table = rows()

@@ -40,7 +40,9 @@ class TestAudit:
         assert "Loss on new rows, with 2 components" in done.out
         assert done.out.index("On new rows") < done.out.index("On the rows in hand")
         assert "No projection with 2 components" in done.out
-        assert max(map(len, done.out.splitlines())) <= 80
+        # The command to copy names the folder of the table, and is never broken.
+        lines = [line for line in done.out.splitlines() if not line.startswith("  fairpca fit")]
+        assert max(map(len, lines)) <= 80
         assert "row number 'id' left out" in done.err
         assert "group column 'sex' is no feature" in done.err
 
@@ -89,7 +91,7 @@ class TestAudit:
         done = cli(*call, "--max-gap", gap * 0.99)
         assert done.code == 3
         assert f"on new rows: {gap:.4f} is larger than --max-gap" in done.err
-        done = cli(*call, "--max-gap", gap * 1.01)
+        done = cli(*call, "--max-gap", min(gap * 1.01, 1))
         assert done.code == 0
         assert "on new rows" in done.err
 

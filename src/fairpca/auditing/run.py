@@ -224,6 +224,7 @@ def audit(
         "center": center,
         "group_by": group_by,
         "unlabelled": unlabelled,
+        "weighted": table.weights is not None,
         # What was done, where rows were dealt out: the defaults depend on the table.
         "n_folds": new_rows.n_folds if new_rows else n_folds,
         "n_repeats": new_rows.n_repeats if new_rows else n_repeats,

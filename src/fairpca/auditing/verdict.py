@@ -414,12 +414,17 @@ def advice(audit: Any) -> dict[str, str]:
         return {"reducer": name, "python": f"the reducer “{isolated(name)}”", "command": ""}
     python, option = _SHRINKAGE[name]
     marginal = ', group_by="marginal"' if audit.group_by == "marginal" else ""
-    call = f"FairPCA(n_components={r}{python}{marginal}).fit(X, sensitive_features=groups)"
-    if name == "PCA":
+    weighted = bool(told(audit, "parameters", "weighted"))
+    # What all groups share is not what all rows do, where some have no label.
+    unlabelled = told(audit, "parameters", "unlabelled") == "ignore"
+    if name == "PCA" and weighted and not unlabelled:
+        python = ", shrinkage=1"
+    call = f"FairPCA(n_components={r}{python}{marginal}).fit(X, sensitive_features=groups"
+    call += ", sample_weight=weights)" if weighted else ")"
+    if name == "PCA" and (unlabelled or not weighted):
         call = f"sklearn.decomposition.PCA(n_components={r}).fit(X)"
-        if told(audit, "parameters", "unlabelled") == "ignore":
-            # What all groups share is not what all rows do.
-            return {"reducer": name, "python": call, "command": ""}
+    if name == "PCA" and unlabelled:
+        return {"reducer": name, "python": call, "command": ""}
     # Arguments from a file are quoted one by one: none can end this command and start another.
     arguments = told(audit, "source", "arguments")
     if not isinstance(arguments, list):

@@ -80,7 +80,7 @@ class AuditOptions(TableOptions):
     reducer : str, default="pca"
         Whose gap --max-gap is about: 'pca', 'fairpca' or 'auto' (FairPCA with --shrinkage auto).
     max_gap : float, optional
-        Exit with 3 if (worst loss - best loss) / worst loss is larger.
+        Exit with 3 if (worst loss - best loss) / worst loss is larger; 0.5 is a half.
     on : str, default="new"
         What --max-gap is about: 'new', rows that were left out of the fit, or 'rows', the rows in
         hand.
@@ -120,7 +120,7 @@ class AuditOptions(TableOptions):
     components: Annotated[str, option("R", "-r", "--components")] = ""
     model: Annotated[Path | None, option("FILE")] = None
     reducer: Annotated[str, option("NAME", among=("pca", "fairpca", "auto"))] = "pca"
-    max_gap: Annotated[float | None, option("GAP", min=0.0)] = None
+    max_gap: Annotated[float | None, option("GAP", min=0.0, max=1.0)] = None
     on: Annotated[str, option("ROWS", among=("new", "rows"))] = "new"
     n_folds: Annotated[int, option("N", "--folds", min=0)] = 5
     n_repeats: Annotated[int | None, option("N", "--repeats", min=1)] = None
@@ -174,7 +174,9 @@ def audit(options: AuditOptions) -> int:
         )
     columns = [feature.name for feature in data.preparation.features]
     source = {**data.source, "features": columns, "target": options.target}
-    source["arguments"] = _fit_arguments(options)
+    # The directory is nobody's business where an audit is passed on. Here it finds the file.
+    shown = source | {"arguments": _fit_arguments(options, [str(p) for p in options.tables])}
+    source["arguments"] = _fit_arguments(options, [path.name for path in options.tables])
     found = replace(found, provenance={"created": _now(), "source": source, **found.provenance})
     if options.max_gap is not None and options.on == "new" and found.new_rows is None:
         raise ValueError(f"--max-gap is about new rows: add --on rows. {found.warnings[0]}")
@@ -183,7 +185,13 @@ def audit(options: AuditOptions) -> int:
     output.deliver(
         options,
         found.to_dict,
-        lambda: output.print_lines(audit_lines(found, columns, options.target)),
+        lambda: output.print_lines(
+            audit_lines(
+                replace(found, provenance={**found.provenance, "source": shown}),
+                columns,
+                options.target,
+            )
+        ),
         html=lambda: render_page(found),
         csv=lambda: output.csv_text(found.to_frame()),
     )
@@ -208,12 +216,13 @@ def _share_note(found: Audit, share: float) -> str:
     return f"{text}; PCA with as many keeps {kept.min():.3g} of {group}."
 
 
-def _fit_arguments(options: AuditOptions) -> list[str]:
+def _fit_arguments(options: AuditOptions, files: list[str]) -> list[str]:
     """Return the arguments with which `fairpca fit` reads and prepares the table in the same way.
 
-    Only names of files are given: the directory is nobody's business, and an audit is passed on.
+    `files` are the names of the tables of the options.
     """
-    found = ["-" if path.name == "stdin" else path.name for path in options.tables]
+    tables = zip(options.tables, files, strict=True)
+    found = ["-" if path.name == "stdin" else name for path, name in tables]
     # A target is no feature of the audit.
     options = replace(options, drop=[*options.drop, *filter(None, [options.target])])
     for entry in fields(FitOptions):
@@ -277,7 +286,9 @@ def table_lines(
     titles = [re.sub("^(shrunk|balanced) ", "\\1\n", title) for title in columns]
     shown, more = rows[:_MOST_GROUPS], len(rows) - _MOST_GROUPS
     strong = range(len(shown), len(shown) + len(totals))
-    lines = [f"{caption}:", output.table(titles, [*shown, *totals], strong=strong)]
+    joined = [j for j, title in enumerate(titles) if title == "kept"]
+    table = output.Table(titles, [*shown, *totals], strong=strong, joined=joined)
+    lines = [f"{caption}:", table]
     return [*lines, *([f"{more} more groups: --json or -o has them all."] if more > 0 else [])]
 
 
@@ -285,7 +296,7 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     """Audit a model file on the rows of a table; return the exit code."""
     from fairpca.auditing import audit_model
     from fairpca.cli.loading import group_labels, read, renamed, row_weights, with_names
-    from fairpca.cli.models import prepared_for, stored
+    from fairpca.cli.models import level_columns, prepared_for, stored
 
     for name in _NOT_WITH_MODEL:
         if getattr(options, name) not in (getattr(AuditOptions, name, None), []):
@@ -296,7 +307,7 @@ def _audit_stored(options: AuditOptions, path: Path) -> int:
     if options.output is not None and options.output.suffix.lower() not in (".json", ".csv"):
         raise ValueError(f"-o {options.output}: with --model the ending must be .json or .csv.")
     saved = stored(path)
-    table, files = read(options)
+    table, files = read(options, level_columns(saved))
     # What the model was fitted with is the default here.
     missing = None if options.missing == "error" else options.missing
     labels, _ = group_labels(table, options.group)
@@ -366,7 +377,7 @@ def _score_lines(found: Audit, order: list[int], target: str | None) -> list[Any
     what = "the most frequent class" if score == "accuracy" else "the mean"
     return [
         "",
-        output.table([f"{score} of {target}", *columns], rows, strong=[0]),
+        output.Table([f"{score} of {target}", *columns], rows, strong=[0]),
         "A linear model on the components, scored on rows it has not seen; the baseline always "
         f"predicts {what}.",
         "",

@@ -63,7 +63,7 @@ def inspect(options: InspectOptions) -> None:
         rows.append([row["name"], row["type"], row["looks_like"], *numbers, _values_text(row)])
     titles = ["column", "type", "looks like", "distinct", "missing", "values"]
     labels = [row["name"] for row in columns if row["looks_like"] == "labels"]
-    lines = [output.table(titles, rows, words=(0, 1, 2, 5))]
+    lines: list[Any] = [output.Table(titles, rows, words=(0, 1, 2, 5))]
     if repeated:
         lines.append(f"{repeated:,} row(s) repeat another one, ids aside.")
     lines.append(f"Likely groups (-g): {', '.join(labels) or 'none'}.")
@@ -77,11 +77,12 @@ def inspect(options: InspectOptions) -> None:
 def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
     """Return what there is to say about one pandas column, as a dict of plain values.
 
-    `levels` holds the rows of every level, largest first, where the column looks like labels;
+    `odd_cell` is one that makes numbers text. `levels` holds the rows of every level, largest
+    first, where the column looks like labels;
     `range` the ends, where it holds numbers or dates. Otherwise they are None.
     """
     # Not before: the help needs no NumPy.
-    from fairpca.io.columns import looks_like_id
+    from fairpca.io.columns import cell_among_numbers, looks_like_id
 
     if column.dtype.kind == "O":
         column = column.map(str, na_action="ignore")
@@ -91,10 +92,12 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
         # Gaps make floats of whole numbers, and -g knows no label "1.0".
         counts.index = counts.index.astype(int)
     distinct, many = len(counts), len(known)
+    odd = cell_among_numbers(known) if kind == "text" else None
     guesses = {
         "empty": distinct == 0,
         "constant": distinct == 1,
         "row number": counts_rows,
+        "numbers?": odd is not None,
         "id": kind != "date" and looks_like_id(str(column.name), known.to_numpy()),
         "labels": kind != "date" and distinct <= min(_MOST_LEVELS, many // 2),
         "date": kind == "date",
@@ -109,6 +112,7 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
         "looks_like": looks,
         "distinct": distinct,
         "missing": len(column) - many,
+        "odd_cell": odd,
         "levels": {str(k): int(n) for k, n in counts.items()} if looks == "labels" else None,
         "range": None if ends is None else [e.item() if hasattr(e, "item") else e for e in ends],
     }
@@ -132,6 +136,8 @@ def _values_text(row: dict[str, Any]) -> str:
     if row["range"] and not row["levels"]:
         ends = [f"{e:,.6g}" if isinstance(e, float | int) else str(e) for e in row["range"]]
         return " to ".join(dict.fromkeys(ends))
+    if row["odd_cell"] is not None:
+        return f"text because of cells such as {row['odd_cell']!r}"
     levels = [f"{label} ({count:,})" for label, count in (row["levels"] or {}).items()]
     if len(levels) > _SHOWN_LEVELS + 1:
         return f"{', '.join(levels[:_SHOWN_LEVELS])} .. {levels[-1]}"
@@ -236,7 +242,7 @@ def datasets(options: DatasetsOptions) -> None:
     names = [name for name in catalogue.__all__ if name.startswith(("fetch_", "make_"))]
     abouts = {name: inspection.getdoc(getattr(catalogue, name)) or "" for name in names}
     rows = [[name, about.partition("\n")[0]] for name, about in abouts.items()]
-    table = output.table(["loader", "what it is"], rows, words=(0, 1))
+    table = output.Table(["loader", "what it is"], rows, words=(0, 1))
     output.print_result(options, [{"name": name, "about": text} for name, text in rows], [table])
 
 

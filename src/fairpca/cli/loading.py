@@ -31,6 +31,7 @@ from fairpca.cli.output import note, note_read, progress
 from fairpca.io import read_moments
 from fairpca.io.columns import (
     FEW_ROWS,
+    INEXACT,
     choose_columns,
     column_numbers,
     compound,
@@ -52,8 +53,6 @@ from fairpca.moments.memory import check_moments_size
 # Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
 # their columns take several times as much, which an ordinary laptop no longer has.
 _LARGE = 1_000_000_000
-# From here on floats are rounded to whole numbers that are further apart than 1.
-_INEXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,14 @@ def layout_of(options: ReadingOptions) -> Layout:
     return Layout(sep, options.decimal, options.header, options.encoding)
 
 
-def read(options: ReadingOptions) -> tuple[TableFile, list[Any]]:
-    """Read tables into one frame; return it, and name, size and SHA-256 of every file."""
+def read(options: ReadingOptions, as_text: Sequence[str] = ()) -> tuple[TableFile, list[Any]]:
+    """Read tables into one frame; return it, and name, size and SHA-256 of every file.
+
+    Columns of `as_text` keep the texts that delimited files have.
+    """
     with progress(f"reading {listed([path.name for path in options.tables])}"):
         labels = getattr(options, "group", ())
-        table = read_tables(options.tables, layout_of(options), labels)
+        table = read_tables(options.tables, layout_of(options), labels, as_text)
         return table, [_file_record(path) for path in options.tables]
 
 
@@ -96,7 +98,7 @@ def load(options: TableOptions, *, target: str | None = None, weight: str | None
     Columns of a `target` and of row weights are no features. ValueError names the column, the
     option or the file that is wrong.
     """
-    table, files = read(options)
+    table, files = read(options, options.categorical)
     frame, names = table.frame, list(table.frame.columns)
     labels, used = group_labels(table, options.group)
     labels = renamed(labels, options.labels)
@@ -177,9 +179,16 @@ def _check_labelled(labels: Mapping[str, AnyArray], rows: AnyArray) -> None:
 
 def group_notes(used: Sequence[str], features: Sequence[str]) -> list[str]:
     """Say which group columns are features, which happens only on request, and which are not."""
-    roles = {"is no feature": [name for name in used if name not in features]}
-    roles["is a feature, too, as asked"] = [name for name in used if name in features]
-    return [f"group column {listed(names)} {role}" for role, names in roles.items() if names]
+    found = []
+    for asked in (False, True):
+        names = [name for name in used if (name in features) == asked]
+        role = ("no feature", "no features")
+        role = ("a feature, too, as asked", "features, too, as asked") if asked else role
+        if len(names) == 1:
+            found.append(f"group column {names[0]!r} is {role[0]}")
+        elif names:
+            found.append(f"group columns {listed(names)} are {role[1]}")
+    return found
 
 
 def note_identifiers(columns: Mapping[str, AnyArray]) -> list[str]:
@@ -268,10 +277,10 @@ def as_written(series: Any) -> AnyArray:
 def whole_numbers(values: Sequence[Any]) -> list[Any] | None:
     """Return floats as integers, None for None; None where one of them is no whole number.
 
-    From 2**53 on every float is whole, so nothing is known about such numbers (`_INEXACT`).
+    From 2**53 on every float is whole, so nothing is known about such numbers (`INEXACT`).
     """
     known = [value for value in values if value is not None]
-    whole = all(isinstance(v, float) and v.is_integer() and abs(v) < _INEXACT for v in known)
+    whole = all(isinstance(v, float) and v.is_integer() and abs(v) < INEXACT for v in known)
     return [None if v is None else int(v) for v in values] if known and whole else None
 
 
@@ -282,7 +291,7 @@ def _check_labels(column: str, distinct: set[Any], n_rows: int) -> None:
     warning. Whole numbers that were rounded are refused, too: different labels may be one now.
     """
     floats = (value for value in distinct if isinstance(value, float) and value.is_integer())
-    rounded = [value for value in floats if abs(value) >= _INEXACT]
+    rounded = [value for value in floats if abs(value) >= INEXACT]
     if rounded:
         raise ValueError(
             f"--group {column}: labels such as {rounded[0]:.0f} have more digits than numbers "

@@ -100,7 +100,7 @@ def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
         proof = "Shrunk altogether, groups do not count: this is PCA of all of them together."
     lines = [
         f"{name}, {components(model.n_components_)}",
-        output.table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
+        output.Table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
         f"Losses are about {MEANS[model.center]}; errors are those of the rows rebuilt.",
         proof,
     ]
@@ -148,7 +148,7 @@ def transform(options: TransformOptions) -> None:
     output.check_output(options)
     # Before the table, which is named second: who swaps them is told so.
     saved = stored(options.model)
-    table, _ = read(options)
+    table, _ = read(options, _texts(saved, options))
     prepared, notes = prepared_for(saved, table, options.missing)
     output.note_read(notes)
     frame = saved.model.set_output(transform="pandas").transform(prepared.X)
@@ -178,6 +178,24 @@ def transform(options: TransformOptions) -> None:
         npy=lambda: partial(np.save, arr=frame.to_numpy(dtype=float)),
         json=lambda: output.json_text(_records(frame, "records")),
     )
+
+
+def _texts(saved: SavedModel, options: TransformOptions) -> list[str]:
+    """Return the columns that are read as the texts they are.
+
+    What is copied into text stays as it was written, 007 and 1E1 too. Other formats have types.
+    """
+    features = cast("Preparation", saved.preparation).features
+    numbers = {feature.name for feature in features if not feature.levels}
+    text = options.output is None or options.output.suffix.lower() in (".csv", ".tsv")
+    kept = [name for name in options.keep if text and not options.json and name not in numbers]
+    return [*level_columns(saved), *kept]
+
+
+def level_columns(saved: SavedModel) -> list[str]:
+    """Return the columns of which a model knows levels, which are texts."""
+    features = cast("Preparation", saved.preparation).features
+    return [feature.name for feature in features if feature.levels]
 
 
 def stored(path: Path) -> SavedModel:

@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +37,10 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _PATIENCE = 2.0
 # Seconds between two lines of progress where stderr is a file, so that a log stays short.
 _SPARSE_SECONDS = 30.0
+# Letters that a column of words has at least, where it has as many: less tells no groups apart.
+_WORD = 12
+# Spaces between two columns of a table.
+_BETWEEN = 3
 # The line of progress of the command that is running.
 _LINE: ContextVar[Any] = ContextVar("line", default=None)
 
@@ -194,7 +199,7 @@ def progress(doing: str) -> Iterator[Callable[[str], None]]:
         start.cancel()
         # The line may be starting right now; stopped before that it would stay for ever.
         start.join()
-        line.stop()
+        line.live.stop()
 
 
 @contextlib.contextmanager
@@ -229,32 +234,66 @@ def console(*, stderr: bool = False) -> Any:
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
-def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    words: Collection[int] = (0,),
-    strong: Collection[int] = (),
-) -> Any:
-    """Return a table with cleaned cells for `print_lines`.
+@dataclass(frozen=True)
+class Table:
+    """A table for `print_lines`, with cleaned cells.
 
     A line break in a title makes it two lines high. Columns of `words` are to the left, folded
     where they are too long; others are numbers, to the right and never folded. Rows that are
-    `strong` are in bold.
+    `strong` are in bold. Columns that are `joined` are read with the one before them.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
 
-    found = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for j, name in enumerate(columns):
-        title = Text("\n".join(plain(line) for line in name.split("\n")))
-        style: Any = {"justify": "left"} if j in words else {"justify": "right", "no_wrap": True}
-        found.add_column(title, overflow="fold", **style)
-    for i, row in enumerate(rows):
-        cells = [Text(plain(cell)) for cell in row]
-        found.add_row(*cells, style="bold" if i in strong else None)
-    return found
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    _: KW_ONLY
+    words: Collection[int] = (0,)
+    strong: Collection[int] = ()
+    joined: Collection[int] = ()
+
+    def parts(self, width: int) -> Iterator[Any]:
+        """Yield tables of rich that are at most so wide.
+
+        Columns that do not fit go into another table below, beside the first column once more: a
+        number that is cut, or without the name of its group, is another number.
+        """
+        from rich.cells import cell_len
+
+        titles = [[plain(line) for line in name.split("\n")] for name in self.columns]
+        cells = [[plain(cell) for cell in row] for row in self.rows]
+        natural = [
+            max(map(cell_len, [*title, *(row[j] for row in cells)]))
+            for j, title in enumerate(titles)
+        ]
+        least = [min(w, _WORD) if j in self.words else w for j, w in enumerate(natural)]
+        shown = [0]
+        for j in range(1, len(titles)):
+            # A column and the one that belongs to it come together.
+            wanted = [j, j + 1] if j + 1 in self.joined else [j]
+            total = sum(least[i] + _BETWEEN for i in [*shown, *wanted]) - _BETWEEN
+            if len(shown) > 1 and total > width and j not in self.joined:
+                yield self._part(titles, cells, shown, least)
+                shown = [0]
+            shown.append(j)
+        yield self._part(titles, cells, shown, least)
+
+    def _part(
+        self, titles: list[list[str]], cells: list[list[str]], shown: list[int], least: list[int]
+    ) -> Any:
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        found = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for j in shown:
+            style: Any = {"justify": "right", "no_wrap": True}
+            if j in self.words:
+                style = {"justify": "left"}
+            title = Text("\n".join(titles[j]))
+            found.add_column(title, overflow="fold", min_width=least[j], **style)
+        for i, row in enumerate(cells):
+            line = [Text(row[j]) for j in shown]
+            found.add_row(*line, style="bold" if i in self.strong else None)
+        return found
 
 
 def print_lines(lines: Iterable[Any]) -> None:
@@ -269,7 +308,8 @@ def print_lines(lines: Iterable[Any]) -> None:
                 # What is indented is a command to copy: broken in two it would not run.
                 out.print(Text(plain(line)), soft_wrap=line.startswith("  "))
             else:
-                out.print(line)
+                for i, part in enumerate(line.parts(out.width)):
+                    out.print(*([""] if i else []), part, sep="\n")
     # rich fills cells and broken lines with spaces; in a file or a diff they are only noise.
     text = re.sub(" +$", "", captured.get(), flags=re.M)
     # Letters that the stream cannot hold are written as Python writes them to stderr.
@@ -310,8 +350,9 @@ def _write_stdout(text: str) -> None:
     line = _LINE.get()
     if line is not None:
         # On a terminal the result would be written into the line, or the line into the result.
+        # A line that is disabled cannot start again; nor does it stop, but what it shows does.
         line.disable = True
-        line.stop()
+        line.live.stop()
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

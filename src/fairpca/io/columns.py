@@ -29,6 +29,8 @@ from fairpca.moments.groups import Threshold, check_folds
 _ODD_SHARE, _ODD_TEXTS = 0.01, 20
 # Columns with fewer cells are never refused: one text among so few says nothing about the others.
 _ODD_FROM_CELLS = 20
+#: From here on floats are rounded to whole numbers that are further apart than 1.
+INEXACT = 2**53
 #: Fewer rows than this are no evidence that a column numbers them.
 FEW_ROWS = 3
 # Names of columns that hold identifiers, such as "id", "customer_id", "userID" and "key". A name
@@ -283,8 +285,10 @@ def column_numbers(column: Any, decimal: str = ".") -> tuple[FloatArray, AnyArra
     pandas = require("pandas", extra="data", purpose="reading columns of tables")
     cells = column.astype(object)
     if decimal == ",":
-        # Only texts have commas; a column of objects may hold numbers as well.
-        cells = cells.map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
+        # Only texts have commas; a column of objects may hold numbers as well. A point beside
+        # decimal commas sets thousands apart, and 1.052 is no number near 1.
+        swapped = str.maketrans(",.", ".,")
+        cells = cells.map(lambda cell: cell.translate(swapped) if isinstance(cell, str) else cell)
     numbers = pandas.to_numeric(cells, errors="coerce").astype(float).to_numpy()
     return numbers, np.isnan(numbers) & column.notna().to_numpy()
 
@@ -315,6 +319,22 @@ def odd_cells(column: Any, decimal: str = ".") -> tuple[int, int, str] | None:
     if not 0 < len(places) <= allowed or column.iloc[places].nunique() > _ODD_TEXTS:
         return None
     return len(places), int(places[0]), str(column.iloc[places[0]])
+
+
+def cell_among_numbers(column: Any) -> str | None:
+    """Return a cell that makes a column text of which at least half of the cells are numbers.
+
+    Such cells are ``?``, ``<0.6``, and numbers with another decimal sign or with signs between the
+    thousands. None where the column is no such text.
+    """
+    known = column.dropna()
+    if column.dtype.kind in "biufM" or len(known) < _ODD_FROM_CELLS:
+        return None
+    odd = [column_numbers(known, decimal)[1] for decimal in (".", ",")]
+    if min(cells.mean() for cells in odd) > 0.5:
+        return None
+    places = np.flatnonzero(odd[0] if odd[0].any() else odd[1])
+    return str(known.iloc[places[0]]) if len(places) else None
 
 
 def counts_rows(values: AnyArray, before: int | None = None) -> bool:

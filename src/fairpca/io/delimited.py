@@ -27,7 +27,15 @@ import numpy as np
 from fairpca._checks import require
 from fairpca._linalg import AnyArray
 from fairpca.io.columnar import arrow, check_schemas
-from fairpca.io.columns import Choose, Wanted, all_columns, column_numbers, data_row, odd_cells
+from fairpca.io.columns import (
+    INEXACT,
+    Choose,
+    Wanted,
+    all_columns,
+    column_numbers,
+    data_row,
+    odd_cells,
+)
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
 from fairpca.moments.storage import damage_named
 
@@ -124,10 +132,13 @@ def _decode(path: Path, start: bytes, encoding: str) -> str:
         return codecs.getincrementaldecoder(encoding)().decode(start)
     except LookupError:
         raise ValueError(f"encoding={encoding!r} is not known; try utf-8 or latin-1.") from None
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        # UTF-16 without its mark is no error of a certain byte.
+        why = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            why = f"{error.reason} at byte {error.start}"
         raise ValueError(
-            f"{path} is not {encoding}: {error.reason} at byte {error.start}. Name its encoding, "
-            "for example latin-1 or cp1252."
+            f"{path} is not {encoding}: {why}. Name its encoding, for example latin-1 or cp1252."
         ) from None
 
 
@@ -360,7 +371,7 @@ class TextRows(Rows):
 
     def labels(self, name: str) -> Coded:
         """Return a column of labels; only the distinct texts are converted."""
-        codes, texts = self.frame[name].factorize()
+        codes, texts = _factorized(self.frame[name])
         kind, labels = self.source.kinds[name], []
         for place, text in enumerate(texts):
             try:
@@ -413,13 +424,27 @@ def _label_kind(texts: Sequence[str], decimal: str) -> str:
     return kind
 
 
+def _factorized(column: Any) -> tuple[AnyArray, list[str]]:
+    """Return the codes of a pandas column of texts, -1 where there is none, and the texts.
+
+    The parser skips spaces before a cell; those behind it tell no labels apart either.
+    """
+    codes, texts = column.factorize()
+    short: dict[str, int] = {}
+    places = np.array([short.setdefault(text.rstrip(), len(short)) for text in texts], dtype=int)
+    return np.where(codes < 0, -1, np.append(places, -1)[codes]), list(short)
+
+
 def label_column(texts: Any, decimal: str) -> Any:
     """Return a pandas column of texts as labels of the one kind that all of them are."""
-    codes, found = texts.factorize()
+    codes, found = _factorized(texts)
     kind = _label_kind(found, decimal)
-    if kind == "a text":
-        return texts
-    labels = type(texts)([_read_label(kind, text, decimal) for text in found])
+    values = [_read_label(kind, text, decimal) for text in found]
+    dtype = texts.dtype if kind == "a text" else None
+    if kind == "a whole number" and max(map(abs, values), default=0) >= INEXACT:
+        # Beside a gap they would become floats.
+        dtype = object
+    labels = type(texts)(values, dtype=dtype)
     # A cell without a label has the code -1, which is no position of the labels.
     return labels.reindex(codes).set_axis(texts.index)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca._checks import check_choice, did_you_mean, listed, require
 from fairpca._linalg import AnyArray, FloatArray
-from fairpca.io.columns import column_numbers, compound, data_row, odd_cells
+from fairpca.io.columns import cell_among_numbers, column_numbers, compound, data_row, odd_cells
 
 #: What to do about missing values in features.
 MISSING = ("error", "drop", "mean", "median")
@@ -111,7 +111,7 @@ class Preparation:
                 "drop, --missing mean or --missing median."
             )
         if hole.all():
-            raise ValueError("every row has a missing value; fill them in (mean, median) instead.")
+            raise ValueError("every row has a missing value; fill them in with --missing mean.")
         notes.append(f"{int(hole.sum())} row(s) with missing values dropped")
         return Prepared(X[~hole], ~hole, tuple(notes))
 
@@ -186,6 +186,9 @@ def prepare(
     coded = set(categorical)
     gaps = frame[list(columns)].isna().sum()
     usable, left_out = _usable(frame, gaps, coded)
+    # Who asks for codes knows that they are text.
+    doubtful = [name for name, kind in usable.items() if kind == "text" and name not in coded]
+    cells = {name: cell_among_numbers(frame[name]) for name in doubtful}
     if not usable:
         why = "; ".join(left_out) or "columns names none"
         raise ValueError(f"no column is left as a feature ({why}).")
@@ -220,6 +223,11 @@ def prepare(
         scaled = [replace(f, mean=tuple(m.tolist()), scale=tuple(s.tolist())) for f, m, s in parts]
         preparation = replace(preparation, features=tuple(scaled))
     notes = [*_account(gaps, preparation, left_out, constant), *found.notes]
+    notes += [
+        f"{name!r} is text only because of cells such as {cell!r}: correct them, or say --decimal"
+        for name, cell in cells.items()
+        if cell is not None
+    ]
     return preparation, replace(found, notes=tuple(notes))
 
 
@@ -240,7 +248,10 @@ def _usable(frame: Any, gaps: Any, coded: set[str]) -> tuple[dict[str, str], lis
             if kind == "text":
                 _refuse_odd_cells(frame[name], name)
                 distinct = frame[name].nunique()
-                kind = f"text, {distinct:,} distinct values" if distinct > MAX_LEVELS else kind
+                if distinct > MAX_LEVELS:
+                    cell = cell_among_numbers(frame[name])
+                    because = "" if cell is None else f", only because of cells such as {cell!r}"
+                    kind = f"text{because}, {distinct:,} distinct values"
         if kind in ("number", "date", "text"):
             usable[name] = kind
         else:
@@ -287,7 +298,7 @@ def _days(column: Any) -> FloatArray:
 def _feature(frame: Any, name: str, kind: str, missing: str) -> Feature:
     """Return how a column of a kind that `_usable` found becomes numbers, before scaling."""
     if kind == "text":
-        levels = tuple(sorted({str(value) for value in frame[name].dropna().unique()}))
+        levels = tuple(sorted({_level(value) for value in frame[name].dropna().unique()}))
         return Feature(name, levels, (0.0,) * len(levels), (1.0,) * len(levels))
     fill = None
     if missing in ("mean", "median"):
@@ -298,6 +309,11 @@ def _feature(frame: Any, name: str, kind: str, missing: str) -> Feature:
     return Feature(name, (), (0.0,), (1.0,), fill, kind == "date")
 
 
+def _level(value: Any) -> str:
+    """Return what a level is called: 7 and 7.0 alike, which a gap in the column makes of it."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[str], int]:
     """Return the columns of features as numbers before scaling.
 
@@ -306,7 +322,9 @@ def _numbers(frame: Any, features: Sequence[Feature]) -> tuple[FloatArray, list[
     one by one, thousands of them would take seconds.
     """
     kinds, notes, filled = frame.dtypes.to_dict(), [], 0
-    numeric = {f.name for f in features if not f.levels and kinds[f.name].kind in "biuf"}
+    numeric = {
+        f.name for f in features if not (f.levels or f.date) and kinds[f.name].kind in "biuf"
+    }
     ends = np.cumsum([len(feature.outputs) for feature in features])
     X = np.empty((len(frame), ends[-1]))
     places = [end - 1 for f, end in zip(features, ends, strict=True) if f.name in numeric]
@@ -333,16 +351,23 @@ def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
     """Return the block of a column that holds no numbers yet, and the levels not known."""
     present = column.notna().to_numpy()
     if not feature.levels:
-        values = _days(column) if feature.date else column_numbers(column)[0]
+        # 2022 and 20220209 would be read as dates, and may be days since any other.
+        numbers = column.dtype.kind in "biuf"
+        values = np.full(len(column), np.nan)
+        if not (feature.date and numbers):
+            values = _days(column) if feature.date else column_numbers(column)[0]
         odd = np.flatnonzero(np.isnan(values) & present)
         if len(odd):
             what = "dates" if feature.date else "numbers"
+            wrong = "numbers" if numbers else "text"
+            cell = str(column.iloc[odd[0]]) if numbers else repr(column.iloc[odd[0]])
             raise ValueError(
-                f"column {feature.name!r} holds text where {what} were fitted: "
-                f"{column.iloc[odd[0]]!r} in {data_row(odd[0])}; correct the cell."
+                f"column {feature.name!r} holds {wrong} where {what} were fitted: {cell} in "
+                f"{data_row(odd[0])}; write "
+                f"{'dates such as 2022-02-09' if feature.date else 'a number'}."
             )
         return values[:, None], []
-    texts = np.array([str(value) for value in column.to_numpy(dtype=object)], dtype=object)
+    texts = np.array([_level(value) for value in column.to_numpy(dtype=object)], dtype=object)
     block = (texts[:, None] == np.array(feature.levels, dtype=object)) & present[:, None]
     return block.astype(float), sorted(set(texts[present]) - set(feature.levels))
 

@@ -6,6 +6,7 @@ either way. Only archives of several NumPy arrays are read here and nowhere else
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import numpy as np
 
 from fairpca._checks import distinct, listed, require
 from fairpca.io.columnar import another_type, read_whole
-from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, no_header
+from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, matching, no_header
 from fairpca.io.delimited import Layout, TextFile, label_column, open_texts, read_text
 from fairpca.io.sources import DataFile, check_distinct, file_kind
 from fairpca.moments.storage import damage_named
@@ -37,13 +38,17 @@ class TableFile:
 
 
 def read_tables(
-    paths: Iterable[str | Path], layout: Layout | None = None, labels: Iterable[str] = ()
+    paths: Iterable[str | Path],
+    layout: Layout | None = None,
+    labels: Sequence[str] = (),
+    as_text: Sequence[str] = (),
 ) -> TableFile:
     r"""Read files with the same columns and stack their rows.
 
     They end in .csv, .tsv, .txt (also .gz), .parquet, .feather, .arrow, .npy or .npz. What is None
-    in the layout of delimited text is guessed. The columns of `labels`, by their names or their
-    numbers, hold labels, of which 01 and 1 are two. ValueError names the file that is damaged, or
+    in the layout of delimited text is guessed. The columns of `labels`, by their names,
+    numbers or patterns of names, hold labels, of which 01 and 1 are two; those of `as_text` keep
+    the texts of the file. ValueError names the file that is damaged, or
     differs from the others.
 
     Examples
@@ -71,8 +76,7 @@ def read_tables(
     if delimited:
         opened = open_texts([found[path] for path in delimited], layout or Layout())
         texts = dict(zip(delimited, opened, strict=True))
-    labels = set(labels)
-    tables = [(path, _read_one(path, texts.get(path), labels)) for path in files]
+    tables = [(path, _read_one(path, texts.get(path), labels, as_text)) for path in files]
     columns = list(tables[0][1].frame.columns)
     for path, table in tables:
         odd = sorted(set(table.frame.columns) ^ set(columns))
@@ -86,7 +90,8 @@ def read_tables(
         raise ValueError(f"{files[0]} has no rows of data.")
     mixed = _mixed_columns(full, texts)
     if mixed:
-        full = [(path, _read_one(path, texts.get(path), labels, mixed)) for path, _ in full]
+        as_text = [*as_text, *mixed]
+        full = [(path, _read_one(path, texts.get(path), labels, as_text)) for path, _ in full]
     for file in found.values():
         # A file that somebody still writes is no table yet.
         file.check_unchanged()
@@ -94,9 +99,9 @@ def read_tables(
 
 
 def _read_one(
-    path: Path, text: TextFile | None, labels: set[str], as_text: Sequence[str] = ()
+    path: Path, text: TextFile | None, labels: Sequence[str], as_text: Sequence[str]
 ) -> TableFile:
-    """Return the rows of one file; columns of `as_text` keep the texts of a delimited file."""
+    """Return the rows of one file; arguments are those of `read_tables`."""
     kind = file_kind(path)
     if text is not None:
         frame = _read_delimited(path, text, labels, as_text)
@@ -163,19 +168,21 @@ def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[st
     return TableFile(frame, tuple(notes), tuple(rows), tuple(repeated))
 
 
-def _read_delimited(path: Path, text: TextFile, labels: set[str], as_text: Sequence[str]) -> Any:
-    """Return a delimited file as a frame."""
-    # A column without a name is known by its number, too.
-    labels = {n for n in text.names if {n, n.removeprefix("column")} & labels} - set(as_text)
-    frame = next(read_text(str(path), text, as_text=labels.union(as_text)))[0]
+def _read_delimited(
+    path: Path, text: TextFile, labels: Sequence[str], as_text: Sequence[str]
+) -> Any:
+    """Return a delimited file as a frame; arguments are those of `read_tables`."""
+    texts = _named(as_text, text.names)
+    coded = _named(labels, text.names) - texts
+    frame = next(read_text(str(path), text, as_text=texts | coded))[0]
     decimal = str(text.layout.decimal)
     for j, name in enumerate(text.names):
-        if name in labels:
+        if name in coded:
             frame.isetitem(j, label_column(frame.iloc[:, j], decimal))
     frame = _truth_values(frame)
     for j, name in enumerate(text.names):
         column = frame.iloc[:, j]
-        known = name in labels or name in as_text or column.dtype.kind in "biuf"
+        known = name in coded or name in texts or column.dtype.kind in "biuf"
         if known or not column.notna().any():
             continue
         # Whole numbers past the largest integer come as text, and are numbers all the same. The
@@ -185,6 +192,15 @@ def _read_delimited(path: Path, text: TextFile, labels: set[str], as_text: Seque
             if not odd.any():
                 frame.isetitem(j, values)
     return frame
+
+
+def _named(entries: Sequence[str], names: Sequence[str]) -> set[str]:
+    """Return the columns that entries name; one that names none is refused by who uses it."""
+    found: set[str] = set()
+    for entry in entries:
+        with contextlib.suppress(ValueError):
+            found.update(matching(entry, names))
+    return found
 
 
 def _truth_values(frame: Any) -> Any:
