@@ -215,6 +215,14 @@ def _check_columns(X: Any) -> None:
         )
 
 
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a frame; None where X is none, or has other names."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or not all(isinstance(n, str) for n in frame.columns):
+        return None
+    return tuple(frame.columns)
+
+
 def check_names(reducer: Any, X: Any) -> None:
     """Raise ValueError where X is a frame with other columns than those a reducer was fitted to.
 
@@ -222,11 +230,11 @@ def check_names(reducer: Any, X: Any) -> None:
     Nothing is said where either has no names, or where the number of columns differs.
     """
     known: Any = getattr(reducer, "feature_names_in_", None)
-    frame = None if known is None else nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame) or len(frame.columns) != len(known):
+    names = None if known is None else column_names(X)
+    if names is None or len(names) != len(known):
         return
-    for j, (name, fitted) in enumerate(zip(frame.columns, known, strict=True), 1):
-        if isinstance(name, str) and name != fitted:
+    for j, (name, fitted) in enumerate(zip(names, known, strict=True), 1):
+        if name != fitted:
             raise ValueError(
                 f"column {j} of X is {name!r}, and of the table that {type(reducer).__name__} was "
                 f"fitted to is {fitted!r}; pass those columns, in the same order."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -368,12 +369,14 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"moments is a {type(moments).__name__}; pass GroupMoments, for example those of "
                 "GroupMoments.from_array(X, labels), or rows to fit."
             )
-        self._note_columns(moments.n_features)
+        self._note_columns(moments.n_features, moments.feature_names)
 
-    def _note_columns(self, n_features: int) -> None:
-        """Set the number of columns of rows that are not at hand: they have no names."""
+    def _note_columns(self, n_features: int, names: Sequence[str] | None = None) -> None:
+        """Set number and names, if they are known, of columns whose rows are not at hand."""
         self.n_features_in_ = n_features
         self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
         self.__dict__.pop("_lives_on", None)
 
     def _repr_html_inner(self) -> str:

@@ -470,9 +470,7 @@ class FairPCA(LinearReducer):
         table = dask.open_table(X, labels, sample_weight, rules)
         if self.n_components is not None and not isinstance(self.n_components, float):
             check_rank(self.n_components, table.n_features)
-        self._note_columns(table.n_features)
-        if table.features is not None:
-            self.feature_names_in_ = np.array(table.features, dtype=object)
+        self._note_columns(table.n_features, table.features)
         # Only the moments know how many groups there are, and with that whether they fit.
         try:
             moments = dask.count_table(table, rules)

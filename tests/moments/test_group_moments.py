@@ -6,11 +6,13 @@ import re
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca import GroupMoments, Groups
+from fairpca import FairPCA, GroupMoments, Groups
+from fairpca.io import read_moments
 
 
 def direct(X, codes, weight, k):
@@ -307,3 +309,53 @@ def test_wide_rows_are_added_up_in_the_matrices_they_end_in(order):
         centred = X[codes == i] - X[codes == i].mean(axis=0)
         np.testing.assert_allclose(scatter, centred.T @ centred, rtol=1e-12, atol=1e-10)
         np.testing.assert_array_equal(scatter, scatter.T)
+
+
+class TestNamesOfColumns:
+    """Moments of a table with its columns in another order were merged, and projected, as if."""
+
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
+    labels = np.arange(40) % 2
+
+    def count(self, columns="abc", rows=slice(None)):
+        return GroupMoments.from_array(self.frame[list(columns)][rows], self.labels[rows])
+
+    def test_they_are_kept(self):
+        moments = self.count()
+        found = [
+            moments,
+            moments.merge(self.count()),
+            self.count(rows=slice(20)).merge(self.count(rows=slice(21, None, 2))),
+            moments.select([1]),
+            moments.pooled(),
+            moments.standardized().moments,
+            moments.subtract(self.count(rows=slice(7))),
+            GroupMoments.from_bytes(moments.to_bytes()),
+            GroupMoments.from_array(self.frame.to_numpy(), self.labels).merge(moments),
+            moments.merge(GroupMoments.from_array(self.frame.to_numpy(), self.labels)),
+        ]
+        assert {part.feature_names for part in found} == {("a", "b", "c")}
+
+    def test_other_orders_are_refused(self):
+        for change in (GroupMoments.merge, GroupMoments.subtract):
+            with pytest.raises(ValueError, match="column 1 is 'a' here and 'c' there"):
+                change(self.count(), self.count("cba"))
+        model = FairPCA(1).fit_moments(self.count())
+        assert list(model.feature_names_in_) == ["a", "b", "c"]
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.transform(self.frame[["c", "b", "a"]])
+
+    @pytest.mark.parametrize("kind", ["csv", "parquet"])
+    def test_files_have_them(self, tmp_path, kind):
+        table = self.frame.assign(g=self.labels)
+        path = tmp_path / f"t.{kind}"
+        table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
+        assert read_moments(path, sensitive_features="g").feature_names == ("a", "b", "c")
+
+    def test_numbers_are_no_names(self, tmp_path):
+        np.save(tmp_path / "t.npy", self.frame.assign(g=self.labels).to_numpy())
+        moments = read_moments(tmp_path / "t.npy", sensitive_features="column4")
+        assert moments.feature_names is None
+        plain = GroupMoments.from_array(self.frame.to_numpy(), self.labels)
+        assert plain.feature_names is None
+        assert not hasattr(FairPCA(1).fit_moments(plain), "feature_names_in_")

@@ -458,7 +458,8 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
         notes.append(f"row number {listed(counters)} left out")
     note_read(notes)
     notes += note_identifiers(first_values)
-    return moments, preparation, tuple(notes)
+    # A model takes what the preparation makes of the columns, which has no names; the file has.
+    return replace(moments, feature_names=None), preparation, tuple(notes)
 
 
 def _open(

@@ -109,10 +109,6 @@ def groups_of(labels: Any, n_rows: int, options: GroupingOptions, part: int) -> 
 
     Labels are what `Groups.of` takes. The number of the piece, `part`, decides about folds.
     """
-    kinds = np.atleast_1d(getattr(labels, "dtypes", ()))
-    if "category" in map(str, kinds):
-        # Categories are declared for the whole table; one piece need not have a row of each.
-        labels = labels.astype(object)
     rules = {"group_by": options.group_by, "unlabelled": options.unlabelled}
     groups = Groups.of(labels, n_rows, **rules)
     if options.n_folds is None:

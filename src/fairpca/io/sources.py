@@ -14,6 +14,7 @@ from __future__ import annotations
 import glob
 import importlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -224,9 +225,9 @@ class Batch:
         # Looking for NaN beforehand would read the rows twice. It shows in the result.
         with np.errstate(invalid="ignore", over="ignore"):
             try:
-                if isinstance(rows, list):
-                    return GroupMoments.from_columns(rows, groups, sample_weight=weight)
-                return GroupMoments.from_array(rows, groups, sample_weight=weight)
+                stored = isinstance(rows, list)
+                count: Any = GroupMoments.from_columns if stored else GroupMoments.from_array
+                found: GroupMoments = count(rows, groups, sample_weight=weight)
             except ValueError as error:
                 if is_sparse(rows):
                     # To look at every column, sparse rows would have to become dense.
@@ -235,6 +236,9 @@ class Batch:
                 raise ValueError(
                     f"{self.where}: values are too large to square; rescale the columns first."
                 ) from None
+        # Columns without a name have their number, which no other table knows them by.
+        unnamed = all(re.fullmatch(r"(column)?\d+", name) for name in self.names)
+        return found if unnamed else found.named(self.names)
 
     def check_finite(self) -> None:
         """Raise ValueError naming row and column of the first NaN or infinity, if there is one."""

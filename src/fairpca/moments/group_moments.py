@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 import sklearn
 
-from fairpca._checks import as_numpy, check_square, check_table, check_weights
+from fairpca._checks import as_numpy, check_square, check_table, check_weights, column_names
 from fairpca._linalg import (
     AnyArray,
     FloatArray,
@@ -81,6 +81,9 @@ class GroupMoments:
     mean_rest : ndarray of shape (k, n)
         What rounding left of `mean`. With columns far from zero the distance between two means is
         smaller than the last digit of either, and merging would lose it.
+    feature_names : tuple of str or None
+        Names of the columns, where the rows had any. `merge` refuses moments of other columns, or
+        of the same in another order.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class GroupMoments:
     labels: tuple[Label, ...]
     names: tuple[str, ...] = ("sensitive_feature",)
     mean_rest: FloatArray = None  # type: ignore[assignment]
+    feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.__dict__["mean_rest"] is None:
@@ -143,6 +147,7 @@ class GroupMoments:
             If X is not a table of finite real numbers whose squares are finite too, or if labels
             or weights do not fit its rows.
         """
+        feature_names = column_names(X)
         X = check_table(X)
         m = X.shape[0]
         if is_sparse(X):
@@ -151,7 +156,8 @@ class GroupMoments:
         # One batch of a table may have no others than zero.
         weights = check_weights(sample_weight, m, all_zero=True)
         codes, labels, counts = groups.cells()
-        return cls._counted(group_scatter(X, codes, counts, weights), labels, groups.names)
+        found = cls._counted(group_scatter(X, codes, counts, weights), labels, groups.names)
+        return found if feature_names is None else found.named(feature_names)
 
     @classmethod
     def from_batches(
@@ -231,6 +237,10 @@ class GroupMoments:
         mean, rest = found.mean[:, 0], found.mean[:, 1]
         return cls(found.count, found.weight, mean, found.scatter, labels, names, rest)
 
+    def named(self, feature_names: Iterable[str]) -> GroupMoments:
+        """Return the same moments with names of their columns."""
+        return replace(self, feature_names=tuple(map(str, feature_names)))
+
     @property
     def n_features(self) -> int:
         """Number of columns."""
@@ -295,15 +305,23 @@ class GroupMoments:
                 f"moments of {self.n_features} and of {other.n_features} features cannot be "
                 f"{verb}; both sides must have the same columns."
             )
+        ours, theirs = self.feature_names, other.feature_names
+        if ours is not None and theirs is not None and ours != theirs:
+            j = next(j for j, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+            raise ValueError(
+                f"moments of other columns cannot be {verb}: column {j + 1} is {ours[j]!r} here "
+                f"and {theirs[j]!r} there; count the same columns, in the same order."
+            )
         if other.names != self.names:
             raise ValueError(
                 f"moments grouped by {self.names} and by {other.names} cannot be {verb}; pass "
                 "sensitive_features with the same names of columns for both."
             )
+        first = self if ours is not None or theirs is None else self.named(theirs)
         if self.labels == other.labels:
-            return self, other
+            return first, other
         labels = all_labels(self.labels, other.labels)
-        return self._spread(labels), other._spread(labels)
+        return first._spread(labels), other._spread(labels)
 
     def _spread(self, labels: tuple[Label, ...]) -> GroupMoments:
         """Return the same moments over a longer tuple of labels, empty where it is new."""
@@ -319,8 +337,8 @@ class GroupMoments:
 
     def _mapped(self, change: Callable[[AnyArray], AnyArray], labels: Any) -> GroupMoments:
         """Return moments whose every array, one line a group, went through `change`."""
-        arrays = {name: change(getattr(self, name)) for name in ARRAYS}
-        return GroupMoments(**arrays, labels=tuple(labels), names=self.names)
+        arrays: Any = {name: change(getattr(self, name)) for name in ARRAYS}
+        return replace(self, **arrays, labels=tuple(labels))
 
     def select(self, keep: list[int]) -> GroupMoments:
         """Return the moments of some groups."""
@@ -349,6 +367,7 @@ class GroupMoments:
             (label,),
             self.names,
             mean[1:],
+            self.feature_names,
         )
 
     def distances_from(self, other: GroupMoments) -> FloatArray:
@@ -379,8 +398,8 @@ class GroupMoments:
         ]
         if not parts:
             return self.select([])
-        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
-        return GroupMoments(**arrays, labels=labels, names=self.names)
+        arrays: Any = {n: np.concatenate([getattr(part, n) for part in parts]) for n in ARRAYS}
+        return replace(self, **arrays, labels=labels)
 
     def standardized(self) -> Standardized:
         """Return the moments of the columns with overall mean 0 and standard deviation 1.
@@ -400,7 +419,7 @@ class GroupMoments:
         scatter[:, :, constant] = 0.0
         shifts = self.distances_from(total)
         means = np.where(self.weight[:, None] > 0, shifts / scale, 0.0)
-        moments = GroupMoments(self.count, self.weight, means, scatter, self.labels, self.names)
+        moments = replace(self, mean=means, scatter=scatter, mean_rest=np.zeros_like(means))
         return Standardized(moments, mean, scale)
 
     def decay(self, factor: float) -> GroupMoments:
@@ -466,7 +485,8 @@ class GroupMoments:
 
     def packed(self) -> Any:
         """Return the arrays of a moments file; ValueError for labels a file cannot hold."""
-        return pack({name: getattr(self, name) for name in ARRAYS}, self.labels, self.names)
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        return pack(arrays, self.labels, self.names, self.feature_names)
 
 
 @dataclass(frozen=True)

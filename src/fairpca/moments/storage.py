@@ -69,12 +69,19 @@ def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[
         raise OSError(code, why, str(path)) from error
 
 
-def pack(arrays: Mapping[str, AnyArray], labels: Sequence[Label], names: Sequence[str]) -> Any:
+def pack(
+    arrays: Mapping[str, AnyArray],
+    labels: Sequence[Label],
+    names: Sequence[str],
+    feature_names: Sequence[str] | None = None,
+) -> Any:
     """Return the arrays that `np.savez` writes; ValueError for labels a file cannot hold."""
     header = {
         "format": _FORMAT,
         "labels": [_encode_label(label) for label in labels],
         "names": list(names),
+        # Readers of earlier versions look for no names of columns, and go on without them.
+        "feature_names": None if feature_names is None else list(feature_names),
     }
     return {"header": np.array(json.dumps(header)), **arrays}
 
@@ -162,7 +169,11 @@ def unpack(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
         raise ValueError("two groups have the same label")
     arrays = {name: np.asarray(parts[name]) for name in ARRAYS if name in parts}
     _check_arrays(arrays, len(labels))
-    return {**arrays, "labels": labels, "names": names}
+    columns = header.get("feature_names")
+    columns = None if columns is None else tuple(map(str, columns))
+    if columns is not None and len(columns) != arrays["mean"].shape[1]:
+        raise ValueError(f"{len(columns)} names of {arrays['mean'].shape[1]} columns")
+    return {**arrays, "labels": labels, "names": names, "feature_names": columns}
 
 
 def _check_arrays(arrays: dict[str, AnyArray], k: int) -> None:
