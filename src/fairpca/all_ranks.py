@@ -147,7 +147,7 @@ def fit_nested(
     values, bounds : ndarray of shape (r,)
         Worst value at every rank, and the lower bound of the free problem of that rank.
     """
-    share = n_components if isinstance(n_components, float) else 0.0
+    share = float(n_components) if isinstance(n_components, float | np.floating) else 0.0
     begun = None
     while True:
         ranks, found = _sequence(source, n_components, settings, direction, begun)

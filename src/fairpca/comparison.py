@@ -423,6 +423,11 @@ def compare(
     named = metrics.named_reducers(estimators)
     if not named:
         raise ValueError("estimators is empty; pass at least one, such as FairPCA(2).")
+    for name, model in named.items():
+        if isinstance(model, type) or not hasattr(model, "get_params"):
+            raise ValueError(
+                f"estimators: {name!r} is {model!r}; pass an estimator, such as FairPCA(2)."
+            )
     # Not in float32: the bound is proven to ten digits, which the numbers beside it need too.
     rows = metrics.as_rows(X, accept_sparse=False, dtype=np.float64, ensure_min_samples=2)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))

@@ -31,6 +31,7 @@ from fairpca._checks import (
 )
 from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca._threads import blas_for
+from fairpca.base import warn_one_group
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import MomentCovariances, in_span, is_wide, seen_directions
 from fairpca.estimator import FairPCA
@@ -237,9 +238,13 @@ def cross_fit(
     (('PCA', 'FairPCA', 'FairPCA(shrinkage="auto")'), (3, 1, 2))
     """
     models = _models(fits)
+    if sensitive_features is None and not isinstance(X, GroupMoments | Sequence):
+        warn_one_group(stacklevel=3)
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size:
         raise ValueError("n_components is empty; pass at least one number of components.")
+    if ranks.dtype.kind not in "biuf":
+        raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
     largest = int(ranks.max())
     dealings = _dealings(
         X, sensitive_features, largest, n_folds, n_repeats, sample_weight, random_state

@@ -420,7 +420,7 @@ class FairPCA(LinearReducer):
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
         check_choice("whiten", self.whiten, (False, True))
         r = self.n_components
-        if isinstance(r, float) and not 0 < r < 1:
+        if isinstance(r, float | np.floating) and not 0 < r < 1:
             raise ValueError(
                 f"n_components={r!r}: a float is the share of variance every group keeps and must "
                 "lie between 0 and 1; for a number of components pass an integer."
@@ -444,7 +444,9 @@ class FairPCA(LinearReducer):
         if array_namespace(rows.X) is not None:
             # Not a slice of the rows, which would keep all of them.
             self._lives_on = placed(np.empty(0), rows.X)
-        if self.n_components is not None and not isinstance(self.n_components, float):
+        if self.n_components is not None and not isinstance(
+            self.n_components, float | np.floating
+        ):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
 
@@ -468,7 +470,9 @@ class FairPCA(LinearReducer):
             warn_one_group(stacklevel=4)
         rules = GroupingOptions.of(self.group_by, self.unlabelled, None)
         table = dask.open_table(X, labels, sample_weight, rules)
-        if self.n_components is not None and not isinstance(self.n_components, float):
+        if self.n_components is not None and not isinstance(
+            self.n_components, float | np.floating
+        ):
             check_rank(self.n_components, table.n_features)
         self._note_columns(table.n_features, table.features)
         # Only the moments know how many groups there are, and with that whether they fit.
@@ -585,5 +589,7 @@ def _seed(random_state: Any) -> int:
     if random_state is None:
         return 0
     if isinstance(random_state, int | np.integer):
+        if random_state < 0:
+            raise ValueError(f"random_state={random_state} must be at least 0, or None.")
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))

@@ -315,8 +315,8 @@ def fit_source(
 
     `start` are weights of a neighbouring problem with the same groups.
     """
-    if isinstance(n_components, float):
-        return _fit_share(source, n_components, settings)
+    if isinstance(n_components, float | np.floating):
+        return _fit_share(source, float(n_components), settings)
     ranks = Ranks(source, settings)
     r = ranks.n_features if n_components is None else int(n_components)
     check_rank(r, ranks.n_features)

@@ -333,6 +333,7 @@ class TestLabels:
         assert drawable("🦊") != drawable("🦝")
         assert drawable("a\nb") == "a b"
         assert len(drawable("y" * 500)) == 40
+        assert drawable("y" * 50 + "1") != drawable("y" * 50 + "2")
         assert drawable("عربي") == "عربي"
 
 

@@ -110,6 +110,31 @@ BAD = {
     "solve text": (lambda: fairpca.solve([[["a"]]], 1), "covariances is no array of real numbers"),
     "solve complex": (lambda: fairpca.solve([np.eye(2) * 1j] * 2, 1), "no array of real numbers"),
     "ranks": (lambda: fairpca.audit(X, G, 2, ranks=3), r"ranks=3 must be several numbers"),
+    "cross_fit rank": (
+        lambda: fairpca.cross_fit(X, G, None),
+        "n_components=None must be an integer",
+    ),
+    "compare class": (lambda: fairpca.compare({"a": FairPCA}, X, G), "estimators: 'a' is <class"),
+    "merge": (
+        lambda: GroupMoments.from_array(X, G).merge(3),
+        "a int cannot be merged; pass Group",
+    ),
+    "subtract": (lambda: GroupMoments.from_array(X, G).subtract(3), "a int cannot be subtracted"),
+    "negative seed": (lambda: fit(random_state=-1), "random_state=-1 must be at least 0"),
+    "page": (
+        lambda: fairpca.report.render_page(fairpca.cross_fit(X, G, 1)),
+        "audit is a CrossFit; pass what fairpca.audit",
+    ),
+    "image": (
+        lambda: fairpca.plots.LoadingsDisplay.from_estimator(fit(), image_shape=(7, 8)),
+        r"image_shape=\(7, 8\) must have",
+    ),
+    "component": (
+        lambda: fairpca.plots.LoadingsDisplay.from_estimator(
+            fit(), image_shape=(1, X.shape[1]), component=9
+        ),
+        "component=9 must be between 0 and 1",
+    ),
     "huge wide rows": (lambda: fit(np.tile(X[:10], 80) * 1e200, G[:10]), "too large to square"),
     "huge sparse rows": (lambda: fit(sparse() * 1e200, np.arange(60) % 2), "too large to square"),
 }

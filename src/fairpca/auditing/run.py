@@ -386,7 +386,7 @@ def _asked(n_components: int | float | None, fitted: list[int], table: Table) ->
     n = table.moments.n_features
     if n_components is None:
         return fitted[0] if fitted else min(2, n)
-    if isinstance(n_components, float):
+    if isinstance(n_components, float | np.floating):
         model = FairPCA(n_components, group_by=table.group_by, center=table.source.center)
         # The audit solves this rank again, and says what is open or noise.
         with warnings.catch_warnings(action="ignore"):

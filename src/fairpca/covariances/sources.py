@@ -646,7 +646,7 @@ def choose_source(
         if groups is not None:
             groups = replace(groups, codes=fetched(groups.codes).astype(np.int64))
     # A share of variance never needs more directions than the rows span.
-    r = 1 if isinstance(n_components, float) else n_components or n
+    r = 1 if isinstance(n_components, float | np.floating) else n_components or n
     wide = is_wide(X, r)
     # The row space knows cells by their distance from the mean of all rows. About the own mean of
     # a group of several cells their distances from each other count, and may be far smaller.

@@ -300,6 +300,11 @@ class GroupMoments:
 
     def _aligned(self, other: GroupMoments, verb: str) -> tuple[GroupMoments, GroupMoments]:
         """Return both moments over all labels of both; ValueError where they do not fit."""
+        if not isinstance(other, GroupMoments):
+            raise ValueError(
+                f"a {type(other).__name__} cannot be {verb}; pass GroupMoments, such as those of "
+                "GroupMoments.from_array(X, labels)."
+            )
         if other.n_features != self.n_features:
             raise ValueError(
                 f"moments of {self.n_features} and of {other.n_features} features cannot be "
@@ -443,7 +448,8 @@ class GroupMoments:
         other : GroupMoments
             Of rows that are all counted in these moments, with the same weights.
         """
-        unknown = [label for label in other.labels if label not in self.labels]
+        known = getattr(other, "labels", ())
+        unknown = [label for label in known if label not in self.labels]
         if unknown:
             raise ValueError(
                 f"group(s) {', '.join(map(repr, unknown))} are not in the moments to subtract "

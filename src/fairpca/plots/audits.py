@@ -186,7 +186,8 @@ class GroupLossDisplay(_AuditDisplay):
             Default: a new figure, taller for more groups.
         """
         r = audit.n_components if n_components is None else n_components
-        found = [audit.at(name, r) for name in reducers or audit.reducers if audit.has(name, r)]
+        names = reducers or [name for name in audit.reducers if audit.has(name, r)]
+        found = [audit.at(name, r) for name in names]
         order, shown = _worst_groups(audit, r, max_groups)
         shown |= {"reducers": [f.reducer for f in found], "n_components": r, "measure": measure}
         # Whiskers on some of the bars only would look like certainty about the others.

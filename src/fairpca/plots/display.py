@@ -112,12 +112,14 @@ def drawable(text: str) -> str:
 
     A dollar sign is escaped, since matplotlib would set what is between two as a formula. A
     character no installed font has (colour emoji, mostly) is spelled out by its Unicode name
-    between colons, so that two labels never come out alike. More than 40 characters are cut.
+    between colons, so that two labels never come out alike. Of more than 40 characters the middle
+    is left out: long labels often begin alike.
     """
     known = tuple(_fonts().values())
     shown = "".join(_drawable_char(char, known) for char in text)
     if len(shown) > _LONGEST:
-        shown = shown[: _LONGEST - 1] + "…"
+        half = (_LONGEST - 1) // 2
+        shown = f"{shown[: _LONGEST - 1 - half]}…{shown[-half:]}"
     return shown.replace("$", r"\$")
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from fairpca._linalg import FloatArray, IntArray, principal_rotation
 from fairpca.auditing.findings import Audit
@@ -222,6 +223,8 @@ class LoadingsDisplay(Display):
         ax, **options
             Of `plot`.
         """
+        if not hasattr(estimator, "components_"):
+            check_is_fitted(estimator)
         components = np.asarray(estimator.components_, dtype=float)
         n = components.shape[1]
         remembered = getattr(estimator, "feature_names_in_", None)
@@ -280,6 +283,11 @@ class LoadingsDisplay(Display):
             note = f" ({left} lighter columns not shown)" if left else ""
             size = (2.6 + 0.7 * weights.shape[1], 1.2 + 0.26 * len(weights))
         else:
+            r, n = self.components.shape
+            if not 0 <= component < r:
+                raise ValueError(f"component={component} must be between 0 and {r - 1}.")
+            if np.prod(image_shape) != n:
+                raise ValueError(f"image_shape={image_shape} must have {n} pixels, one a column.")
             weights = self.components[component].reshape(image_shape)
             self.shown_ = np.arange(weights.size)
             note, size = f", component {component + 1}", (3.6, 3.6)

@@ -71,6 +71,10 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
     >>> render_page(found, title="Three vineyards").count("<title>Three vineyards</title>")
     1
     """
+    if not isinstance(audit, Audit):
+        raise ValueError(
+            f"audit is a {type(audit).__name__}; pass what fairpca.audit(X, labels) returns."
+        )
     jinja2 = require("jinja2", extra="app", purpose="the audit page")
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
