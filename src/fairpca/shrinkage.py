@@ -205,7 +205,7 @@ def warn_of_noise(
     named = listed(order.tolist(), 5, lambda g: f"{groups.labels[g]!r} ({rows[g]})")
     warnings.warn(
         f"The projection rests on groups whose loss is no larger than chance makes it in so few "
-        f"rows: {named}. They have {100 * weights[noisy].sum():.0f} % of the dual weight, "
+        f"rows: {named}. They count for {100 * weights[noisy].sum():.0f} % in its choice, "
         "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
         "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
         NoisyGroupWarning,

@@ -358,6 +358,15 @@ class TestReducers:
         same = audit(X, labels, reducers={"new": PCA(2).fit(X)}, n_bootstrap=0, n_folds=0)
         assert not any("audit_model" in text for text in same.warnings)
 
+    def test_one_that_subtracts_no_mean_is_said_so(self):
+        X, labels = table()
+        options = {"n_folds": 0, "n_bootstrap": 0, "ranks": [2]}
+        svd = TruncatedSVD(2, random_state=0)
+        found = audit(X + 5, labels, 2, reducers=svd.fit(X + 5), **options)
+        assert any("TruncatedSVD subtracts another mean" in text for text in found.warnings)
+        found = audit(X + 5, labels, 2, reducers=np.eye(6)[:2], **options)
+        assert not any("another mean" in text for text in found.warnings)
+
     def test_columns_in_another_order_are_refused(self, two):
         X, labels, _ = two
         frame = pd.DataFrame(X).add_prefix("x")

@@ -679,6 +679,13 @@ class TestCarelessFiles:
         assert done.code == 2
         assert "'day' holds numbers where dates were fitted: 2020" in done.err
 
+    def test_dates_that_fit_leaves_out_are_no_dates(self, cli, tmp_path):
+        days = pd.date_range("2020-01-01", periods=60, freq="17D").strftime("%m/%d/%Y")
+        self.rows().assign(day=days).to_csv(tmp_path / "t.csv", index=False)
+        row = cli("inspect", tmp_path / "t.csv", "--json").json["columns"][-1]
+        assert (row["type"], row["looks_like"], row["range"]) == ("text", "no ISO date", None)
+        assert "2022-02-09" in cli("inspect", tmp_path / "t.csv").out
+
     def test_a_gap_among_codes_changes_no_other_row(self, cli, tmp_path):
         frame = self.rows().assign(zip=["01067", "10115", "20095"] * 20)
         frame.to_csv(tmp_path / "t.csv", index=False)

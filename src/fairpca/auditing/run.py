@@ -274,7 +274,9 @@ def _fitted_ranks(named: dict[str, Any], X: Any) -> list[int]:
 def _of_other_rows(named: dict[str, Any], table: Table) -> Iterator[str]:
     """Yield a warning for every reducer that subtracts another mean than that of these rows."""
     for name, reducer in named.items():
-        mean = getattr(reducer, "mean_", None)
+        # A matrix of components says nothing about a mean; what was fitted without one has none.
+        fitted = hasattr(reducer, "components_")
+        mean = getattr(reducer, "mean_", np.zeros(table.n_features) if fitted else None)
         if mean is None or table.source.center == "group":
             continue
         apart = table.mean - np.asarray(fetched(mean), dtype=float)

@@ -98,6 +98,7 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
         "constant": distinct == 1,
         "row number": counts_rows,
         "numbers?": odd is not None,
+        "no ISO date": kind == "text" and bool(known.str.fullmatch(_DATE).all()),
         "id": kind != "date" and looks_like_id(str(column.name), known.to_numpy()),
         "labels": kind != "date" and distinct <= min(_MOST_LEVELS, many // 2),
         "date": kind == "date",
@@ -123,9 +124,12 @@ def _type(known: Any) -> str:
 
     Whole numbers with gaps are stored as floats; dates in a text file are text.
     """
+    # Not before: the help needs no NumPy.
+    from fairpca.io.preparation import ISO_DATE
+
     kind = known.dtype.kind
     if kind == "O":
-        return "date" if len(known) and known.str.fullmatch(_DATE).all() else "text"
+        return "date" if len(known) and known.str.fullmatch(ISO_DATE).all() else "text"
     if kind == "f" and not (known % 1 == 0).all():
         return "number"
     return {"b": "yes/no", "M": "date"}.get(kind, "whole number")
@@ -136,6 +140,8 @@ def _values_text(row: dict[str, Any]) -> str:
     if row["range"] and not row["levels"]:
         ends = [f"{e:,.6g}" if isinstance(e, float | int) else str(e) for e in row["range"]]
         return " to ".join(dict.fromkeys(ends))
+    if row["looks_like"] == "no ISO date":
+        return "left out as text; write dates such as 2022-02-09"
     if row["odd_cell"] is not None:
         return f"text because of cells such as {row['odd_cell']!r}"
     levels = [f"{label} ({count:,})" for label, count in (row["levels"] or {}).items()]

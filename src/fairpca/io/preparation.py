@@ -24,8 +24,8 @@ MAX_LEVELS = 50
 # A column whose standard deviation is at most this share of its mean is constant: the rounding of
 # a sum of equal numbers leaves about 1e-16 of it, and dividing by that would blow noise up.
 _CONSTANT = 1e-12
-# A date, and perhaps a time, as ISO 8601 writes them. A year alone is a number.
-_ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+#: A date, and perhaps a time, as ISO 8601 writes them. A year alone is a number.
+ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 # Nanoseconds end in the year 2262, and many a table writes 9999-12-31 for never.
 _MICROSECONDS_A_DAY = 86_400 * 10**6
 
@@ -282,7 +282,7 @@ def _kind(column: Any) -> str:
     if kind:
         return kind
     texts = column.dropna().astype(str)
-    dates = texts.str.fullmatch(_ISO_DATE).all() and not np.isnan(_days(texts)).any()
+    dates = texts.str.fullmatch(ISO_DATE).all() and not np.isnan(_days(texts)).any()
     return "date" if dates else "text"
 
 
