@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 from sklearn.decomposition import PCA
 
 import fairpca
@@ -296,3 +297,19 @@ class TestMoreComponentsThanRows:
         found = cross_fit(X, labels, sample_weight=weight, **options)
         # 24 rows have 23 directions, and a mean that is off by a 24th of a row.
         np.testing.assert_allclose(found.errors, (400 - 23) * 25 / 24, rtol=0.06)
+
+
+def test_folds_without_a_group_say_nothing_about_its_spread():
+    """Two stored folds that lack the small group made its intervals a third narrower."""
+    X, labels = table(sizes=(200, 60), n=4)
+    large, small = X[labels == 0], X[labels == 1]
+    folds = [
+        GroupMoments.from_array(np.vstack([large[i::5], small[i::3]]), ["a"] * 40 + ["b"] * 20)
+        for i in range(3)
+    ]
+    folds += [GroupMoments.from_array(large[i::5], ["a"] * 40) for i in (3, 4)]
+    found = cross_fit(folds, n_components=1, fits={"FairPCA": FairPCA()})
+    # Three folds of as many rows: the spread of their losses, with Nadeau and Bengio's correction.
+    losses = found.fold_losses[0, :3, 0, 0, 1]
+    half = student.ppf(0.975, 2) * np.sqrt(losses.var(ddof=1) / 3 * (1 + 3 / 2))
+    np.testing.assert_allclose(found.high[0, 0, 1] - found.losses[0, 0, 1], half, rtol=1e-9)
