@@ -114,9 +114,11 @@ class GroupFacts:
 
 
 def unit_of(weight: Any, count: Any) -> float:
-    """Return what the weights of so many rows are multiplied with to be numbers of rows.
+    """Return the factor that makes numbers of rows of the weights of so many rows.
 
-    That is one, unless they were divided by their sum: no two rows have a total weight below two.
+    It is one where a weight says how often a row counts. Weights that were divided by their sum
+    are told by a total below two, which two rows that count once already have; the factor makes
+    their mean one.
     """
     total = float(np.sum(weight))
     return float(np.sum(count)) / total if 0 < total < min(2, np.sum(count)) else 1.0

@@ -46,10 +46,10 @@ def read_tables(
     r"""Read files with the same columns and stack their rows.
 
     They end in .csv, .tsv, .txt (also .gz), .parquet, .feather, .arrow, .npy or .npz. What is None
-    in the layout of delimited text is guessed. The columns of `labels`, by their names,
-    numbers or patterns of names, hold labels, of which 01 and 1 are two; those of `as_text` keep
-    the texts of the file. ValueError names the file that is damaged, or
-    differs from the others.
+    in the layout of delimited text is guessed; its columns of `labels` hold labels, of which 01
+    and 1 are two, and those of `as_text` keep the texts of the file. Both are given by names,
+    numbers or patterns of names. ValueError names the file that is damaged, or differs from the
+    others.
 
     Examples
     --------
