@@ -74,14 +74,16 @@ def test_moments_and_projections(session, tmp_path):
 
     model = FairPCA(2).fit_moments(got)
     with pytest.raises(ValueError, match="knows no column names"):
-        engine.transform(model, frame)
+        engine.transform(FairPCA(2).fit_moments(want), frame)
     with pytest.raises(ValueError, match=r"names 6 column\(s\) and the model was fitted on 7"):
         engine.transform(model, frame, NAMES[:6])
-    projected = engine.transform(model, frame, NAMES, output="z")
+    projected = engine.transform(model, frame, output="z")
     assert projected.columns == [*frame.columns, "z"]
     assert projected.schema["z"].dataType.simpleString() == "array<double>"
     Z = np.array([row["z"] for row in projected.select("z").collect()])
-    np.testing.assert_allclose(Z, model.transform(X), atol=1e-9)
+    np.testing.assert_allclose(Z, FairPCA(2).fit_moments(want).transform(X), atol=1e-9)
+    by_name = engine.transform(model, frame, NAMES, output="z")
+    np.testing.assert_array_equal(np.array([row["z"] for row in by_name.collect()]), Z)
 
 
 def test_errors_name_the_place_and_the_remedy(session, tmp_path):
@@ -213,7 +215,7 @@ def test_spark_connect(tmp_path):
     want = GroupMoments.from_array(X, labels, sample_weight=weight)
     assert_same_moments(found, want, names=("sex",))
     row = ast.literal_eval(done.stdout.strip().splitlines()[-1])
-    np.testing.assert_allclose([row], FairPCA(2).fit_moments(found).transform(X[:1]), atol=1e-9)
+    np.testing.assert_allclose([row], FairPCA(2).fit_moments(want).transform(X[:1]), atol=1e-9)
 
 
 def test_no_jvm_objects():
