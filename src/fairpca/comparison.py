@@ -457,7 +457,9 @@ def compare(
     counts = tuple(source.groups.count.tolist())
     labels = tuple(source.groups.labels)
     baseline = None if task is None else task.score(task.baseline())
-    return Comparison(tuple(_placed(found)), labels, counts, center, baseline)
+    # What rounding leaves of equal means is no difference.
+    nothing = 1e-12 * float(np.sqrt(source.total.trace))
+    return Comparison(tuple(_placed(found, nothing)), labels, counts, center, baseline)
 
 
 def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:
@@ -488,14 +490,18 @@ def default_estimators(n_components: int, *, center: str = "global") -> dict[str
     return found
 
 
-def _placed(rows: list[ComparisonRow]) -> Iterator[ComparisonRow]:
-    """Yield the rows with their places, among those of one notion and number of components."""
+def _placed(rows: list[ComparisonRow], nothing: float) -> Iterator[ComparisonRow]:
+    """Yield the rows with their places, among those of one notion and number of components.
+
+    Differences between means that are smaller than `nothing` are rounding.
+    """
     for row in rows:
         measure = _PLACED_BY.get(row.optimises)
         if measure is None or np.isnan(measure(row)):
             yield row
             continue
         slack = _TIE * max(abs(value) for value in map(measure, rows) if not np.isnan(value))
+        slack = max(slack, nothing if row.optimises == "mean gap" else 0.0)
         better = [
             other
             for other in rows
@@ -554,7 +560,8 @@ class _Bench:
         r = Z.shape[1]
         if r not in self.known:
             # One bandwidth for all reducers; with its own, a reducer could blur what it leaves.
-            bandwidth = metrics.median_bandwidth(PCA(r).fit_transform(self.X))
+            centred = self.X - self.X.mean(axis=0)
+            bandwidth = metrics.median_bandwidth(PCA(r).fit_transform(centred))
             rank = min(r, self.source.covariances.shape[1])
             bound = float(solve(self.source.covariances, rank).certificate.lower_bound)
             self.known[r] = bound, bandwidth
@@ -572,7 +579,7 @@ class _Bench:
         """Return losses and errors in the columns of X; none after a kernel, which leaves them."""
         # Components need not be orthonormal (factor analysis): only their span counts.
         basis = metrics.basis_of(fitted)
-        if len(basis) != self.X.shape[1]:
+        if getattr(fitted, "kernel_map_", None) is not None or len(basis) != self.X.shape[1]:
             return {}
         if self.span is not None:
             basis = self.span.inside(basis)

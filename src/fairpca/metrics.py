@@ -30,7 +30,15 @@ from fairpca._checks import (
     distinct,
     labels_are_no_rows,
 )
-from fairpca._linalg import AnyArray, FloatArray, IntArray, array_namespace, fetched, span
+from fairpca._linalg import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    array_namespace,
+    fetched,
+    is_sparse,
+    span,
+)
 from fairpca.covariances.implicit import GroupOperators, wants_operators
 from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.sources import (
@@ -183,6 +191,11 @@ def _oracle(source: CovarianceSource) -> Oracle:
 
 def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
     """Raise ValueError where X has other columns than a reducer was fitted to."""
+    if getattr(reducer, "kernel_map_", None) is not None:
+        raise ValueError(
+            "the components of a reducer with a kernel are not in the columns of X; pass "
+            "np.eye(r) as the reducer, and reducer.transform(X) as X."
+        )
     check_names(reducer, X)
     if len(basis) != n_features:
         raise ValueError(
@@ -613,6 +626,32 @@ def median_bandwidth(Z: Any, *, max_rows: int = 3000, random_state: Any = None) 
     return float(np.sqrt(median / 2)) or 1.0
 
 
+def weighted_bandwidth(Z: FloatArray, weight: FloatArray | None, max_rows: int = 3000) -> float:
+    """Return the `median_bandwidth` of rows that are repeated as often as their weights say."""
+    if weight is None:
+        return median_bandwidth(Z, max_rows=max_rows)
+    from scipy.spatial.distance import pdist
+
+    rows = np.flatnonzero(weight)
+    rows = rows[balanced_draw(np.zeros(len(rows), dtype=np.int64), max_rows)]
+    w = weight[rows]
+    first, second = np.triu_indices(len(rows), 1)
+    # The copies of one row are at distance zero from each other; a share of a row has no copy.
+    copies = float(np.maximum(w * (w - 1) / 2, 0.0).sum())
+    distances = np.append(0.0, pdist(np.asarray(Z[rows], dtype=float), "sqeuclidean"))
+    counts = np.append(copies, w[first] * w[second])
+    order = np.argsort(distances, kind="stable")
+    distances, counts = distances[order], counts[order]
+    upto = np.cumsum(counts)
+    # An even number of pairs has two middle ones, of which NumPy's median is the mean.
+    middle = [np.searchsorted(upto, upto[-1] / 2, side=side) for side in ("left", "right")]
+    median = float(distances[np.minimum(middle, len(distances) - 1)].mean())
+    if median == 0 and distances.any():
+        # More than half of all pairs coincide: any other scale is better than none.
+        median = float(np.average(distances[distances > 0], weights=counts[distances > 0]))
+    return float(np.sqrt(median / 2)) or 1.0
+
+
 def mmd_squared(
     reducer: Any,
     X: Any,
@@ -666,10 +705,14 @@ def mmd_squared(
     groups = Groups.from_labels(sensitive_features, n_rows=m)
     given = check_weights(sample_weight, m)
     weight = np.ones(m) if given is None else given
-    chosen = balanced_draw(groups.codes, max_rows, random_state)
-    Z = rows[chosen] @ basis
+    # A row without weight is as good as none.
+    counted = np.flatnonzero(weight)
+    chosen = counted[balanced_draw(groups.codes[counted], max_rows, random_state)]
+    drawn = rows[chosen]
+    # Centred before the product: distances of rows far from zero would lose their digits.
+    Z = drawn @ basis if is_sparse(drawn) else (drawn - drawn.mean(axis=0)) @ basis
     if bandwidth is None:
-        bandwidth = median_bandwidth(Z)
+        bandwidth = weighted_bandwidth(Z, None if given is None else given[chosen])
     members = np.eye(groups.n_groups)[groups.codes[chosen]] * weight[chosen, None]
     totals = members.sum(axis=0)
     # A group without weight has no distribution to compare.

@@ -52,7 +52,8 @@ class CovarianceConstrainedPCA(PublishedMethod):
         The relaxed P, and its r-th minus next eigenvalue; near 1 the relaxation is tight, near 0
         the components need not have what P promises.
     covariance_bound_ : float
-        ``t - phi``: the program's bound on the covariance gap, true of P.
+        ``t - phi``: what the program pays for. It bounds the covariance gap where P is a
+        projection; where it is not, it may be negative.
     mean_gap_, covariance_gap_ : float
         Of the components: distance of the means, spectral norm of the covariances' difference.
 
@@ -89,7 +90,9 @@ class CovarianceConstrainedPCA(PublishedMethod):
         covariances = sample.source.covariances
         difference = covariances[0] - covariances[1]
         inner = symmetric(allowed.T @ np.stack([sample.covariance, difference]) @ allowed)
-        projector, own, status = self._relax(inner, allowed.T @ gap, r)
+        # In units of the largest variance: solvers stop by tolerances that know no units.
+        unit = float(np.linalg.norm(sample.covariance, 2)) or 1.0
+        projector, own, status = self._relax(inner / unit, allowed.T @ gap / unit**0.5, r, unit)
         pairs = spectrum(projector)
         basis = allowed @ pairs.vectors[:, :r]
         # Where nothing is left out, the next eigenvalue is that of no direction.
@@ -103,9 +106,9 @@ class CovarianceConstrainedPCA(PublishedMethod):
         return Found(basis=basis, stop_reason=f"{self.solver}: {status}", own=own)
 
     def _relax(
-        self, inner: FloatArray, gap: FloatArray, r: int
+        self, inner: FloatArray, gap: FloatArray, r: int, unit: float
     ) -> tuple[FloatArray, dict[str, Any], str]:
-        """Solve the program in the allowed directions.
+        """Solve the program in the allowed directions, of matrices in a `unit` of variance.
 
         Returns the relaxed P, the fitted attributes that the program knows (a bound that was not
         asked for is NaN), and the solver's own word.
@@ -117,7 +120,7 @@ class CovarianceConstrainedPCA(PublishedMethod):
         constraints = [np.eye(n) - projector >> 0, cvxpy.trace(projector) <= r]
         objective = cvxpy.trace(covariance @ projector)
         if self.delta > 0:
-            constraints.append(cvxpy.trace(np.outer(gap, gap) @ projector) <= self.delta**2)
+            constraints.append(cvxpy.trace(np.outer(gap, gap) @ projector) <= self.delta**2 / unit)
         # In units of phi, which keeps the two blocks of the matrix inequality comparable.
         phi = _MARGIN * float(np.linalg.norm(difference, 2))
         bound = cvxpy.Variable(nonneg=True)
@@ -132,5 +135,8 @@ class CovarianceConstrainedPCA(PublishedMethod):
         program = cvxpy.Problem(cvxpy.Maximize(objective), constraints)
         relaxed = solved_program(program, projector, self.solver)
         paid = float("nan") if bound.value is None else float(bound.value)
-        own = {"objective_": float(program.value), "covariance_bound_": phi * (paid - 1)}
+        own = {
+            "objective_": unit * float(program.value),
+            "covariance_bound_": unit * phi * (paid - 1),
+        }
         return relaxed, own, str(program.status)

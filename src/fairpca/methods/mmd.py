@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.spatial.distance import pdist
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca._linalg import FloatArray
@@ -15,7 +14,7 @@ from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.methods._descent import minimise, random_bases
 from fairpca.methods.null_space import equal_mean_directions, leading_within
-from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
+from fairpca.metrics import balanced_draw, gaussian_product, weighted_bandwidth
 
 # The authors' schedule. The tolerance of the gradient falls from the first to the last value by
 # the factor; the penalty doubles as long as the bound is not met, up to the largest.
@@ -30,8 +29,6 @@ _RANDOM_STARTS, _START_TOL = 11, 1e-3
 # MMD^2 has stalled where a doubled penalty leaves more than this share of it. After that many
 # stalls in a row the bound counts as out of reach; the authors double about 30 times.
 _STALLED, _MOST_STALLS = 0.999, 6
-# Rows for the bandwidth, the default of `median_bandwidth`.
-_BANDWIDTH_ROWS = 3000
 
 
 class Discrepancy:
@@ -119,7 +116,12 @@ class MMDFairPCA(PublishedMethod):
         r = self._rank(sample.n_features)
         pca = leading_pairs(sample.covariance, r).vectors
         bandwidth = self.bandwidth or weighted_bandwidth(sample.X @ pca, sample.weight)
-        chosen = balanced_draw(sample.groups.codes, self.max_rows, self.random_state)
+        # A row without weight is as good as none.
+        counted = np.flatnonzero(
+            np.ones(len(sample.X)) if sample.weight is None else sample.weight
+        )
+        codes = sample.groups.codes[counted]
+        chosen = counted[balanced_draw(codes, self.max_rows, self.random_state)]
         rows = np.asarray(sample.X[chosen], dtype=float) - sample.source.total.mean
         codes = sample.groups.codes[chosen]
         weight = np.ones(len(rows)) if sample.weight is None else sample.weight[chosen]
@@ -180,27 +182,3 @@ class MMDFairPCA(PublishedMethod):
         candidates = random_bases(sample.n_features, r, _RANDOM_STARTS, self.random_state)
         widest = max(candidates, key=lambda U: float(np.sum(U * (sample.covariance @ U))))
         return minimise(discrepancy, widest, tol=_START_TOL, max_iter=_INNER_STEPS)
-
-
-def weighted_bandwidth(Z: FloatArray, weight: FloatArray | None) -> float:
-    """Return the `median_bandwidth` of rows that are repeated as often as their weights say."""
-    if weight is None:
-        return median_bandwidth(Z, max_rows=_BANDWIDTH_ROWS)
-    rows = np.flatnonzero(weight)
-    rows = rows[balanced_draw(np.zeros(len(rows), dtype=np.int64), _BANDWIDTH_ROWS)]
-    w = weight[rows]
-    first, second = np.triu_indices(len(rows), 1)
-    # The copies of one row are at distance zero from each other; a share of a row has no copy.
-    copies = float(np.maximum(w * (w - 1) / 2, 0.0).sum())
-    distances = np.append(0.0, pdist(np.asarray(Z[rows], dtype=float), "sqeuclidean"))
-    counts = np.append(copies, w[first] * w[second])
-    order = np.argsort(distances, kind="stable")
-    distances, counts = distances[order], counts[order]
-    upto = np.cumsum(counts)
-    # An even number of pairs has two middle ones, of which NumPy's median is the mean.
-    middle = [np.searchsorted(upto, upto[-1] / 2, side=side) for side in ("left", "right")]
-    median = float(distances[np.minimum(middle, len(distances) - 1)].mean())
-    if median == 0 and distances.any():
-        # More than half of all pairs coincide: any other scale is better than none.
-        median = float(np.average(distances[distances > 0], weights=counts[distances > 0]))
-    return float(np.sqrt(median / 2)) or 1.0

@@ -97,7 +97,9 @@ class NullSpaceFairPCA(PublishedMethod):
     def _find(self, sample: Sample) -> Found:
         kernel_map = None
         if self.kernel is not None:
-            scale = sample.n_features * float(sample.X.var())
+            middle = np.average(sample.X.mean(axis=1), weights=sample.weight)
+            squares = np.mean((sample.X - middle) ** 2, axis=1)
+            scale = sample.n_features * float(np.average(squares, weights=sample.weight))
             default = 1 / scale if scale > 0 else 1.0
             kernel_map = KernelPCA(
                 kernel=self.kernel,
@@ -126,7 +128,9 @@ class NullSpaceFairPCA(PublishedMethod):
         kernel_map = getattr(self, "kernel_map_", None)
         if kernel_map is None:
             return super().transform(X)
-        return (kernel_map.transform(X) - self.mean_) @ self.components_.T
+        X = self._validated(X, None, "transform(X), which needs no labels", reset=False)
+        projected = (kernel_map.transform(X) - self.mean_) @ self.components_.T
+        return projected.astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Any:
         """Map projected rows back to the original columns; not possible after a kernel."""

@@ -119,7 +119,8 @@ class ParetoFairPCA(PublishedMethod):
     disparity_weight : float, default=1.0
         The iterate kept has the least total error plus this times the largest loss difference.
     tol, max_iter : float, int, default=1e-6, 3000
-        Stop where the combined gradient is shorter, or after as many steps.
+        Stop where the combined gradient is shorter, in units of the mean variance of a column, or
+        after as many steps.
 
     Attributes
     ----------
@@ -163,7 +164,11 @@ class ParetoFairPCA(PublishedMethod):
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
+        # Smoothing and `tol` are lengths: in units of the mean variance of a column they mean the
+        # same for every table.
         covariances = sample.second_moments(self.center)
+        unit = float(np.trace(sample.covariance)) / sample.n_features or 1.0
+        covariances = covariances / unit
         objectives = Objectives(covariances, sample.shares, r, self.penalty)
         pairs = leading_pairs(objectives.pooled, r)
         start = pairs.vectors[:, :r]
@@ -191,8 +196,8 @@ class ParetoFairPCA(PublishedMethod):
                 break
             best = min(best, point, key=self._score)
         own = {
-            "total_error_": best.total,
-            "disparity_": float(np.ptp(best.losses)),
+            "total_error_": unit * best.total,
+            "disparity_": unit * float(np.ptp(best.losses)),
             "objective_weights_": weights,
         }
         return Found(basis=best.basis, stop_reason=reason, n_iter=steps, own=own)

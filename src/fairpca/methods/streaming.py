@@ -106,9 +106,11 @@ class StreamingFairPCA(PublishedMethod):
             draw = generator(self.random_state).standard_normal
             first = orthonormal(draw((n, self.n_directions)))
             stream = _Stream({}, first, orthonormal(draw((n, r))))
+        # Before anything is counted: a block that is refused leaves no trace.
+        known = {*stream.groups, *(label for label, _, _ in _parts(rows))}
+        if len(known) > 2:
+            self._check_group_number(len(known))
         stream.read(rows)
-        if len(stream.groups) > 2:
-            self._check_group_number(len(stream.groups))
         if stream.blocks <= self.learning_blocks or len(stream.groups) < 2:
             stream.learn_directions(rows)
         else:
@@ -200,7 +202,9 @@ def _power_step(image: FloatArray, start: FloatArray) -> FloatArray:
     """Return the next power iterate."""
     # A block with few rows has an image of low rank; a trace of the last iterate keeps the missing
     # directions from becoming arbitrary, and moves no fixed point.
-    return orthonormal(image + _TRACE * float(np.linalg.norm(image)) * start)
+    norm = float(np.linalg.norm(image))
+    # One row of each group has no covariance, and nothing to teach.
+    return orthonormal(image + _TRACE * norm * start) if norm > 0 else start
 
 
 def _parts(rows: Rows) -> list[tuple[Label, Any, FloatArray]]:

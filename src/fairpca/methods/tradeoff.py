@@ -14,8 +14,9 @@ from fairpca.metrics import kept_variance
 
 # The golden ratio: with it, one of the two inner points of an interval is one of the next.
 _GOLDEN = (1 + 5**0.5) / 2
-# Slack of the constraint in the authors' code, in squared units of X. Without it, rounding alone
-# could forbid to leave PCA.
+# Slack of the constraint, in units of the mean variance of a column; the authors' code has the
+# same number in squared units of X, for standardised columns. Without it, rounding alone could
+# forbid to leave PCA.
 _SLACK = 1e-6
 
 
@@ -81,7 +82,9 @@ class UnconstrainedFPCA(PublishedMethod):
     notion: ClassVar[str] = "error gap"
 
     def _find(self, sample: Sample) -> Found:
-        r, covariances = self._rank(sample.n_features), sample.second_moments(self.center)
+        r = self._rank(sample.n_features)
+        unit = float(np.trace(sample.covariance)) / sample.n_features or 1.0
+        covariances = sample.second_moments(self.center) / unit
         traces = np.trace(covariances, axis1=1, axis2=2)
         trials: list[_Trial] = []
 
@@ -111,7 +114,7 @@ class UnconstrainedFPCA(PublishedMethod):
         own = {
             "alpha_": found.alpha,
             "matrix_weights_": found.weights,
-            "group_values_": found.errors,
+            "group_values_": unit * found.errors,
         }
         n_iter, reason = len(trials), "interval closed"
         return Found(basis=found.basis, stop_reason=reason, n_iter=n_iter, own=own)
