@@ -324,7 +324,7 @@ class FairPCA(LinearReducer):
         """
         self._check_params()
         with self._restore_on_error():
-            self._note_columns(cells.n_features)
+            self._note_columns(cells.n_features, getattr(cells, "feature_names", None))
             return self._solve_and_set(OperatorCovariances(cells, self.group_by, self.center))
 
     def get_covariance(self) -> Any:

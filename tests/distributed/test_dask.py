@@ -16,6 +16,7 @@ import pytest
 
 from fairpca import FairPCA, GroupMoments
 from fairpca.distributed import dask as engine
+from fairpca.distributed import parquet
 from fairpca.moments.groups import row_folds
 
 from engine_rows import (
@@ -306,3 +307,44 @@ def test_folds_cost_one_pass_and_their_memory_is_known_first():
     with dask.config.set(scheduler="threads"):
         engine.moments(A, lazy, memory_limit=3 * 6 * one_group, n_folds=2)
     assert sum(counted) == len(A)
+
+
+class TestColumnsAndCells:
+    def rows(self):
+        return np.random.default_rng(0).normal(size=(60, 3)) * [3, 1, 1], ["a", "b"] * 30
+
+    def test_a_fitted_name_is_no_pattern(self):
+        X, labels = self.rows()
+        frame = pd.DataFrame(X, columns=["x[0]", "y", "z"])
+        model = FairPCA(1).fit(frame, sensitive_features=labels)
+        other = dd.from_pandas(frame.rename(columns={"x[0]": "x0"}), npartitions=2)
+        with pytest.raises(ValueError, match=r"lacks the column\(s\) 'x\[0\]'"):
+            model.transform(other)
+
+    def test_products_of_files_know_the_columns(self, tmp_path):
+        X, labels = self.rows()
+        frame = pd.DataFrame(X, columns=list("abc"))
+        frame.assign(sex=labels).to_parquet(tmp_path / "t.parquet")
+        cells = parquet.operators([tmp_path], sensitive_features=["sex"])
+        model = FairPCA(1).fit_operators(cells)
+        turned = dd.from_pandas(frame[["c", "b", "a"]], npartitions=2)
+        np.testing.assert_allclose(model.transform(turned).compute(), model.transform(frame))
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.transform(frame[["c", "b", "a"]])
+
+    def test_hidden_and_complex_values_are_refused(self):
+        X, labels = self.rows()
+        hidden = np.zeros(X.shape, dtype=bool)
+        hidden[3, 2] = True
+        model = FairPCA(1).fit(X, sensitive_features=labels)
+        parts = [da.from_array(part, chunks=(20, 3)) for part in (X, hidden)]
+        masked = da.ma.masked_array(parts[0], mask=parts[1])
+        for call in (
+            lambda: model.transform(masked).compute(),
+            lambda: engine.moments(masked, np.array(labels)),
+        ):
+            with pytest.raises(ValueError, match="masked array with 1 masked"):
+                call()
+        frame = pd.DataFrame({"a": X[:, 0] + 1j, "b": X[:, 1], "g": labels})
+        with pytest.raises(ValueError, match="'a' has the type complex128"):
+            FairPCA(1).fit(dd.from_pandas(frame, npartitions=2), sensitive_features="g")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -216,6 +217,16 @@ def test_spark_connect(tmp_path):
     assert_same_moments(found, want, names=("sex",))
     row = ast.literal_eval(done.stdout.strip().splitlines()[-1])
     np.testing.assert_allclose([row], FairPCA(2).fit_moments(want).transform(X[:1]), atol=1e-9)
+
+
+def test_names_of_files_are_no_patterns(session, tmp_path):
+    """Of x1 and x[1], Spark read the first twice and the second never."""
+    pd.DataFrame({"x": np.arange(10.0), "g": ["a", "b"] * 5}).to_parquet(tmp_path / "x1.parquet")
+    other = pd.DataFrame({"x": np.arange(6.0), "g": ["a", "b"] * 3})
+    other.to_parquet(tmp_path / "x[1].parquet")
+    found = engine.read_moments([tmp_path], sensitive_features=["g"])
+    assert found.count.tolist() == [8, 8]
+    np.testing.assert_allclose(found.mean[:, 0], [(20 + 6) / 8, (25 + 9) / 8])
 
 
 def test_no_jvm_objects():

@@ -343,3 +343,43 @@ def test_a_separator_is_no_layout(tmp_path):
     path.write_text("sex;age\nf;31\nm;45\n")
     with pytest.raises(ValueError, match=r"layout=';' must be a Layout"):
         read_moments(path, sensitive_features="sex", layout=";")
+
+
+class TestWhichFiles:
+    """Clusters write a table as a folder, and folders may be links."""
+
+    def write(self, path, rows, first=0):
+        frame = pd.DataFrame(
+            {"x": np.arange(first, first + rows) ** 0.5, "g": ["a", "b"] * (rows // 2)}
+        )
+        path.parent.mkdir(exist_ok=True)
+        frame.to_parquet(path)
+
+    @pytest.mark.parametrize("pattern", ["*.parquet", "**", "**/*.parquet"])
+    def test_a_pattern_matches_folders_too(self, tmp_path, pattern):
+        self.write(tmp_path / "a.parquet", 10)
+        self.write(tmp_path / "b.parquet" / "part-0.parquet", 20, first=10)
+        found = read_moments(str(tmp_path / pattern), sensitive_features="g")
+        assert found.count.sum() == 30
+
+    def test_a_folder_behind_a_link(self, tmp_path):
+        self.write(tmp_path / "here" / "a.parquet", 10)
+        self.write(tmp_path / "there" / "b.parquet", 20, first=10)
+        (tmp_path / "here" / "linked").symlink_to(tmp_path / "there")
+        assert read_moments(tmp_path / "here", sensitive_features="g").count.sum() == 30
+
+    def test_unsigned_codes_of_labels(self, tmp_path):
+        codes = pa.DictionaryArray.from_arrays(
+            pa.array([0, 1, None, 0, 1], pa.uint32()), pa.array(["f", "m"])
+        )
+        table = pa.table({"x": [1.0, 2.0, 4.0, 7.0, 1.0], "sex": codes})
+        pyarrow.feather.write_feather(table, tmp_path / "t.feather")
+        options = {"sensitive_features": "sex", "unlabelled": "ignore"}
+        found = read_moments(tmp_path / "t.feather", **options)
+        assert (found.labels, found.count.tolist()) == ((None, "f", "m"), [1, 2, 2])
+
+    def test_years_are_names(self, tmp_path):
+        frame = pd.DataFrame({"2019": np.arange(6.0), "2020": np.ones(6), "g": ["a", "b"] * 3})
+        frame.to_parquet(tmp_path / "t.parquet")
+        found = read_moments(tmp_path / "t.parquet", sensitive_features="g")
+        assert found.feature_names == ("2019", "2020")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
+from fairpca._checks import listed, require
 from fairpca._linalg import FloatArray, is_dask
 from fairpca.distributed import pieces
 from fairpca.distributed.parquet import open_parquet
@@ -98,8 +98,11 @@ def _whole_rows(X: Any) -> Any:
 
 def _choose(X: Any, labels: Sequence[str], **options: Any) -> Wanted:
     """Return the columns of a Dask dataframe that are needed; options as in `choose`."""
-    is_numeric = _require("pandas.api.types").is_numeric_dtype
-    found = {name: (is_numeric(kind), str(kind)) for name, kind in X.dtypes.items()}
+    types = _require("pandas.api.types")
+    found = {
+        name: (types.is_numeric_dtype(kind) and not types.is_complex_dtype(kind), str(kind))
+        for name, kind in X.dtypes.items()
+    }
     return pieces.choose_from_frame(found, labels, **options)
 
 
@@ -299,7 +302,7 @@ def iterate_table(table: Table, options: GroupingOptions) -> PassOperators:
         parts = [multiply(*piece, shared, block, options) for piece in table.pieces]
         return np.asarray(_tree(parts, add).compute())
 
-    return PassOperators(sums, products)
+    return PassOperators(sums, products, table.features)
 
 
 def read_moments(
@@ -395,7 +398,15 @@ def transform(model: Any, X: Any) -> Any:
     mean, components = model.mean_, model._scoring_rows
     is_frame = hasattr(X, "columns")
     if is_frame:
-        rows = X[list(_choose(X, (), features=getattr(model, "feature_names_in_", None)).features)]
+        known = getattr(model, "feature_names_in_", None)
+        # A name is no pattern of others here.
+        lacking = [name for name in (() if known is None else known) if name not in X.columns]
+        if lacking:
+            raise ValueError(
+                f"X lacks the column(s) {listed(lacking)} that the model was fitted to; it has "
+                f"{listed(list(X.columns), 12)}."
+            )
+        rows = X[list(_choose(X, (), features=known).features)]
     else:
         rows = _whole_rows(X)
     if rows.shape[1] != len(mean):

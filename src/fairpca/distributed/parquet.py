@@ -92,7 +92,8 @@ def operators(
 
     try:
         return PassOperators.over(
-            lambda: ((b.matrix(), b.groups, b.weight, b.where) for b in batches())
+            lambda: ((b.matrix(), b.groups, b.weight, b.where) for b in batches()),
+            source.wanted.features,
         )
     except ValueError:
         # A NaN shows in the sums of the first pass; a batch knows its row and column.

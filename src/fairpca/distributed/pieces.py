@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_weights
+from fairpca._checks import as_numpy, check_weights
 from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.covariances.implicit import GroupOperators
 from fairpca.io.columns import Wanted, choose, known_column, not_numbers
@@ -136,6 +136,9 @@ def _matrix(rows: Any) -> AnyArray:
     """Return rows as an array of numbers, NaN where a frame has nulls."""
     if hasattr(rows, "to_numpy") and hasattr(rows, "columns"):
         return np.asarray(rows.to_numpy(dtype=np.float64, na_value=np.nan))
+    if isinstance(rows, np.ma.MaskedArray):
+        # Refuses values that are hidden.
+        rows = np.ma.getdata(as_numpy(rows))
     # Objects and texts would fail much later, in a product, without the name of the piece.
     if hasattr(rows, "dtype") and rows.dtype.kind not in "biuf":
         raise ValueError(f"X has dtype {rows.dtype}; convert its columns to numbers first.")
@@ -289,11 +292,17 @@ class PassOperators:
         Labels of the cells, and names of the label columns.
     n_passes : int
         Passes over the rows so far, the first one (counts and means) included.
+    feature_names : sequence of str or None
+        Names of the columns, where they have any.
     """
 
     def __init__(
-        self, sums: Callable[[], list[CellSums]], products: Callable[..., FloatArray]
+        self,
+        sums: Callable[[], list[CellSums]],
+        products: Callable[..., FloatArray],
+        feature_names: Sequence[str] | None = None,
     ) -> None:
+        self.feature_names = feature_names
         facts = reduce(CellSums.merge, sums())
         self._facts, self._products = facts, products
         self.n_passes = 1
@@ -305,7 +314,11 @@ class PassOperators:
         self.traces = facts.spread / np.where(self.weight > 0, self.weight, 1.0)
 
     @classmethod
-    def over(cls, pieces: Callable[[], Iterable[tuple[Any, Groups, Any, str]]]) -> PassOperators:
+    def over(
+        cls,
+        pieces: Callable[[], Iterable[tuple[Any, Groups, Any, str]]],
+        feature_names: Sequence[str] | None = None,
+    ) -> PassOperators:
         """Return the products of rows that this machine reads, a piece after the other.
 
         `pieces` starts a pass: rows, groups and weights of every piece, and what errors call it.
@@ -324,7 +337,7 @@ class PassOperators:
                 total += piece_products(X, groups, w, facts, columns, as_read)
             return total
 
-        return cls(sums, products)
+        return cls(sums, products, feature_names)
 
     @property
     def n_features(self) -> int:

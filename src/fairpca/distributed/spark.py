@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -224,7 +225,9 @@ def read_moments(
         # Spark would read a column that a file lacks as nulls; the footers tell which file it is.
         source = open_parquet(paths, features=features, **columns)
         # The files themselves: of a folder such as year=2020 Spark would make a column.
-        names, features = [file.path for file in source.files], source.wanted.features
+        features = source.wanted.features
+        # Spark takes a name with brackets or stars for a pattern.
+        names = [re.sub(r"([\[\]{}*?\\])", r"\\\1", file.path) for file in source.files]
     rules: dict[str, Any] = {"unlabelled": unlabelled, "n_folds": n_folds}
     with _session(scheduler) as session:
         frame = session.read.parquet(*names)

@@ -66,8 +66,9 @@ class ArrowRows(Rows):
         column, types = self.batch.column(name), arrow("pyarrow.types")
         if not types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return codes.astype(np.int64), column.dictionary.to_pylist()
+        # Unsigned codes, such as those of polars, cannot be -1.
+        codes = column.indices.cast(arrow().int64()).fill_null(-1)
+        return codes.to_numpy(zero_copy_only=False), column.dictionary.to_pylist()
 
 
 @dataclass(frozen=True)

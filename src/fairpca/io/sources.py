@@ -137,7 +137,9 @@ def _expand(entry: Any) -> list[Path]:
     """Return the files that one entry of a source stands for."""
     path = Path(entry)
     if path.is_dir():
-        inside = sorted(p for p in path.rglob("*") if p.is_file() and _is_data(p, path))
+        # Folders behind a link, too, as in a pattern.
+        every = glob.glob(str(Path(glob.escape(str(path)), "**", "*")), recursive=True)
+        inside = sorted(p for p in map(Path, every) if p.is_file() and _is_data(p, path))
         if not inside:
             raise ValueError(f"{path} holds no files; pass a directory of tables.")
         return inside
@@ -148,10 +150,11 @@ def _expand(entry: Any) -> list[Path]:
     first = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
     above = Path(*path.parts[:first])
     found = [Path(name) for name in sorted(glob.glob(str(entry), recursive=True))]
-    kept = [p for p in found if p.is_file() and _is_data(p, above)]
+    kept = [p for p in found if _is_data(p, above)]
     if not kept:
         raise FileNotFoundError(f"no file matches {str(entry)!r}; check the pattern.")
-    return kept
+    # Clusters write a table as a folder. A pattern may match it and the files in it.
+    return list(dict.fromkeys(file for p in kept for file in _expand(p)))
 
 
 def _is_data(path: Path, above: Path) -> bool:
@@ -237,8 +240,9 @@ class Batch:
                     f"{self.where}: values are too large to square; rescale the columns first."
                 ) from None
         # Columns without a name have their number, which no other table knows them by.
-        unnamed = all(re.fullmatch(r"(column)?\d+", name) for name in self.names)
-        return found if unnamed else found.named(self.names)
+        numbers = tuple(map(str, range(len(self.names))))
+        unnamed = all(re.fullmatch(r"column\d+", name) for name in self.names)
+        return found if unnamed or self.names == numbers else found.named(self.names)
 
     def check_finite(self) -> None:
         """Raise ValueError naming row and column of the first NaN or infinity, if there is one."""
