@@ -211,7 +211,7 @@ class TestVerdict:
         low, high = (number(float(ends[pca.worst])) for ends in (pca.low, pca.high))
         # That of the largest loss, whichever group has it, is another one.
         assert low != number(pca.worst_low)
-        assert f"95% interval {low} to {high}, which includes no loss" in new_sentences(found)[0]
+        assert f"95% interval {low} to {high}, which includes zero" in new_sentences(found)[0]
 
     def test_no_percentage_of_a_loss_that_is_gone(self, better):
         fit = replace(better.new_rows.advised, worst_loss=-0.1)

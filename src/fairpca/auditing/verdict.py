@@ -41,6 +41,8 @@ _SHRINKAGE = {"PCA": ("", " --shrinkage 1"), "FairPCA": ("", "")}
 _SHRINKAGE[SHRUNK] = (', shrinkage="auto"', " --shrinkage auto")
 # The first names of a list and how many more there are; labels have their quotes already.
 listed = partial(_checks.listed, show=str)
+# From here on numbers have an exponent.
+_LARGE = 1e12
 # Names of groups that share the worst place, where a sentence goes on after them.
 _MOST_TIED = 3
 # Cuts of the worst loss below this share round to "0.0%" and are called no improvement.
@@ -85,11 +87,13 @@ def label_texts(labels: Sequence[Label], names: Sequence[str], group_by: str) ->
 def number(value: float) -> str:
     """Return three significant digits, without an exponent where that stays readable.
 
+    Whole numbers are written out below a million, and thousands are set apart.
+
     Examples
     --------
     >>> from fairpca.auditing.verdict import number
-    >>> number(0.26266), number(12345), number(1e-7)
-    ('0.263', '12345', '1.0e-7')
+    >>> number(0.26266), number(12345), number(1634567), number(1e-7)
+    ('0.263', '12,345', '1,630,000', '1.0e-7')
     """
     if value == 0:
         return "0"
@@ -97,10 +101,12 @@ def number(value: float) -> str:
         return str(value)
     size = abs(value)
     # Outside this range a number is mostly zeros, or digits nobody compares.
-    if not 1e-4 <= size < 1e6:
+    if not 1e-4 <= size < _LARGE:
         mantissa, exponent = f"{value:.1e}".split("e")
         return f"{mantissa}e{int(exponent)}"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    if size >= 1e6:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(size)))}f}"
 
 
 def with_interval(value: float, high: float) -> str:
@@ -118,11 +124,11 @@ def with_interval(value: float, high: float) -> str:
         return "–"
     half = high - value
     # As in `number`: outside this range decimals are not readable.
-    if not 1e-4 <= half < 1e6:
+    if not 1e-4 <= half < 1e6 or abs(value) >= 1e6:
         return f"{number(value)} ±{number(half)}"
     decimals = max(0, 1 - math.floor(math.log10(half)))
     # Adding zero takes the sign off a zero.
-    return f"{round(value, decimals) + 0.0:.{decimals}f} ±{half:.{decimals}f}"
+    return f"{round(value, decimals) + 0.0:,.{decimals}f} ±{half:,.{decimals}f}"
 
 
 def percent(share: float) -> str:
@@ -340,7 +346,7 @@ def new_sentences(audit: Any) -> list[str]:
         low, high = (float(ends[pca.worst]) for ends in (pca.low, pca.high))
         interval = f"95% interval {number(low)} to {number(high)}"
         if low <= 0:
-            interval += ", which includes no loss at all"
+            interval += ", which includes zero"
         found = [
             f"On new rows, with {asked}, PCA serves {named(audit, pca.worst)} worst "
             f"({rows_of(audit, pca.worst)}): it loses {number(pca.worst_loss)} per row against a "
@@ -579,7 +585,8 @@ def reader_warnings(
         yield f"{unlabelled} row(s) have no label: {counts}."
     if not fair.certificate.optimal:
         gained = percent(fair.certificate.gap)
-        yield f"The proof is open: of FairPCA's worst loss at most {gained} could still be gained."
+        most = gained if gained.startswith("under") else f"at most {gained}"
+        yield f"The proof is open: of FairPCA's worst loss {most} could still be gained."
     if table.X is None:
         yield "Intervals need rows, and only moments were given."
     elif not intervals.everywhere:

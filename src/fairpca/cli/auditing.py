@@ -401,9 +401,13 @@ def _gate(whose: str, audit: Any, finding: Any, max_gap: float | None) -> int:
         return 0
     worst, best = (f"group {audit.groups[i].text}" for i in (finding.worst, finding.best))
     losses = finding.loss[[finding.worst, finding.best]]
+    # Groups that are alike have any gap on new rows, by chance.
+    chance = getattr(finding, "worst_low", 1.0) <= 0
     output.note(
         f"{start} is larger than --max-gap {max_gap:g} ({worst} loses {losses[0]:.4g}, {best} "
         f"{losses[1]:.4g})."
+        + " The interval of the worst loss includes zero, so the gap may be chance."
+        * chance
     )
     return GAP_EXCEEDED
 

@@ -27,8 +27,9 @@
   function number(x) {
     if (x === 0) return "0";
     const size = Math.abs(x);
-    if (!(size >= 1e-4 && size < 1e6)) return x.toExponential(1).replace("e+", "e");
-    return x.toFixed(Math.max(0, 2 - Math.floor(Math.log10(size))));
+    if (!(size >= 1e-4 && size < 1e12)) return x.toExponential(1).replace("e+", "e");
+    const digits = Math.max(0, 2 - Math.floor(Math.log10(size)));
+    return (size < 1e6 ? x : Number(x.toPrecision(3))).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   }
   function percent(x) {
     const size = Math.abs(x);
@@ -54,10 +55,11 @@
   }
   function shorten(node, room) {
     if (node.getComputedTextLength() <= room) return;
+    // The middle goes: names of one house often begin alike, and differ at their ends.
     const letters = Array.from(node.textContent);
-    while (letters.length > 1) {
-      letters.splice(-Math.max(1, Math.floor(letters.length / 12)));
-      node.textContent = letters.join("") + "…";
+    for (let kept = letters.length - 1; kept > 0; kept -= Math.max(1, Math.floor(kept / 12))) {
+      const head = Math.ceil(kept / 2);
+      node.textContent = letters.slice(0, head).join("") + "…" + letters.slice(letters.length - (kept - head)).join("");
       if (node.getComputedTextLength() <= room) return;
     }
   }
@@ -70,7 +72,9 @@
     if (found.at(-1) < top - 1e-3 * (top - low)) found.push(found.at(-1) + step);
     return found;
   }
-  const axisNumber = (x, share) => (share ? Math.round(1000 * x) / 10 + "%" : String(Number(x.toPrecision(6))));
+  // 250M takes less room than 250000000, which would be cut off.
+  const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+  const axisNumber = (x, share) => (share ? Math.round(1000 * x) / 10 + "%" : Math.abs(x) < 1e4 ? String(Number(x.toPrecision(6))) : short.format(x));
 
   // One tip for mouse, pen and finger.
   const tip = $("tip");

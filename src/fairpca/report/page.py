@@ -421,14 +421,16 @@ class View:
                 f"Fit {fit.reducer}: on new rows its worst loss is {words.number(fit.worst_loss)} "
                 f"in place of PCA's {base}, a difference beyond noise."
             )
-        # More components serve every group better, and cost storage instead of error.
+        # More components serve every group better, and cost storage instead of error. Where
+        # nothing else than PCA is advised, nothing has to be made up for.
+        advised = new is not None and r == audit.n_components and new.advised.reducer != "PCA"
         larger = (audit.at("PCA", rank) for rank in audit.ranks if rank > r)
         enough = next((f for f in larger if f.worst_loss <= fair.worst_loss), None)
-        if enough is not None:
+        if advised and enough is not None:
             yield (
-                f"More components help, too: with {enough.n_components}, PCA's worst loss on the "
-                f"rows in hand is {words.number(enough.worst_loss)}, no more than that of FairPCA "
-                f"with {r}."
+                f"Or keep PCA with {enough.n_components} components: on the rows in hand its "
+                f"worst loss is then {words.number(enough.worst_loss)}, against "
+                f"{words.number(fair.worst_loss)} of FairPCA with {r}."
             )
         few = [i for i, g in enumerate(audit.groups) if g.small or (new and i in new.unchecked)]
         if few:
