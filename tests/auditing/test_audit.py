@@ -660,7 +660,14 @@ class TestWords:
         assert percent(found.at("FairPCA").cut) in found.verdict()
 
     def test_numbers(self):
-        cases = {0: "0", 0.26266: "0.263", 12.345: "12.3", 12345: "12,345", 1634567: "1,630,000", 1e-7: "1.0e-7"}
+        cases = {
+            0: "0",
+            0.26266: "0.263",
+            12.345: "12.3",
+            12345: "12,345",
+            1634567: "1,630,000",
+            1e-7: "1.0e-7",
+        }
         for value, text in cases.items():
             assert number(value) == text
         shares = {0: "0%", 1e-6: "under 0.01%", 0.0046: "0.46%", 0.412: "41%", 0.9991: "99.9%"}
