@@ -300,9 +300,16 @@ MUTANTS = (
         f"{ESTIMATOR} inverts",
     ),
     Mutant(
+        "components chosen at will keep rows left out",
+        "cross_fitting.py",
+        "        basis = seen @ (seen.T @ basis)\n    bases",
+        "        pass\n    bases",
+        "tests/test_cross_fitting.py -k TestMoreComponentsThanRows",
+    ),
+    Mutant(
         "variances divide by all rows",
         "base.py",
-        "freedom = total.weight - 1 if total.weight > 1 else total.weight",
+        "freedom = total.weight - 1 / unit_of(total.weight, total.count) or total.weight",
         "freedom = total.weight",
         f"{GENERATED} one_group",
     ),

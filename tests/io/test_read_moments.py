@@ -368,6 +368,12 @@ class TestWhichFiles:
         (tmp_path / "here" / "linked").symlink_to(tmp_path / "there")
         assert read_moments(tmp_path / "here", sensitive_features="g").count.sum() == 30
 
+    def test_a_checkpoint_in_the_folder_that_is_read(self, tmp_path):
+        """It was written, and the next call found it among the tables."""
+        self.write(tmp_path / "a.parquet", 10)
+        with pytest.raises(ValueError, match=r"c\.npz lies in .*name a file elsewhere"):
+            read_moments(tmp_path, sensitive_features="g", checkpoint=tmp_path / "c.npz")
+
     def test_unsigned_codes_of_labels(self, tmp_path):
         codes = pa.DictionaryArray.from_arrays(
             pa.array([0, 1, None, 0, 1], pa.uint32()), pa.array(["f", "m"])

@@ -147,6 +147,14 @@ class TestMarkup:
         assert "on new rows its worst loss is {} in place of PCA&#39;s {},".format(*losses) in page
         assert f"Or keep PCA with {enough} components: on the rows in hand its worst loss" in page
 
+    def test_overlapping_groups_are_explained(self):
+        X, sizes = rows((80, 50))
+        columns = {"sex": np.repeat(["f", "m"], sizes), "city": np.arange(130) % 2}
+        result = audit(X, columns, 2, ranks=[2], n_bootstrap=0, group_by="marginal")
+        assert "130 rows in 4 groups (they overlap: a row is in one group of each" in render_page(
+            result
+        )
+
     def test_groups_of_few_rows_are_to_be_collected_or_merged(self):
         X, sizes = rows((80, 50, 3))
         result = audit(X, np.repeat(["a", "b", "few"], sizes), 2, ranks=[2], n_bootstrap=0)

@@ -551,9 +551,10 @@ class ModelAudit(_Losses):
             return f"{start}costs every group the same, {words.number(self.loss[worst])} per row."
         return (
             f"{start}serves {words.named(self, worst)} worst: it loses "
-            f"{words.number(self.loss[worst])} per row against a PCA of these rows of its own; "
-            f"{words.named(self, best)} loses {words.number(self.loss[best])}. The gap is "
-            f"{words.percent(self.gap)} of the worst loss."
+            f"{words.number(self.loss[worst])} per row against a PCA of its own, fitted to these "
+            f"very rows, which makes losses too large; {words.named(self, best)} loses "
+            f"{words.number(self.loss[best])}. The gap is {words.percent(self.gap)} of the worst "
+            "loss."
         )
 
     def to_dict(self) -> dict[str, Any]:

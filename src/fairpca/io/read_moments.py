@@ -181,11 +181,18 @@ def read_moments(
     columns = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
     columns |= {"features": features, "drop": drop}
     rules = {"group_by": group_by, "unlabelled": unlabelled, "n_folds": n_folds}
+    place = None if checkpoint is None else Path(checkpoint)
+    above = () if place is None else place.resolve().parents
+    for entry in source if isinstance(source, list | tuple) else [source]:
+        if Path(entry).resolve() in above:
+            # Read again, the folder would hold the checkpoint as a table.
+            raise ValueError(
+                f"checkpoint={place} lies in {entry}, which is read; name a file elsewhere."
+            )
     opened = open_source(source, batch_rows=batch_rows, layout=layout, **columns, **rules)
     # All that workers have counted and the caller has not merged yet is in memory at once.
     limits: dict[str, Any] = {"limit": memory_limit, "copies": jobs + _AHEAD}
     check_moments_size(opened.n_features, n_folds or 1, **limits)
-    place = None if checkpoint is None else Path(checkpoint)
     before = counted = Counted() if place is None else Counted.read(place, opened)
     saved = started = time.monotonic()
     try:

@@ -174,6 +174,8 @@ def _basis(audit: Audit) -> str:
     """Return on how many rows, groups and features the page is based, with the features' names."""
     names, count = (words.told(audit, part, "features") for part in ("source", "parameters"))
     text = f"Based on {words.n_rows(audit):,} rows in {len(audit.groups)} groups"
+    if audit.group_by == "marginal" and len(audit.group_columns) > 1:
+        text += " (they overlap: a row is in one group of each column)"
     if isinstance(names, list) and names:
         shown = words.listed([words.isolated(str(name)) for name in names], _MOST_FEATURES)
         text += f". Features used ({len(names)}): {shown}"
