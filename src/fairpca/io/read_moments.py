@@ -184,7 +184,7 @@ def read_moments(
     place = None if checkpoint is None else Path(checkpoint)
     above = () if place is None else place.resolve().parents
     for entry in source if isinstance(source, list | tuple) else [source]:
-        if Path(entry).resolve() in above:
+        if isinstance(entry, str | Path) and Path(entry).resolve() in above:
             # Read again, the folder would hold the checkpoint as a table.
             raise ValueError(
                 f"checkpoint={place} lies in {entry}, which is read; name a file elsewhere."
