@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA
 import fairpca.scverse
 from fairpca import FairPCA
 from fairpca.methods import BalancedPCA
+from fairpca.moments import memory
 
 KEY = "X_fairpca"
 # anndata sets an option of pandas that pandas 3 no longer has.
@@ -244,7 +245,7 @@ def test_rows_of_a_dask_array_stay_lazy_until_they_are_counted(cells):
 
 
 def test_an_audit_says_when_genes_are_too_many(cells, monkeypatch):
-    monkeypatch.setattr(fairpca.scverse, "default_limit", lambda: 10**5)
+    monkeypatch.setattr(memory, "default_limit", lambda: 10**5)
     with pytest.raises(MemoryError, match=r"240 genes in 2 group.*mask_var='highly_variable'"):
         fairpca.scverse.audit(annotated(cells, sp.csr_matrix), "batch", 3)
 

@@ -302,8 +302,8 @@ MUTANTS = (
     Mutant(
         "components chosen at will keep rows left out",
         "cross_fitting.py",
-        "        basis = seen @ (seen.T @ basis)\n    bases",
-        "        pass\n    bases",
+        "seen_part(model.components_.T, seen)",
+        "model.components_.T",
         "tests/test_cross_fitting.py -k TestMoreComponentsThanRows",
     ),
     Mutant(

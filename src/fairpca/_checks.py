@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -99,6 +99,11 @@ def check_covariances(covariances: Any) -> FloatArray:
     gone = np.abs(np.trace(matrices, axis1=1, axis2=2)) < np.finfo(float).tiny
     gone &= np.abs(matrices).max(axis=(1, 2)) < np.finfo(float).tiny
     return symmetric(np.where(gone[:, None, None], 0.0, matrices))
+
+
+def is_share(n_components: Any) -> TypeGuard[float]:
+    """Whether a number of components is a share of variance, of Python or of NumPy."""
+    return isinstance(n_components, float | np.floating)
 
 
 def check_rank(n_components: Any, n_features: int) -> None:

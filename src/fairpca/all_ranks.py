@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_groups, check_rank, check_rows
+from fairpca._checks import check_choice, check_groups, check_rank, check_rows, is_share
 from fairpca._linalg import FloatArray, IntArray, complement, orthonormal
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances
@@ -147,7 +147,7 @@ def fit_nested(
     values, bounds : ndarray of shape (r,)
         Worst value at every rank, and the lower bound of the free problem of that rank.
     """
-    share = float(n_components) if isinstance(n_components, float | np.floating) else 0.0
+    share = float(n_components) if is_share(n_components) else 0.0
     begun = None
     while True:
         ranks, found = _sequence(source, n_components, settings, direction, begun)

@@ -58,6 +58,8 @@ _WIDTH = 80
 # Two values closer than this share of the largest value in their column share a place: solvers
 # stop at a relative gap of 1e-10, and an order below that would be chance.
 _TIE = 1e-9
+# Means closer than this share of the root of the variance differ by rounding.
+_EQUAL_MEANS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -457,8 +459,7 @@ def compare(
     counts = tuple(source.groups.count.tolist())
     labels = tuple(source.groups.labels)
     baseline = None if task is None else task.score(task.baseline())
-    # What rounding leaves of equal means is no difference.
-    nothing = 1e-12 * float(np.sqrt(source.total.trace))
+    nothing = _EQUAL_MEANS * float(np.sqrt(source.total.trace))
     return Comparison(tuple(_placed(found, nothing)), labels, counts, center, baseline)
 
 

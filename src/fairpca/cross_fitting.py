@@ -33,7 +33,13 @@ from fairpca._linalg import AnyArray, FloatArray, IntArray
 from fairpca._threads import blas_for
 from fairpca.base import warn_one_group
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.covariances.sources import MomentCovariances, in_span, is_wide, seen_directions
+from fairpca.covariances.sources import (
+    MomentCovariances,
+    in_span,
+    is_wide,
+    seen_directions,
+    seen_part,
+)
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -436,10 +442,7 @@ def shared_errors(
         for known in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", known)
         model.fit_moments(training)
-    basis = model.components_.T
-    if seen is not None:
-        basis = seen @ (seen.T @ basis)
-    bases = [basis] * len(left_out.labels)
+    bases = [seen_part(model.components_.T, seen)] * len(left_out.labels)
     ranks = np.array([model.n_components_])
     return np.asarray(_errors(left_out, model.mean_, bases, ranks)[0])
 
@@ -483,7 +486,7 @@ def _own_errors(
         for g, label in enumerate(left_out.labels):
             if label in known:
                 basis = leading_pairs(matrices[known.index(label)], int(ranks.max())).vectors
-                bases[g] = basis if seen is None else seen @ (seen.T @ basis)
+                bases[g] = seen_part(basis, seen)
         found.append(_errors(left_out, source.total.mean, bases, ranks))
     return np.array(found)
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import as_numpy, check_choice, check_groups, check_rank, check_rows
+from fairpca._checks import as_numpy, check_choice, check_groups, check_rank, check_rows, is_share
 from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, placed
 from fairpca.all_ranks import fit_nested
 from fairpca.base import LinearReducer, Rows, projection_attributes, warn_one_group
@@ -420,7 +420,7 @@ class FairPCA(LinearReducer):
         check_choice("nested", self.nested, (False, True, "forward", "backward"))
         check_choice("whiten", self.whiten, (False, True))
         r = self.n_components
-        if isinstance(r, float | np.floating) and not 0 < r < 1:
+        if is_share(r) and not 0 < r < 1:
             raise ValueError(
                 f"n_components={r!r}: a float is the share of variance every group keeps and must "
                 "lie between 0 and 1; for a number of components pass an integer."
@@ -444,9 +444,7 @@ class FairPCA(LinearReducer):
         if array_namespace(rows.X) is not None:
             # Not a slice of the rows, which would keep all of them.
             self._lives_on = placed(np.empty(0), rows.X)
-        if self.n_components is not None and not isinstance(
-            self.n_components, float | np.floating
-        ):
+        if self.n_components is not None and not is_share(self.n_components):
             check_rank(self.n_components, rows.X.shape[1])
         return rows
 
@@ -470,9 +468,7 @@ class FairPCA(LinearReducer):
             warn_one_group(stacklevel=4)
         rules = GroupingOptions.of(self.group_by, self.unlabelled, None)
         table = dask.open_table(X, labels, sample_weight, rules)
-        if self.n_components is not None and not isinstance(
-            self.n_components, float | np.floating
-        ):
+        if self.n_components is not None and not is_share(self.n_components):
             check_rank(self.n_components, table.n_features)
         self._note_columns(table.n_features, table.features)
         # Only the moments know how many groups there are, and with that whether they fit.

@@ -19,6 +19,7 @@ from fairpca._checks import (
     check_limits,
     check_rank,
     check_shrinkage,
+    is_share,
 )
 from fairpca._linalg import FloatArray, symmetric
 from fairpca._threads import blas_for
@@ -315,7 +316,7 @@ def fit_source(
 
     `start` are weights of a neighbouring problem with the same groups.
     """
-    if isinstance(n_components, float | np.floating):
+    if is_share(n_components):
         return _fit_share(source, float(n_components), settings)
     ranks = Ranks(source, settings)
     r = ranks.n_features if n_components is None else int(n_components)

@@ -63,7 +63,7 @@ _MOVED = {
 # Without them an older model could not be shown, cloned or fitted further.
 _SINCE_0_1 = {"center": "group", "shrinkage": None, "prove": False}
 #: Version of the layout of a model file. Raise it when a reader of today would misunderstand what
-#: a later version writes; files of a later version are refused. Until version 1 the preparation
+#: a later version writes; files of a later version are refused. In version 1 the preparation
 #: was stored as objects, of which skops reads and writes about a thousand a second.
 FORMAT = 2
 # Tells a model file from anything else that skops wrote.

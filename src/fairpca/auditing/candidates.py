@@ -17,7 +17,7 @@ from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.auditing.findings import Finding, LeftOut
 from fairpca.auditing.verdict import SHRUNK
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.covariances.sources import MomentCovariances, Span, seen_directions
+from fairpca.covariances.sources import MomentCovariances, Span, seen_directions, seen_part
 from fairpca.fitting import Ranks, Settings
 from fairpca.metrics import basis_of, fitted_to, kept_variance
 from fairpca.moments.group_moments import GroupMoments, memberships
@@ -227,8 +227,6 @@ def left_out_groups(
             fair = Ranks(others, Settings()).solve(r, exact_search=False).basis
         seen = seen_directions(rest)
         for reducer, columns in (("PCA", pca), ("FairPCA", fair)):
-            if seen is not None:
-                columns = seen @ (seen.T @ columns)
-            kept = float(kept_variance(columns, covariance[None])[0])
+            kept = float(kept_variance(seen_part(columns, seen), covariance[None])[0])
             found.append(LeftOut(i, reducer, float(losses[reducer][i]), max(own - kept, 0.0)))
     return tuple(found)

@@ -29,6 +29,7 @@ from fairpca._checks import (
     check_names,
     check_rank,
     check_weights,
+    is_share,
 )
 from fairpca._linalg import FloatArray, fetched, is_sparse, rounding_level
 from fairpca.auditing.candidates import (
@@ -58,7 +59,7 @@ from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
-from fairpca.moments.memory import default_limit, moments_bytes, readable
+from fairpca.moments.memory import check_fits
 from fairpca.persistence import versions
 from fairpca.solvers.solution import Certificate
 
@@ -190,15 +191,7 @@ def audit(
     _check(n_bootstrap, level, min_group_size, n_folds, n_repeats)
     named = metrics.named_reducers(reducers, reserved=_USUAL)
     fitted = _fitted_ranks(named, X)
-    if ranks is not None and not isinstance(ranks, Iterable):
-        raise ValueError(f"ranks={ranks!r} must be several numbers of components, such as [2, 5].")
-    # What is no whole number is a share, or refused below.
-    numbers = [
-        r
-        for r in (*(() if ranks is None else ranks), n_components)
-        if isinstance(r, int | np.integer)
-    ]
-    largest = max([1, *fitted, *numbers])
+    largest = _largest(n_components, ranks, fitted)
     table = _read(X, sensitive_features, sample_weight, center, group_by, unlabelled, y, largest)
     r = _asked(n_components, fitted, table)
     ranks = _ranks(ranks, {r, *fitted}, r, table.source.covariances)
@@ -256,6 +249,15 @@ def audit(
         bases={(c.reducer, c.n_components): c.basis for c in candidates},
         span=table.span,
     )
+
+
+def _largest(n_components: Any, ranks: Any, fitted: list[int]) -> int:
+    """Return the largest number of components that is asked for; ValueError for other `ranks`."""
+    if ranks is not None and not isinstance(ranks, Iterable):
+        raise ValueError(f"ranks={ranks!r} must be several numbers of components, such as [2, 5].")
+    asked = [n_components, *(() if ranks is None else ranks)]
+    # What is no whole number is a share, or refused later.
+    return max([1, *fitted, *(int(r) for r in asked if isinstance(r, int | np.integer))])
 
 
 def _check_choices(center: str, group_by: str, target: str) -> None:
@@ -353,12 +355,8 @@ def _read(
         if is_wide(rows, largest):
             counted, span = in_span(rows, groups, weights)
         else:
-            size = moments_bytes(n, len(groups.cells()[2]))
-            if size > default_limit():
-                raise MemoryError(
-                    f"the covariances of the groups of {n:,} columns take {readable(size)}, more "
-                    "than a quarter of the memory; choose columns, such as the most variable ones."
-                )
+            remedy = "choose columns, such as the most variable ones"
+            check_fits(n, len(groups.cells()[2]), f"the groups of {n:,} columns", remedy)
         moments = GroupMoments.from_array(counted, groups, sample_weight=weights)
         if y is not None and len(y) != m:
             raise ValueError(f"y has {len(y)} entries and X has {m} rows.")
@@ -388,7 +386,7 @@ def _asked(n_components: int | float | None, fitted: list[int], table: Table) ->
     n = table.moments.n_features
     if n_components is None:
         return fitted[0] if fitted else min(2, n)
-    if isinstance(n_components, float | np.floating):
+    if is_share(n_components):
         model = FairPCA(n_components, group_by=table.group_by, center=table.source.center)
         # The audit solves this rank again, and says what is open or noise.
         with warnings.catch_warnings(action="ignore"):

@@ -413,24 +413,24 @@ def _counted(count: int, verb: str) -> str:
 def advice(audit: Any) -> dict[str, str]:
     """Return what to fit by new rows: the reducer, the Python call and the command, if any."""
     name, r = audit.new_rows.advised.reducer, audit.n_components
+    weighted = bool(told(audit, "parameters", "weighted"))
+    fit = f"fit(X, sensitive_features=groups{', sample_weight=weights' if weighted else ''})"
     if name == BALANCED:
-        call = f"fairpca.methods.BalancedPCA(n_components={r}).fit(X, sensitive_features=groups)"
+        call = f"fairpca.methods.BalancedPCA(n_components={r}).{fit}"
         return {"reducer": name, "python": call, "command": ""}
     if name not in _SHRINKAGE:
         return {"reducer": name, "python": f"the reducer “{isolated(name)}”", "command": ""}
     python, option = _SHRINKAGE[name]
     marginal = ', group_by="marginal"' if audit.group_by == "marginal" else ""
-    weighted = bool(told(audit, "parameters", "weighted"))
-    # What all groups share is not what all rows do, where some have no label.
-    unlabelled = told(audit, "parameters", "unlabelled") == "ignore"
-    if name == "PCA" and weighted and not unlabelled:
-        python = ", shrinkage=1"
-    call = f"FairPCA(n_components={r}{python}{marginal}).fit(X, sensitive_features=groups"
-    call += ", sample_weight=weights)" if weighted else ")"
-    if name == "PCA" and (unlabelled or not weighted):
+    call = f"FairPCA(n_components={r}{python}{marginal}).{fit}"
+    if name == "PCA":
         call = f"sklearn.decomposition.PCA(n_components={r}).fit(X)"
-    if name == "PCA" and unlabelled:
-        return {"reducer": name, "python": call, "command": ""}
+        if told(audit, "parameters", "unlabelled") == "ignore":
+            # What all groups share is not what all rows do.
+            return {"reducer": name, "python": call, "command": ""}
+        if weighted:
+            # scikit-learn's takes no weights.
+            call = f"FairPCA(n_components={r}, shrinkage=1{marginal}).{fit}"
     # Arguments from a file are quoted one by one: none can end this command and start another.
     arguments = told(audit, "source", "arguments")
     if not isinstance(arguments, list):

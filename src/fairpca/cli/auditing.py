@@ -174,8 +174,6 @@ def audit(options: AuditOptions) -> int:
         )
     columns = [feature.name for feature in data.preparation.features]
     source = {**data.source, "features": columns, "target": options.target}
-    # The directory is nobody's business where an audit is passed on. Here it finds the file.
-    shown = source | {"arguments": _fit_arguments(options, [str(p) for p in options.tables])}
     source["arguments"] = _fit_arguments(options, [path.name for path in options.tables])
     found = replace(found, provenance={"created": _now(), "source": source, **found.provenance})
     if options.max_gap is not None and options.on == "new" and found.new_rows is None:
@@ -185,13 +183,7 @@ def audit(options: AuditOptions) -> int:
     output.deliver(
         options,
         found.to_dict,
-        lambda: output.print_lines(
-            audit_lines(
-                replace(found, provenance={**found.provenance, "source": shown}),
-                columns,
-                options.target,
-            )
-        ),
+        lambda: output.print_lines(audit_lines(_here(found, options), columns, options.target)),
         html=lambda: render_page(found),
         csv=lambda: output.csv_text(found.to_frame()),
     )
@@ -202,6 +194,16 @@ def audit(options: AuditOptions) -> int:
     if options.on == "new" and found.new_rows is not None:
         return _gate(f"{name} on new rows", found, found.new_rows.at(name), options.max_gap)
     return _gate(f"{name} on the rows in hand", found, found.at(name), options.max_gap)
+
+
+def _here(found: Audit, options: AuditOptions) -> Audit:
+    """Return an audit as the terminal shows it: the command to copy finds the files.
+
+    Where an audit is passed on, their directory is nobody's business.
+    """
+    arguments = _fit_arguments(options, [str(path) for path in options.tables])
+    source = {**found.provenance["source"], "arguments": arguments}
+    return replace(found, provenance={**found.provenance, "source": source})
 
 
 def _share_note(found: Audit, share: float) -> str:
@@ -401,13 +403,13 @@ def _gate(whose: str, audit: Any, finding: Any, max_gap: float | None) -> int:
         return 0
     worst, best = (f"group {audit.groups[i].text}" for i in (finding.worst, finding.best))
     losses = finding.loss[[finding.worst, finding.best]]
-    # Groups that are alike have any gap on new rows, by chance.
-    chance = getattr(finding, "worst_low", 1.0) <= 0
+    # Groups that are alike have any gap on new rows; rows in hand have no such interval.
+    chance = ""
+    if getattr(finding, "worst_low", 1.0) <= 0:
+        chance = " The interval of the worst loss includes zero, so the gap may be chance."
     output.note(
         f"{start} is larger than --max-gap {max_gap:g} ({worst} loses {losses[0]:.4g}, {best} "
-        f"{losses[1]:.4g})."
-        + " The interval of the worst loss includes zero, so the gap may be chance."
-        * chance
+        f"{losses[1]:.4g}).{chance}"
     )
     return GAP_EXCEEDED
 

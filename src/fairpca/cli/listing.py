@@ -77,9 +77,9 @@ def inspect(options: InspectOptions) -> None:
 def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
     """Return what there is to say about one pandas column, as a dict of plain values.
 
-    `odd_cell` is one that makes numbers text. `levels` holds the rows of every level, largest
-    first, where the column looks like labels;
-    `range` the ends, where it holds numbers or dates. Otherwise they are None.
+    `odd_cell` is one that makes a column of numbers text. `levels` holds the rows of every level,
+    largest first, where the column looks like labels; `range` the ends, where it holds numbers or
+    dates. Otherwise they are None.
     """
     # Not before: the help needs no NumPy.
     from fairpca.io.columns import cell_among_numbers, looks_like_id

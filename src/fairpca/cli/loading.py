@@ -179,16 +179,14 @@ def _check_labelled(labels: Mapping[str, AnyArray], rows: AnyArray) -> None:
 
 def group_notes(used: Sequence[str], features: Sequence[str]) -> list[str]:
     """Say which group columns are features, which happens only on request, and which are not."""
-    found = []
-    for asked in (False, True):
-        names = [name for name in used if (name in features) == asked]
-        role = ("no feature", "no features")
-        role = ("a feature, too, as asked", "features, too, as asked") if asked else role
-        if len(names) == 1:
-            found.append(f"group column {names[0]!r} is {role[0]}")
-        elif names:
-            found.append(f"group columns {listed(names)} are {role[1]}")
-    return found
+    roles = {("is no feature", "are no features"): [n for n in used if n not in features]}
+    asked = ("is a feature, too, as asked", "are features, too, as asked")
+    roles[asked] = [name for name in used if name in features]
+    return [
+        f"group column{'s' * (len(names) > 1)} {listed(names)} {role[len(names) > 1]}"
+        for role, names in roles.items()
+        if names
+    ]
 
 
 def note_identifiers(columns: Mapping[str, AnyArray]) -> list[str]:

@@ -19,7 +19,7 @@ import scipy.linalg
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import assert_all_finite
 
-from fairpca._checks import check_square, check_vanished
+from fairpca._checks import check_square, check_vanished, is_share
 from fairpca._linalg import (
     FloatArray,
     IntArray,
@@ -588,6 +588,11 @@ def seen_directions(moments: GroupMoments) -> FloatArray | None:
     return pairs.vectors[:, pairs.values > rounding_level(float(pairs.values[0]), n)]
 
 
+def seen_part(columns: FloatArray, seen: FloatArray | None) -> FloatArray:
+    """Return what columns have along `seen_directions`, which is all where these are None."""
+    return columns if seen is None else np.asarray(seen @ (seen.T @ columns))
+
+
 def in_span(
     X: FloatArray, groups: Groups, weight: FloatArray | None, *also: FloatArray
 ) -> tuple[FloatArray, Span]:
@@ -648,7 +653,7 @@ def choose_source(
         if groups is not None:
             groups = replace(groups, codes=fetched(groups.codes).astype(np.int64))
     # A share of variance never needs more directions than the rows span.
-    r = 1 if isinstance(n_components, float | np.floating) else n_components or n
+    r = 1 if is_share(n_components) else n_components or n
     wide = is_wide(X, r)
     # The row space knows cells by their distance from the mean of all rows. About the own mean of
     # a group of several cells their distances from each other count, and may be far smaller.

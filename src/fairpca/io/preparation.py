@@ -351,11 +351,11 @@ def _encode(column: Any, feature: Feature) -> tuple[FloatArray, list[str]]:
     """Return the block of a column that holds no numbers yet, and the levels not known."""
     present = column.notna().to_numpy()
     if not feature.levels:
-        # 2022 and 20220209 would be read as dates, and may be days since any other.
         numbers = column.dtype.kind in "biuf"
-        values = np.full(len(column), np.nan)
-        if not (feature.date and numbers):
-            values = _days(column) if feature.date else column_numbers(column)[0]
+        values = column_numbers(column)[0]
+        if feature.date:
+            # 2022 and 20220209 are dates to pandas, and may be days since any other.
+            values = np.full(len(column), np.nan) if numbers else _days(column)
         odd = np.flatnonzero(np.isnan(values) & present)
         if len(odd):
             what = "dates" if feature.date else "numbers"

@@ -72,6 +72,11 @@ class Sample:
         """Weight of every group over the weight of all rows."""
         return np.asarray(self.moments.weight / self.source.total.weight)
 
+    @property
+    def column_variance(self) -> float:
+        """Mean variance of a column, one where there is none: a unit for tolerances."""
+        return float(np.trace(self.covariance)) / self.n_features or 1.0
+
     def second_moments(self, center: str) -> FloatArray:
         """Return every group's mean square about its own mean, the overall mean or zero."""
         if center == "group":

@@ -164,11 +164,9 @@ class ParetoFairPCA(PublishedMethod):
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
-        # Smoothing and `tol` are lengths: in units of the mean variance of a column they mean the
-        # same for every table.
-        covariances = sample.second_moments(self.center)
-        unit = float(np.trace(sample.covariance)) / sample.n_features or 1.0
-        covariances = covariances / unit
+        # Smoothing and `tol` are lengths: in this unit they mean the same for every table.
+        unit = sample.column_variance
+        covariances = sample.second_moments(self.center) / unit
         objectives = Objectives(covariances, sample.shares, r, self.penalty)
         pairs = leading_pairs(objectives.pooled, r)
         start = pairs.vectors[:, :r]

@@ -83,7 +83,7 @@ class UnconstrainedFPCA(PublishedMethod):
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
-        unit = float(np.trace(sample.covariance)) / sample.n_features or 1.0
+        unit = sample.column_variance
         covariances = sample.second_moments(self.center) / unit
         traces = np.trace(covariances, axis1=1, axis2=2)
         trials: list[_Trial] = []

@@ -448,14 +448,13 @@ class GroupMoments:
         other : GroupMoments
             Of rows that are all counted in these moments, with the same weights.
         """
-        known = getattr(other, "labels", ())
-        unknown = [label for label in known if label not in self.labels]
+        whole, part = self._aligned(other, "subtracted")
+        unknown = [label for label in other.labels if label not in self.labels]
         if unknown:
             raise ValueError(
                 f"group(s) {', '.join(map(repr, unknown))} are not in the moments to subtract "
                 "from; subtract only rows that were counted."
             )
-        whole, part = self._aligned(other, "subtracted")
         left, impossible = _difference(whole, part)
         if impossible.any():
             labels = [whole.labels[i] for i in np.flatnonzero(impossible)]

@@ -28,6 +28,16 @@ def default_limit() -> int:
         return 4 * 2**30
 
 
+def check_fits(n_features: int, n_groups: int, what: str, remedy: str) -> None:
+    """Raise MemoryError, saying of `what` and how to mend it, where moments would not fit."""
+    size = moments_bytes(n_features, n_groups)
+    if size > default_limit():
+        raise MemoryError(
+            f"the covariances of {what} take {readable(size)}, more than a quarter of the memory; "
+            f"{remedy}."
+        )
+
+
 def check_moments_size(
     n_features: int, n_groups: int, limit: int | None = None, *, copies: int = 1
 ) -> str:

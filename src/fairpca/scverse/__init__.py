@@ -30,7 +30,7 @@ from fairpca.distributed.pieces import PassOperators
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, row_folds
-from fairpca.moments.memory import default_limit, moments_bytes, readable
+from fairpca.moments.memory import check_fits
 
 __all__ = ["audit", "pca"]
 
@@ -290,13 +290,10 @@ class _Cells:
 
     def check_size(self, n_folds: int) -> None:
         """Raise MemoryError where the covariances of so many folds would not fit."""
-        size = moments_bytes(int(self.genes.sum()), self.groups.n_groups * n_folds)
-        if size > default_limit():
-            raise MemoryError(
-                f"the covariances of {int(self.genes.sum()):,} genes in {self.groups.n_groups} "
-                f"group(s) and {n_folds} fold(s) take {readable(size)}, more than a quarter of "
-                "the memory; choose genes, for example mask_var='highly_variable'."
-            )
+        n, k = int(self.genes.sum()), self.groups.n_groups
+        what = f"{n:,} genes in {k} group(s) and {n_folds} fold(s)"
+        remedy = "choose genes, for example mask_var='highly_variable'"
+        check_fits(n, k * n_folds, what, remedy)
 
     def folds(self, n_folds: int) -> Any:
         """Return the moments of every fold, in a list."""
