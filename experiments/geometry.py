@@ -10,7 +10,7 @@ import fairpca
 from experiments.tables import FloatArray
 from fairpca.criteria import pose
 from fairpca.datasets import make_illustration, make_three_lines
-from fairpca.solvers.two_groups import NewtonSearch
+from fairpca.solvers.two_groups import RootSearch
 
 
 def illustration() -> dict[str, Any]:
@@ -92,7 +92,7 @@ def phi_curve() -> dict[str, Any]:
     brent = fairpca.solve(covariances, r, solver="paper", tol=1e-8)
     # The root finder itself: a pair of this size is solved in a subspace, which shows less.
     problem = pose(covariances, r)
-    search = NewtonSearch(problem)
+    search = RootSearch(problem)
     ours, _ = search.run(max_iter=50)
     return {
         "t": t.tolist(),

@@ -187,9 +187,9 @@ def test_large_matrices_are_decomposed_where_the_rows_live(library, monkeypatch,
     want = FairPCA(4, criterion=criterion).fit(rows, sensitive_features=labels)
     monkeypatch.setattr(device, "_DEVICE_FROM", 2)
     used = []
-    combined = device.ArrayOracle._combined
+    combined = device.ArrayOracle.combine
     monkeypatch.setattr(
-        device.ArrayOracle, "_combined", lambda *args: used.append(1) or combined(*args)
+        device.ArrayOracle, "combine", lambda *args: used.append(1) or combined(*args)
     )
     got = FairPCA(4, criterion=criterion).fit(library(rows), sensitive_features=labels)
     assert used

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -69,7 +70,6 @@ class TestGroups:
         np.testing.assert_allclose(white.group_errors_, wanted, rtol=1e-10)
 
     def test_likelihood_is_that_of_the_covariance(self, name):
-        from scipy.stats import multivariate_normal
 
         X, y = table(name)
         model = FairPCA(2).fit(X, sensitive_features=y)
@@ -171,3 +171,49 @@ def test_no_loss_is_printed_below_zero():
         model = FairPCA(r).fit(X, sensitive_features=labels)
         assert str(model.certificate_).startswith("worst group 0,")
         assert model.group_losses_.min() >= 0
+
+
+def test_components_with_less_variance_than_the_rest_keep_their_own():
+    # PCA's never have; those that serve a small group may.
+    rng = np.random.default_rng(0)
+    X = np.vstack(
+        [
+            rng.normal(size=(400, 4)) * [4, 4, 4, 0.5],
+            rng.normal(size=(200, 4)) * [0.1, 0.1, 0.1, 3],
+        ]
+    )
+    model = FairPCA(1).fit(X, sensitive_features=["a"] * 400 + ["b"] * 200)
+    assert model.explained_variance_[0] < model.noise_variance_
+    covariance, component = model.get_covariance(), model.components_[0]
+    assert component @ covariance @ component == pytest.approx(model.explained_variance_[0])
+    assert np.trace(covariance) == pytest.approx(X.var(axis=0, ddof=1).sum())
+    np.testing.assert_allclose(model.get_precision() @ covariance, np.eye(4), atol=1e-10)
+    wanted = multivariate_normal(model.mean_, covariance).logpdf(X)
+    np.testing.assert_allclose(model.score_samples(X), wanted, rtol=1e-10)
+
+
+def test_no_variance_outside_of_the_components_has_no_precision():
+    X = np.c_[np.random.default_rng(0).normal(size=(50, 3)), np.full(50, 7.0)]
+    model = FairPCA(3).fit(X, sensitive_features=np.arange(50) % 2)
+    with pytest.raises(ValueError, match="leave out columns that are constant"):
+        model.get_precision()
+
+
+def test_weights_act_like_repeated_rows_in_the_noise_too():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(6, 10)), np.array([0, 0, 0, 1, 1, 1])
+    for weight in ([2] * 6, [3, 1, 1, 2, 1, 1]):
+        one = FairPCA(2, shrinkage=0.5).fit(X, sensitive_features=labels, sample_weight=weight)
+        repeated = np.repeat(np.arange(6), weight)
+        other = FairPCA(2, shrinkage=0.5).fit(X[repeated], sensitive_features=labels[repeated])
+        assert one.noise_variance_ == pytest.approx(other.noise_variance_, rel=1e-9)
+        assert one.score(X) == pytest.approx(other.score(X), rel=1e-6)
+
+
+def test_small_weights_of_many_rows_leave_the_noise():
+    rng, sizes = np.random.default_rng(0), [200, 80, 20]
+    X, labels = rng.normal(size=(300, 10)), np.repeat(["a", "b", "c"], sizes)
+    weight = 1 / np.repeat(sizes, sizes)
+    model = FairPCA(3, shrinkage=0.5).fit(X, sensitive_features=labels, sample_weight=weight)
+    assert 0.5 < model.noise_variance_ < 2
+    assert np.isfinite(model.score(X))

@@ -1,5 +1,7 @@
 """FairPCA with three and more groups: certificates, nesting, paths, invariances."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import FairPCA, GroupMoments, component_path, phi, solve
 from fairpca.criteria import CRITERIA, find_criterion, pose
+from fairpca.datasets import make_three_lines
 from fairpca.metrics import group_losses, kept_variance, own_variance
 from fairpca.solvers import solve_problem
 
@@ -208,3 +211,41 @@ def test_same_seed_same_answer():
     with pytest.warns(ConvergenceWarning):
         other = FairPCA(6, random_state=3).fit(X, sensitive_features=education(4))
     np.testing.assert_array_equal(one.components_, other.components_)
+
+
+def test_a_share_says_where_fewer_components_may_do():
+    rng = np.random.default_rng(1)
+    spread = np.r_[3, 2, [0.3] * 6][:, None]
+    parts = [rng.normal(size=(12, 8)) @ (rng.normal(size=(8, 8)) * spread) for _ in range(30)]
+    X, labels = np.vstack(parts), np.repeat(np.arange(30), 12)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = FairPCA(0.375).fit(X, sensitive_features=labels)
+    said = [str(warning.message) for warning in caught]
+    assert any("4 components are enough, and 3 may be" in text for text in said)
+    assert model.n_components_ == 4
+    assert model.group_shares_.min() >= 0.375
+
+
+def test_a_gap_that_was_asked_for_is_none_to_be_warned_of():
+    known = make_three_lines(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = FairPCA(1, tol=1e-4).fit(known.data, sensitive_features=known.sensitive_features)
+    assert model.certificate_.gap <= 1e-4
+
+
+def test_a_certificate_beside_a_huge_group_says_what_its_numbers_say():
+    rng = np.random.default_rng(5)
+    X, labels = rng.normal(size=(90, 6)) @ rng.normal(size=(6, 6)), np.arange(90) % 3
+    for factor, criterion in ((1e6, "loss"), (1e7, "variance")):
+        Z = np.where(labels[:, None] == 1, factor * X, X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = FairPCA(2, criterion=criterion, center="group")
+            found = model.fit(Z, sensitive_features=labels).certificate_
+        apart = (found.value - found.lower_bound) / abs(found.value)
+        if apart > 1e-8:
+            assert "proven optimal" not in str(found)
+        if "could be gained" in str(found):
+            assert f"{apart:.2%}" in str(found)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairpca
+from fairpca import joint_numerical_range, phi
 
 from two_group_problems import psd
 
@@ -92,3 +93,16 @@ def test_phi_on_the_simplex():
 def test_bad_input(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_units_are_those_that_solve_takes():
+    S = np.array([np.diag([3.0, 1, 0]), np.diag([0, 1.0, 2])])
+    for unit in (1e200, 1e-200):
+        np.testing.assert_allclose(phi(S * unit, 1, [0.3]) / unit, phi(S, 1, [0.3]), rtol=1e-12)
+        found = joint_numerical_range(*(S * unit), 1).points
+        np.testing.assert_allclose(found / unit, joint_numerical_range(*S, 1).points, atol=1e-12)
+    with pytest.raises(ValueError, match="divides by traces"):
+        phi([np.diag([1.0, -3]), np.diag([1.0, 0])], 1, [0.5], criterion="relative")
+    for wrong in ({"n_angles": "a"}, {"n_angles": 100.5}, {"tol": np.nan}, {"max_angles": None}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            joint_numerical_range(*S, 1, **wrong)

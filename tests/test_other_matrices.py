@@ -125,3 +125,26 @@ def test_wrong_matrices_are_refused_in_words():
     moments = fairpca.GroupMoments.from_array(np.eye(4), [0, 0, 1, 1])
     with pytest.raises(ValueError, match=r"moments\.covariances"):
         fairpca.solve(moments, 1, B=np.eye(4))
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e4, 1e6, 1e8])
+def test_the_stated_rounding_covers_an_ill_conditioned_constraint(condition):
+    rng = np.random.default_rng(2)
+    turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    B = (turn * np.geomspace(1, 1 / condition, 6)) @ turn.T
+    S = np.array([M @ M.T for M in rng.normal(size=(2, 6, 6))])
+    found = fairpca.solve(S, 2, B=0.5 * (B + B.T), criterion="variance")
+    values = -np.einsum("ra,kab,rb->k", found.components, S, found.components)
+    proof = found.certificate
+    assert (
+        abs(values.max() - proof.value) <= proof.resolution <= 1e-6 * condition * abs(proof.value)
+    )
+
+
+def test_units_of_columns_lose_no_digits():
+    rng = np.random.default_rng(1)
+    S = np.array([v @ v.T for v in rng.normal(size=(3, 4, 2))])
+    D = np.diag([1, 1, 1, 1e-8])
+    plain, scaled = fairpca.solve(S, 2), fairpca.solve(D @ S @ D, 2, B=D @ D)
+    assert scaled.certificate.resolution < 1e-12
+    assert scaled.certificate.value == pytest.approx(plain.certificate.value, rel=1e-9)

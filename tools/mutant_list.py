@@ -217,8 +217,8 @@ MUTANTS = (
     Mutant(
         "phi' with the wrong sign",
         "solvers/two_groups.py",
-        "slope = self.delta - float(inner.trace())",
-        "slope = -self.delta + float(inner.trace())",
+        "slope = self.delta - float(xp.sum(basis * image[:, :r]))",
+        "slope = -self.delta + float(xp.sum(basis * image[:, :r]))",
         BASIS,
     ),
     Mutant(
@@ -309,7 +309,7 @@ MUTANTS = (
     Mutant(
         "variances divide by all rows",
         "base.py",
-        "freedom = total.weight - 1 / unit_of(total.weight, total.count) or total.weight",
+        "freedom = total.weight - 1 / unit or total.weight",
         "freedom = total.weight",
         f"{GENERATED} one_group",
     ),
@@ -336,7 +336,7 @@ MUTANTS = (
     ),
     Mutant(
         "a failed fit forgets the old one",
-        "estimator.py",
+        "base.py",
         "            self.__dict__.update(before)\n",
         "",
         WRONG,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -23,8 +25,24 @@ from fairpca._linalg import (
     symmetric,
 )
 
+# What lies between a user's line and a warning of ours: wrappers of methods and pipelines, and
+# decorators.
+_BETWEEN = ("fairpca", "sklearn", "joblib", "numpy", "contextlib")
 
-def check_choice(argument: str, value: Any, allowed: Sequence[Any]) -> None:
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user, however many calls of this package lie above it.
+
+    A level that is counted by hand points to scikit-learn's file as soon as `fit` is called by
+    `fit_transform` or by a pipeline.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def check_choice(argument: str, value: Any, allowed: Collection[Any]) -> None:
     """Raise ValueError naming the argument, its value and what is allowed."""
     if value not in allowed:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,6 +29,8 @@ _SMALLEST = float(np.finfo(float).smallest_subnormal)
 # Inner products this close to those of an orthonormal basis leave nothing to remove. Four times as
 # much was seen to move a group's value by more than the resolution that its certificate states.
 _ORTHONORMAL = 4 * _EPS
+# Residuals of eigenvectors, relative to the largest eigenvalue, that are no rounding.
+_WRONG = 1e-10
 # Inner products of different columns, times their number, below which one step of Newton and
 # Schulz leaves rounding: the step squares what is off.
 _NEARLY_ORTHONORMAL = 1e-8
@@ -119,9 +122,45 @@ def rounding_level(scale: float, n_features: int) -> float:
     return 8 * math.sqrt(n_features + 6) * (_EPS * scale + _SMALLEST)
 
 
-def symmetric(matrix: FloatArray) -> FloatArray:
+def constant_columns(mean: FloatArray, spread: FloatArray) -> NDArray[np.bool_]:
+    """Which columns never change, by their means and standard deviations.
+
+    Rounding leaves a constant column a spread of about 1e-16 of its mean; dividing by that would
+    blow noise up.
+    """
+    return np.asarray(spread <= 1e-12 * np.maximum(np.abs(mean), 1e-300))
+
+
+def symmetric(matrix: _Columns) -> _Columns:
     """Return the symmetric part, so that rounding never leaks into an eigensolver."""
-    return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
+    given: Any = matrix
+    turned = given.mT if is_foreign(given) else np.swapaxes(given, -1, -2)
+    return 0.5 * (given + turned)  # type: ignore[no-any-return]
+
+
+def joined(arrays: Sequence[Any], axis: int) -> Any:
+    """Return arrays one after the other along an axis, where they live."""
+    # NumPy before 2.0 has no concat.
+    join = library_of(arrays[0]).concat if is_foreign(arrays[0]) else np.concatenate
+    return join(arrays, axis=axis)
+
+
+def eigh(matrix: Any) -> tuple[Any, Any]:
+    """Return eigenvalues, rising, and eigenvectors of a symmetric matrix, where it lives.
+
+    What another library returns is checked, and computed here where it is wrong.
+    """
+    if not is_foreign(matrix):
+        return np.linalg.eigh(matrix)
+    xp = library_of(matrix)
+    values, vectors = xp.linalg.eigh(matrix)
+    ones = placed(np.eye(matrix.shape[0]), matrix)
+    wrong = xp.linalg.matrix_norm(matrix @ vectors - vectors * values)
+    askew = xp.linalg.matrix_norm(vectors.T @ vectors - ones)
+    # What is not a number is not small.
+    if not (float(wrong) <= _WRONG * float(xp.max(xp.abs(values))) and float(askew) <= _WRONG):
+        values, vectors = (placed(part, matrix) for part in np.linalg.eigh(fetched(matrix)))
+    return values, vectors
 
 
 def dot(left: Any, right: Any) -> Any:
@@ -184,25 +223,21 @@ def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
 
     Columns are of unit length; what is left of one below `rtol` adds nothing. Directions come from
     inner products (Stathopoulos and Wu's SVQB), which is several times faster than a pivoted QR;
-    a second round restores the digits that squaring loses.
+    the digits that squaring loses are restored afterwards.
     """
-    xp, room, fresh = library_of(basis), basis.shape[0] - basis.shape[1], columns
-    # The second round sees unit lengths again, so it drops nothing.
-    for smallest in (rtol, 0.0):
-        fresh = outside(basis, fresh)
-        lengths = np.sqrt(fetched(xp.sum(fresh * fresh, axis=0)))
-        kept = np.flatnonzero(lengths > smallest)
-        if not kept.size or not room:
-            return basis
-        fresh = xp.take(fresh, placed(kept, basis), axis=1) / placed(lengths[kept], basis)
-        values, rotation = np.linalg.eigh(fetched(dot(fresh.T, fresh)))
-        # Below this, a direction is rounding of the inner products.
-        strong = values > max(1e-13, smallest**2) * values[-1]
-        strong[: max(len(values) - room, 0)] = False
-        fresh = dot(fresh, placed(rotation[:, strong] / np.sqrt(values[strong]), basis))
-    # NumPy before 2.0 has no concat.
-    join = xp.concat if is_foreign(basis) else np.concatenate
-    return join([basis, orthonormal(fresh)], axis=1)
+    fresh, room = outside(basis, columns), basis.shape[0] - basis.shape[1]
+    xp = library_of(basis)
+    lengths = np.sqrt(fetched(xp.sum(fresh * fresh, axis=0)))
+    kept = np.flatnonzero(lengths > rtol)
+    if not kept.size or not room:
+        return basis
+    fresh = xp.take(fresh, placed(kept, basis), axis=1) / placed(lengths[kept], basis)
+    values, rotation = eigh(dot(fresh.T, fresh))
+    # Below this, a direction is rounding of the inner products. The strong ones come last.
+    strong = np.count_nonzero(fetched(values) > 1e-13 * float(values[-1]))
+    first = len(kept) - min(int(strong), room)
+    fresh = dot(fresh, rotation[:, first:] / xp.sqrt(values[first:]))
+    return joined([basis, orthonormal(outside(basis, fresh))], axis=1)
 
 
 def outside(basis: Any, columns: Any) -> Any:
@@ -248,8 +283,10 @@ def principal_rotation(basis: FloatArray, covariance: FloatArray) -> tuple[Float
     return fix_signs(np.ascontiguousarray(rotated.T)), variances
 
 
-def diagonalise(basis: Any, compressed: FloatArray) -> tuple[Any, FloatArray]:
+def diagonalise(basis: Any, compressed: Any) -> tuple[Any, FloatArray]:
     """Rotate orthonormal columns by the eigenvectors of a covariance compressed to them.
+
+    It is decomposed where it lives.
 
     Returns
     -------
@@ -258,9 +295,10 @@ def diagonalise(basis: Any, compressed: FloatArray) -> tuple[Any, FloatArray]:
     variances : ndarray of shape (r,)
         Decreasing.
     """
-    values, rotation = np.linalg.eigh(symmetric(compressed))
-    variances = np.maximum(values[::-1], 0.0)
-    rotated = orthonormal(basis @ placed(rotation[:, ::-1], basis))
+    values, rotation = eigh(symmetric(compressed))
+    variances = np.maximum(fetched(values)[::-1], 0.0)
+    turn = library_of(rotation).flip(rotation, axis=1)
+    rotated = orthonormal(basis @ placed(turn, basis))
     empty = variances <= basis.shape[0] * np.finfo(float).eps * variances[0]
     if empty.any():
         rotated = fetched(rotated).copy()

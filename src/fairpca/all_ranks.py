@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_groups, check_rank, check_rows, is_share
+from fairpca._checks import (
+    check_at_least,
+    check_choice,
+    check_groups,
+    check_rank,
+    check_rows,
+    is_share,
+)
 from fairpca._linalg import FloatArray, IntArray, complement, orthonormal
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances
@@ -110,6 +117,7 @@ def component_path(
     check_rows(source.total.count, "component_path")
     check_groups(source.groups.labels, source.groups.weight)
     largest = moments.n_features if max_components is None else max_components
+    check_at_least("max_components", largest, 1)
     check_rank(largest, moments.n_features)
     ranks = Ranks(source, settings, largest)
     fits: list[Any] = []

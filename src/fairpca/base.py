@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -13,10 +13,11 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import as_numpy, check_weights, labels_are_no_rows
+from fairpca._checks import as_numpy, check_weights, labels_are_no_rows, warn
 from fairpca._linalg import (
     AnyArray,
     FloatArray,
@@ -66,14 +67,12 @@ class Rows:
     weight: FloatArray | None
 
 
-def warn_one_group(*, stacklevel: int) -> None:
+def warn_one_group() -> None:
     """Warn that without labels there is nobody to be fair to."""
-    warnings.warn(
+    warn(
         "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
         "Pass one label per row, fit(X, sensitive_features=labels), to serve the worst group; y, "
-        "the second argument, is not used.",
-        UserWarning,
-        stacklevel=stacklevel,
+        "the second argument, is not used."
     )
 
 
@@ -99,8 +98,9 @@ def projection_attributes(
         order.
     """
     groups, total = source.groups, source.total
-    # The mean of the rows takes one of them.
-    freedom = total.weight - 1 / unit_of(total.weight, total.count) or total.weight
+    # Weights act like repeated rows. The mean of the rows takes one of them.
+    unit = unit_of(total.weight, total.count)
+    freedom = total.weight - 1 / unit or total.weight
     # Threads of BLAS that have worked once spin on, and would slow the next fit on a device.
     with blas_for(basis.shape[0], source.place):
         components, variances = _oriented(source, basis, keep_order)
@@ -108,7 +108,7 @@ def projection_attributes(
     r, n = components.shape
     all_variance = total.trace * (total.weight / freedom)
     # With every direction taken nothing is left, and what the difference says is rounding.
-    spare = min(n, total.count) - r
+    spare = min(n, max(total.count, total.weight * unit)) - r
     left = all_variance - float(variances.sum()) if spare > 0 else 0.0
     left = left if left > rounding_level(all_variance, n) else 0.0
     return {
@@ -117,7 +117,7 @@ def projection_attributes(
         "explained_variance_": variances,
         "explained_variance_ratio_": variances / (all_variance or 1.0),
         "singular_values_": np.sqrt(variances) * np.sqrt(freedom),
-        "noise_variance_": left / max(spare, 1),
+        "noise_variance_": left / max(spare, 1.0),
         "n_components_": r,
         "n_samples_": total.count,
         "groups_": list(groups.labels),
@@ -137,7 +137,7 @@ def _oriented(
     compressed = source.total_compression(basis)
     if keep_order:
         rows = source.to_features(basis).T
-        return fix_signs(np.ascontiguousarray(rows)), np.maximum(np.diag(compressed), 0.0)
+        return fix_signs(np.ascontiguousarray(rows)), np.maximum(np.diag(fetched(compressed)), 0.0)
     rotated, variances = diagonalise(placed(basis, source.place), compressed)
     columns = source.to_features(rotated)
     if columns is not rotated:
@@ -319,6 +319,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         For tools that know PCA but not this class (exporters, explainers).
         """
         check_is_fitted(self)
+        unknown = [name for name in LIKE_PCA if not hasattr(self, name)]
+        if unknown:
+            raise NotFittedError(
+                f"{type(self).__name__} has no {unknown[0]} after partial_fit, and PCA needs it; "
+                "fit all rows at once."
+            )
         pca = PCA(n_components=self.n_components_, whiten=self.whiten)
         for name in LIKE_PCA:
             setattr(pca, name, getattr(self, name))
@@ -351,7 +357,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             X = self._validated(X, xp, call, reset=reset, ensure_all_finite=check_finite)
         weights = check_weights(sample_weight, X.shape[0], all_zero=part)
         if labels is None:
-            warn_one_group(stacklevel=5)
+            warn_one_group()
             return Rows(X, None, weights)
         groups = Groups.of(
             labels,
@@ -432,6 +438,25 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Set fitted attributes; the one place where reducers do."""
         self.__dict__.update(attributes)
 
+    @contextlib.contextmanager
+    def _restore_on_error(self) -> Iterator[None]:
+        """Keep everything that was fitted where an error or an interrupt ends a fit."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _clear_fitted(self) -> None:
+        """Forget what was found by an earlier fit; the columns are those of the rows at hand."""
+        for name in filter(is_result, list(self.__dict__)):
+            del self.__dict__[name]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "components_" in vars(self)
+
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
@@ -442,3 +467,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.sparse = bool(self._accept_sparse)
         tags.array_api_support = self._follows_arrays
         return tags
+
+
+def is_result(name: str) -> bool:
+    """Whether an attribute is what solving finds; the columns are known from the rows alone."""
+    return name.endswith("_") and not name.startswith("_") and not name.endswith("_in_")

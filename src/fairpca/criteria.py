@@ -72,6 +72,23 @@ class Criterion:
         return float(2.0 ** -np.clip(np.frexp(largest)[1], -1000, 1000))
 
 
+def unit_for(matrices: FloatArray, criterion: str) -> float:
+    """Return `Criterion.unit` of any symmetric matrices, shape (k, n, n).
+
+    ValueError where the criterion divides by traces, and one of them is not positive.
+    """
+    found, traces = find_criterion(criterion), np.trace(matrices, axis1=1, axis2=2)
+    # Only a matrix of zeros has nothing to be divided.
+    wrong = (traces <= 0) & np.any(matrices, axis=(1, 2))
+    if found.as_share and wrong.any():
+        raise ValueError(
+            f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
+            "choose 'loss', 'error' or 'variance'."
+        )
+    # Where eigenvalues have both signs, the trace may be far smaller than the entries.
+    return found.unit(np.append(traces, np.abs(matrices).max(initial=0.0)))
+
+
 def _own_sums(own: FloatArray, traces: FloatArray) -> FloatArray:
     return own
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,10 +9,18 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import as_numpy, check_choice, check_groups, check_rank, check_rows, is_share
+from fairpca._checks import (
+    as_numpy,
+    check_choice,
+    check_groups,
+    check_rank,
+    check_rows,
+    is_share,
+    warn,
+)
 from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, placed
 from fairpca.all_ranks import fit_nested
-from fairpca.base import LinearReducer, Rows, projection_attributes, warn_one_group
+from fairpca.base import LinearReducer, Rows, is_result, projection_attributes, warn_one_group
 from fairpca.covariances.sources import (
     CovarianceSource,
     MomentCovariances,
@@ -96,9 +101,9 @@ class FairPCA(LinearReducer):
         Used only for random starts where three or more groups tie; None means a fixed seed, so
         the default is deterministic.
     max_extra_components : int, default=0
-        Three or more groups can leave a true gap. Allowing one or two components more than
-        `n_components` closes it; `n_components_` tells how many were taken. Losses are still
-        measured against each group's own PCA of `n_components`.
+        Three or more groups can leave a true gap. Components beyond `n_components` close it, one
+        of them for up to five groups, two for up to nine; `n_components_` tells how many were
+        taken. Losses are still measured against each group's own PCA of `n_components`.
     prove : bool or float, default=False
         Three or more groups can leave a gap between `certificate_`'s value and its bound. Small
         problems are then searched for a better proof while that is cheap. True searches on, for
@@ -251,7 +256,7 @@ class FairPCA(LinearReducer):
             if is_dask(X):
                 return self._solve_and_set(self._dask_source(X, sensitive_features, sample_weight))
             rows = self._rows(X, sensitive_features, sample_weight, reset=True)
-            warn_of_measurements(rows.groups, stacklevel=2)
+            warn_of_measurements(rows.groups)
             return self._solve_and_set(self._source(rows))
 
     def partial_fit(
@@ -339,8 +344,13 @@ class FairPCA(LinearReducer):
         -------
         ndarray of shape (n_features_in_, n_features_in_)
         """
-        found = self._on_host().to_sklearn().set_params(whiten=False).get_covariance()
-        return placed(np.asarray(found), self.components_)
+        check_is_fitted(self)
+        model = self._on_host()
+        # Not as in PCA, whose components never have less variance than what is left out.
+        rows, noise = model.components_, model.noise_variance_
+        found = (rows.T * (model.explained_variance_ - noise)) @ rows
+        found[np.diag_indices_from(found)] += noise
+        return placed(found, self.components_)
 
     def get_precision(self) -> Any:
         """Return the inverse of `get_covariance`.
@@ -354,12 +364,16 @@ class FairPCA(LinearReducer):
         if model is not self:
             return placed(model.get_precision(), self.components_)
         rows, noise = self.components_, self.noise_variance_
-        variances = np.maximum(self.explained_variance_, noise)[:, None]
+        # A direction without variance has a precision beyond all bounds.
+        variances = np.maximum(self.explained_variance_, np.finfo(float).tiny)[:, None]
         if len(rows) == rows.shape[1]:
-            # Nothing is left out; a direction without variance has a precision beyond all bounds.
-            return np.asarray(rows.T @ (rows / np.maximum(variances, np.finfo(float).tiny)))
+            return np.asarray(rows.T @ (rows / variances))
         if noise == 0:
-            return np.asarray(np.linalg.inv(self.get_covariance()), dtype=float)
+            raise ValueError(
+                "the rows of the fit have no variance outside of the components, so their "
+                "covariance has no inverse; leave out columns that are constant or depend on "
+                "others, or fit fewer components."
+            )
         outside = np.eye(rows.shape[1]) - rows.T @ rows
         return np.asarray(rows.T @ (rows / variances) + outside / noise)
 
@@ -382,7 +396,7 @@ class FairPCA(LinearReducer):
         rows, noise = self.components_, max(self.noise_variance_, np.finfo(float).tiny)
         centred, spare = X - self.mean_, rows.shape[1] - len(rows)
         # Along the components and outside of them, without a matrix of all columns.
-        variances = np.maximum(self.explained_variance_, noise)
+        variances = np.maximum(self.explained_variance_, np.finfo(float).tiny)
         inside = centred @ rows.T
         logarithm = np.sum(np.log(variances)) + spare * np.log(noise)
         with np.errstate(over="ignore"):
@@ -465,7 +479,7 @@ class FairPCA(LinearReducer):
         from fairpca.distributed.pieces import GroupingOptions
 
         if labels is None:
-            warn_one_group(stacklevel=4)
+            warn_one_group()
         rules = GroupingOptions.of(self.group_by, self.unlabelled, None)
         table = dask.open_table(X, labels, sample_weight, rules)
         if self.n_components is not None and not is_share(self.n_components):
@@ -488,24 +502,9 @@ class FairPCA(LinearReducer):
         self._set_fitted(fitted)
         return self
 
-    @contextlib.contextmanager
-    def _restore_on_error(self) -> Iterator[None]:
-        """Keep everything that was fitted where an error or an interrupt ends a fit."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _clear_fitted(self) -> None:
-        for name in filter(_is_result, list(self.__dict__)):
-            del self.__dict__[name]
-
     def __getattr__(self, name: str) -> Any:
         # partial_fit only counts; the first look at a result solves.
-        moments = self.__dict__.get("_moments") if _is_result(name) else None
+        moments = self.__dict__.get("_moments") if is_result(name) else None
         if moments is not None and "components_" not in self.__dict__:
             try:
                 found = self._solved(MomentCovariances(moments, self.group_by, self.center))
@@ -543,13 +542,15 @@ class FairPCA(LinearReducer):
             fit = fit_source(source, self.n_components, settings, start)
         solution = fit.solution
         priced = nested or solution.stop_reason == SHARE_KEPT
-        if not solution.certificate.closed and self.solver != "paper" and not priced:
-            warnings.warn(
+        certificate = solution.certificate
+        # A gap that was asked for is none to be warned of.
+        is_open = not certificate.closed and certificate.gap > self.tol
+        if is_open and self.solver != "paper" and not priced:
+            warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{solution.certificate}. The projection is valid; only its optimality is "
                 f"unproven.{_MORE if not self.prove and len(groups.labels) > 2 else ''}",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         about_losses = find_criterion(self.criterion).against_own_pca
         if self.shrinkage is None and about_losses and fit.basis.shape[1] < len(fit.basis):
@@ -573,11 +574,6 @@ class FairPCA(LinearReducer):
             name: placed(value, place) if isinstance(value, np.ndarray) else value
             for name, value in found.items()
         }
-
-
-def _is_result(name: str) -> bool:
-    """Whether an attribute is what solving finds; the columns are known from the rows alone."""
-    return name.endswith("_") and not name.startswith("_") and not name.endswith("_in_")
 
 
 def _seed(random_state: Any) -> int:

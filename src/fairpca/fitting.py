@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
 
 from fairpca._checks import (
+    check_at_least,
     check_choice,
     check_covariances,
     check_groups,
@@ -20,12 +22,13 @@ from fairpca._checks import (
     check_rank,
     check_shrinkage,
     is_share,
+    warn,
 )
 from fairpca._linalg import FloatArray, symmetric
 from fairpca._threads import blas_for
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
-from fairpca.criteria import find_criterion, pose, pose_on
+from fairpca.criteria import find_criterion, pose, pose_on, unit_for
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.shrinkage import shares_by_rows
 from fairpca.solvers import SOLVERS, solve_problem
@@ -64,6 +67,8 @@ class Settings:
         check_choice("center", center, CENTERS)
         check_shrinkage(self.shrinkage)
         check_limits(self.tol, self.max_iter, self.max_extra_components, self.prove)
+        if self.random_state is not None:
+            check_at_least("random_state", self.random_state, 0)
 
     def solve(self, problem: Problem, *, exact_search: bool = True, **changes: Any) -> Solution:
         """Solve a problem of one rank; `changes` are options of `solve_problem`.
@@ -327,6 +332,8 @@ def fit_source(
 def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fit:
     """Return the smallest rank with which every group can keep `share` of its variance.
 
+    Where a gap leaves open whether a smaller rank would do, that is said in a warning.
+
     Which rank that is, the projections with the largest smallest share tell. Of that rank, the
     projection of the criterion asked for is returned if it keeps the share too; else the one that
     told, and the certificate shows its price over the optimum of the criterion.
@@ -337,12 +344,32 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     largest = Ranks(source, replace(free, criterion="share"))
     k = len(source.groups.weight)
     r, weights = 0, np.full(k, 1.0 / k)
+    undecided: dict[int, Fit] = {}
     while True:
         r = largest.next_rank(r, weights, share)
         told = largest.solve(r, weights)
         if largest.keeps(told, share) or r == largest.n_features:
             break
         weights = told.solution.weights
+        certificate = told.solution.certificate
+        if not certificate.closed and certificate.lower_bound <= 1 - share:
+            undecided[r] = told
+    fewer = min(undecided, default=r)
+    if undecided and settings.prove:
+        # Once, for the fewest: the limit in seconds is for all that is searched for.
+        searching = Ranks(source, replace(free, criterion="share", prove=settings.prove))
+        undecided[fewer] = searching.solve(fewer, undecided[fewer].solution.weights)
+        if largest.keeps(undecided[fewer], share):
+            r, told, undecided = fewer, undecided[fewer], {}
+    if undecided:
+        kept = 1 - undecided[fewer].solution.certificate.value
+        warn(
+            f"n_components={share:g}: {r} components are enough, and {fewer} may be: the best "
+            f"projection found with {fewer} keeps {kept:.4g} of the worst-served group's "
+            "variance, and no bound rules the share out. prove=True searches for up to a minute "
+            "longer.",
+            ConvergenceWarning,
+        )
     ranks = Ranks(source, settings)
     if replace(free, criterion="share") == settings:
         return told
@@ -442,22 +469,19 @@ def solve(
         # With U = L^-T V and B = L L.T, U.T B U is V.T V.
         inverse = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True)
         matrices = symmetric(inverse @ matrices @ inverse.T)
-    traces = np.trace(matrices, axis1=1, axis2=2)
-    # Only a matrix of zeros has nothing to be divided.
-    wrong = (traces <= 0) & np.any(matrices, axis=(1, 2))
-    if find_criterion(criterion).as_share and wrong.any():
-        raise ValueError(
-            f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
-            "choose 'loss', 'error' or 'variance'."
-        )
-    # Where eigenvalues have both signs, the trace may be far smaller than the entries.
-    unit = find_criterion(criterion).unit(np.append(traces, np.abs(matrices).max()))
+    unit = unit_for(matrices, criterion)
     with blas_for(matrices.shape[-1]):
         problem = pose(matrices * unit, int(n_components), criterion, method=_method(solver))
         solution = settings.solve(problem)
     if root is not None:
         back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)
-        solution = replace(solution, components=np.ascontiguousarray(back.T))
+        # The way back loses as many digits as B is ill-conditioned by; units of columns lose none.
+        condition = float(np.linalg.cond(root / np.linalg.norm(root, axis=1)[:, None])) ** 2
+        lost = np.finfo(float).eps * condition * problem.oracle.scale
+        proof = solution.certificate
+        proof = replace(proof, resolution=proof.resolution + lost)
+        components = np.ascontiguousarray(back.T)
+        solution = replace(solution, components=components, certificate=proof)
     return solution.times(1 / unit)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_covariances, check_rank
+from fairpca._checks import check_at_least, check_covariances, check_rank
 from fairpca._linalg import FloatArray
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.criteria import pose
+from fairpca.criteria import pose, unit_for
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,12 @@ def joint_numerical_range(
     matrices = check_covariances([S, T])
     check_rank(n_components, matrices.shape[1])
     # Two directions have their support points on one line.
-    if n_angles < 3:
-        raise ValueError(f"n_angles={n_angles} must be at least 3 to enclose an area.")
+    check_at_least("n_angles", n_angles, 3)
+    check_at_least("max_angles", max_angles, 3)
+    if not isinstance(tol, int | float | np.number) or not tol >= 0:
+        raise ValueError(f"tol={tol!r} must be at least 0.")
+    unit = unit_for(matrices, "variance")
+    matrices = matrices * unit
 
     def support(angle: float) -> FloatArray:
         direction = np.cos(angle) * matrices[0] + np.sin(angle) * matrices[1]
@@ -110,7 +114,7 @@ def joint_numerical_range(
         points = np.vstack([points, [support(angle) for angle in fresh]])
         order = np.argsort(angles)
         angles, points = angles[order], points[order]
-    return JointNumericalRange(angles, points, int(n_components))
+    return JointNumericalRange(angles, points / unit, int(n_components))
 
 
 def _undetermined(angles: FloatArray, points: FloatArray, limit: float) -> FloatArray:
@@ -159,7 +163,8 @@ def phi(covariances: Any, n_components: int, t: Any, *, criterion: str = "loss")
     """
     matrices = check_covariances(covariances)
     check_rank(n_components, matrices.shape[1])
-    problem = pose(matrices, int(n_components), criterion)
+    unit = unit_for(matrices, criterion)
+    problem = pose(matrices * unit, int(n_components), criterion)
     k = len(matrices)
     points = np.asarray(t, dtype=float)
     if k == 2:
@@ -172,4 +177,4 @@ def phi(covariances: Any, n_components: int, t: Any, *, criterion: str = "loss")
         )
     flat = points.reshape(-1, k)
     values = [problem.phi(row, problem.oracle.leading(row, problem.n_components)) for row in flat]
-    return np.array(values).reshape(points.shape[:-1])
+    return np.array(values).reshape(points.shape[:-1]) / unit

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca import methods
@@ -317,10 +318,24 @@ def _stored_form(model: Any, *, moments: bool) -> Any:
         # After `partial_fit`, looking at a result solves; without moments nobody could later.
         check_is_fitted(model, "components_")
         stored.__dict__.update(vars(model), _moments=None, _last_weights=None)
-    stored.__dict__.pop("_lives_on", None)
+    # Where labels of a pipeline go (`set_fit_request`), skops cannot write; a model that is read
+    # projects, and who fits it again says it again.
+    for name in ("_lives_on", "_metadata_request"):
+        stored.__dict__.pop(name, None)
     for name, value in vars(stored).items():
-        stored.__dict__[name] = fetched(value) if is_foreign(value) else _standard_labels(value)
+        stored.__dict__[name] = _stored_value(value, moments=moments)
     return stored
+
+
+def _stored_value(value: Any, *, moments: bool) -> Any:
+    """Return an attribute as it goes into a file; steps of a pipeline are models themselves."""
+    if type(value) in (list, tuple):
+        return type(value)(_stored_value(part, moments=moments) for part in value)
+    if type(value) is dict:
+        return {key: _stored_value(part, moments=moments) for key, part in value.items()}
+    if isinstance(value, BaseEstimator):
+        return _stored_form(value, moments=moments)
+    return fetched(value) if is_foreign(value) else _standard_labels(value)
 
 
 def _standard_labels(value: Any) -> Any:

@@ -6,11 +6,9 @@ moves it towards what all groups share, and `warn_of_noise` tells a user whose o
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
-from fairpca._checks import listed
+from fairpca._checks import listed, warn
 from fairpca._linalg import FloatArray, rounding_level
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.covariances.oracle import Oracle
@@ -203,11 +201,10 @@ def warn_of_noise(
     order = noisy[np.argsort(-weights[noisy], kind="stable")]
     rows = [f"{m} row{'s' if m != 1 else ''}" for m in groups.count]
     named = listed(order.tolist(), 5, lambda g: f"{groups.labels[g]!r} ({rows[g]})")
-    warnings.warn(
+    warn(
         f"The projection rests on groups whose loss is no larger than chance makes it in so few "
         f"rows: {named}. They count for {100 * weights[noisy].sum():.0f} % in its choice, "
         "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
         "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
         NoisyGroupWarning,
-        stacklevel=5,
     )

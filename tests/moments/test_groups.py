@@ -388,3 +388,20 @@ def test_columns_without_a_header_are_called_by_their_numbers():
     assert "0 “f”" in found.verdict() + found._repr_html_()
     model = FairPCA(1, shrinkage="auto").fit(X, sensitive_features=rows)
     assert "0 · 1" in model._repr_html_inner()
+
+
+def test_times_in_nanoseconds_are_the_same_labels_however_they_come():
+    times = pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"]).repeat(2))
+    forms = [times, times.to_numpy(), pd.DatetimeIndex(times), list(times), list(times.to_numpy())]
+    found = [Groups.from_labels(form) for form in forms]
+    assert all(groups.labels == found[0].labels for groups in found)
+    assert found[0].labels[0] == datetime.datetime(2020, 1, 1)
+    spans = Groups.from_labels((times - times[0]).to_numpy())
+    assert spans.labels == (datetime.timedelta(0), datetime.timedelta(366))
+
+
+def test_nanoseconds_that_no_microsecond_holds_stay_of_one_kind():
+    times = np.array(["2020-01-01", "2020-06-01T00:00:00.000000001", "2021-01-01"], dtype="M8[ns]")
+    labels = Groups.from_labels(times).labels
+    assert {type(label) for label in labels} == {int}
+    assert list(labels) == sorted(labels)

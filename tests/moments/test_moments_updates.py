@@ -195,3 +195,16 @@ class TestSubtract:
         X = np.random.default_rng(4).normal(size=(3, 3))
         with pytest.raises(ValueError, match=match):
             GroupMoments.from_array(X, list("aab")).subtract(other(X))
+
+
+def test_folds_are_standardised_alike():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(90, 4)) * [1, 10, 100, 1] + [5, 0, 0, 1], np.arange(90) % 3
+    X[:, 3] = 7
+    folds = [GroupMoments.from_array(X[i::2], labels[i::2]) for i in (0, 1)]
+    whole = folds[0].merge(folds[1])
+    alike = [fold.standardized(like=whole).moments for fold in folds]
+    merged, wanted = alike[0].merge(alike[1]), whole.standardized().moments
+    for name in ("weight", "mean", "scatter"):
+        got = getattr(merged, name)
+        np.testing.assert_allclose(got, getattr(wanted, name), rtol=1e-9, atol=1e-9)

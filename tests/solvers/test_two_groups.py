@@ -8,7 +8,7 @@ import fairpca
 from fairpca import GroupMoments
 from fairpca._linalg import subspace_distance
 from fairpca.criteria import CRITERIA, pose
-from fairpca.solvers.two_groups import NewtonSearch
+from fairpca.solvers.two_groups import RootSearch
 
 from data_dir import reference
 from tables import TABLES
@@ -256,7 +256,7 @@ def test_the_search_ends_with_equal_losses_and_a_bound_that_meets_them():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         problem = pose(np.array([psd(rng, 20), psd(rng, 20)]), 6)
-        best, reason = NewtonSearch(problem).run(max_iter=50)
+        best, reason = RootSearch(problem).run(max_iter=50)
         assert reason == "losses equal to rounding"
         there = problem.oracle.full(np.array([best.proof, 1 - best.proof]))
         assert subspace_distance(best.basis, there.vectors[:, :6]) < 1e-9
@@ -270,3 +270,16 @@ def test_many_components_of_one_large_direction_leave_no_gap():
     spectrum = np.r_[1.0, np.full(199, 1e-9)]
     found = fairpca.solve([(q * spectrum) @ q.T for q in bases], 100).certificate
     assert found.gap == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_derivatives_of_phi_are_those_of_differences(seed):
+    rng = np.random.default_rng(seed)
+    n, r = int(rng.integers(3, 12)), int(rng.integers(1, 3))
+    search = RootSearch(pose(np.array([psd(rng, n), psd(rng, n)]), r))
+    search._end(0.0, search._served(0.0))
+    h = 1e-4
+    before, here, after = (search._evaluate(0.4 + step) for step in (-h, 0.0, h))
+    assert (after.value - before.value) / (2 * h) == pytest.approx(here.slope, rel=1e-5)
+    assert (after.slope - before.slope) / (2 * h) == pytest.approx(here.curvature, rel=1e-4)
+    assert (after.curvature - before.curvature) / (2 * h) == pytest.approx(here.bend, rel=1e-3)

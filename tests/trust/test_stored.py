@@ -14,7 +14,10 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import skops.io
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fairpca import FairPCA, GroupMoments, methods
 from fairpca.persistence import TRUSTED_TYPES, load_model, save_model
@@ -350,3 +353,27 @@ def test_a_malicious_pickle_inside_a_model_file_is_not_run(tmp_path):
     (tmp_path / "m.skops").write_bytes(skops.io.dumps(content))
     with pytest.raises(ValueError, match="was refused: it asks for"):
         load_model(tmp_path / "m.skops")
+
+
+def test_a_pipeline_that_routes_labels_is_stored(tmp_path):
+    X, group = np.random.default_rng(0).normal(size=(300, 4)), ["a", "b"] * 150
+    reducer = FairPCA(2, shrinkage=0.5)
+    with sklearn.config_context(enable_metadata_routing=True):
+        reducer.set_fit_request(sensitive_features=True)
+        pipeline = make_pipeline(StandardScaler(), reducer).fit(X, sensitive_features=group)
+    save_model(tmp_path / "pipeline.skops", pipeline)
+    stored = load_model(tmp_path / "pipeline.skops").model
+    np.testing.assert_array_equal(stored.transform(X), pipeline.transform(X))
+
+
+def test_a_pipeline_holds_no_moments_either(tmp_path):
+    X, group = np.random.default_rng(0).normal(size=(300, 4)), ["a", "b"] * 150
+    pipeline = make_pipeline(StandardScaler(), FairPCA(2))
+    pipeline.fit(X, fairpca__sensitive_features=group)
+    wanted = pipeline.transform(X)
+    for moments in (False, True):
+        save_model(tmp_path / "pipeline.skops", pipeline, moments=moments)
+        stored = load_model(tmp_path / "pipeline.skops").model
+        assert (stored[-1]._moments is not None) == moments
+        np.testing.assert_array_equal(stored.transform(X), wanted)
+    assert pipeline[-1]._moments is not None

@@ -18,7 +18,8 @@ from fairpca._linalg import (
     FloatArray,
     dot,
     expand,
-    fetched,
+    is_foreign,
+    joined,
     orthonormal,
     outside,
     placed,
@@ -38,7 +39,7 @@ class ProjectedBasis:
     Products with the matrices are the expensive part, so each direction meets them once: widening
     Q costs products with the new columns only.
 
-    `basis` has shape (n, q), `compressed` has shape (k, q, q).
+    `basis` has shape (n, q), `compressed` has shape (k, q, q); both live at `place`.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class ProjectedBasis:
         Maps columns (n, q) to ``S_i @ columns`` for every matrix, shape (k, n, q).
     n_matrices, n_features : int
     place : array of another library, optional
-        Where the basis lives; the compressed matrices are always NumPy's.
+        Where the basis and what is computed with it live; here by default.
     """
 
     # Whether the products with all columns stay in memory.
@@ -64,7 +65,7 @@ class ProjectedBasis:
         self.n_features = n_features
         self.basis: Any = placed(np.empty((n_features, 0)), place)
         self._images: FloatArray = np.empty((n_matrices, n_features, 0))
-        self.compressed: FloatArray = np.empty((n_matrices, 0, 0))
+        self.compressed: Any = placed(np.empty((n_matrices, 0, 0)), place)
 
     @property
     def width(self) -> int:
@@ -78,9 +79,9 @@ class ProjectedBasis:
         if not fresh.shape[1]:
             return False
         images = self._products(fresh)
-        corner = symmetric(fetched(dot(fresh.T, images)))
-        side = fetched(dot(self.basis.T, images))
-        self.compressed = np.block([[self.compressed, side], [np.swapaxes(side, 1, 2), corner]])
+        corner, side = symmetric(dot(fresh.T, images)), dot(self.basis.T, images)
+        below = joined([side.mT if is_foreign(side) else np.swapaxes(side, 1, 2), corner], axis=2)
+        self.compressed = joined([joined([self.compressed, side], axis=2), below], axis=1)
         if self._keeps_images:
             self._images = np.concatenate([self._images, images], axis=2)
         self.basis = wider
@@ -90,9 +91,9 @@ class ProjectedBasis:
         """Return ``basis @ coordinates``, where the basis lives."""
         return dot(self.basis, placed(coordinates, self.basis))
 
-    def coordinates(self, columns: Any) -> FloatArray:
-        """Return ``basis.T @ columns``, here."""
-        return fetched(dot(self.basis.T, placed(columns, self.basis)))
+    def coordinates(self, columns: Any) -> Any:
+        """Return ``basis.T @ columns``, where the basis lives."""
+        return dot(self.basis.T, placed(columns, self.basis))
 
 
 @dataclass(frozen=True)

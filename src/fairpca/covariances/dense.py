@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, dot, rounding_level
+from fairpca._linalg import FloatArray, IntArray, dot, fetched, rounding_level
 from fairpca._threads import available_threads, in_threads
 from fairpca.covariances.eigenpairs import (
     FULL_SHARE,
@@ -106,7 +107,7 @@ class DenseOracle(Oracle):
         """Return ``S_i @ columns`` for every group."""
         return np.asarray(dot(self._matrices, columns))
 
-    def combine(self, weights: FloatArray) -> FloatArray:
+    def combine(self, weights: FloatArray) -> Any:
         """Return ``sum_i weights[i] S_i``."""
         if np.count_nonzero(weights) == 1 and weights.max() == 1.0:
             return np.asarray(self._matrices[int(weights.argmax())])
@@ -154,13 +155,13 @@ class DenseOracle(Oracle):
         found = self._prove(weights, near, r)
         if found is None:
             self.n_eigen += 1
-            matrix = self.combine(weights)
+            matrix = fetched(self.combine(weights))
             found = sum_bound(matrix, full_pairs(matrix), r)
         return (np.inf, 0.0) if found is None else (found.bound, found.slack)
 
     def _prove(self, weights: FloatArray, near: EigenPairs, r: int) -> SumBound | None:
         """Return what pairs prove about the weighted sum, None if nothing."""
-        return sum_bound(self.combine(weights), near, r)
+        return sum_bound(fetched(self.combine(weights)), near, r)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading eigenpairs of every matrix by itself, their sum proven.
@@ -192,7 +193,7 @@ class DenseOracle(Oracle):
         proven = self._prove(alone, pairs, r)
         if proven is None or proven.bound - pairs.values[:r].sum() > _PROVEN * self.resolution:
             self.n_eigen += 1
-            pairs = full_pairs(self.combine(alone)).head(width)
+            pairs = full_pairs(fetched(self.combine(alone))).head(width)
         return pairs
 
 

@@ -50,10 +50,13 @@ _FILTER_FROM, _FILTER_SHARE, _COLD_SHARE = 1000, 1 / 4, 1 / 12
 _SPARE_SHARE, _SPARE = 1 / 4, 16
 # Residuals, relative to the largest eigenvalue, at which a block has converged. Rounding leaves
 # 1e-13 with 8,000 columns. Rough pairs serve for their directions only.
-_CONVERGED, _ROUGH = 1e-12, 1e-5
+_CONVERGED, _ROUGH = 1e-12, 1e-4
 # A round multiplies the block with at most so many matrices; after so many rounds, or products of
 # this share of the columns in all, a full decomposition would have been as fast.
 _MOST_DEGREE, _MOST_ROUNDS, _MOST_PRODUCTS = 80, 12, 1 / 8
+# Below these residuals Ritz values are good enough to plan by: up to so many polynomials follow
+# one another without new ones, which would take longer than the polynomials.
+_TRUSTED, _MOST_BLIND = 1e-2, 3
 # By how much a filter may amplify what is left of other directions in a column before it drowns
 # the column's own: half of the digits, so that a QR decomposition finds the other half.
 _DROWNING = math.log(1e8)
@@ -123,9 +126,11 @@ class ArrayOracle(DenseOracle):
         """Return ``S_i @ columns`` for every group, where the columns are."""
         return self._product(self._there, columns)
 
-    def combine(self, weights: FloatArray) -> FloatArray:
-        """Return ``sum_i weights[i] S_i``, here."""
-        return fetched(self._combined(weights))
+    def combine(self, weights: FloatArray) -> Any:
+        """Return ``sum_i weights[i] S_i``, there."""
+        flat = self._xp.reshape(self._there, (self.n_groups, -1))
+        shape = (self.n_features, self.n_features)
+        return self._xp.reshape(placed(weights, self.place) @ flat, shape)
 
     def retained_variance(self, basis: Any) -> FloatArray:
         """Return ``Tr(basis.T @ S_i @ basis)`` for every group, shape (k,)."""
@@ -145,7 +150,7 @@ class ArrayOracle(DenseOracle):
         They are checked as the processor's are; where that fails, the processor answers.
         """
         self.n_eigen += 1
-        n, xp, matrix = self.n_features, self._xp, self._combined(weights)
+        n, xp, matrix = self.n_features, self._xp, self.combine(weights)
         values: FloatArray | None = None
         vectors: Any = None
         width = r + max(_SPARE, int(_SPARE_SHARE * r))
@@ -164,7 +169,7 @@ class ArrayOracle(DenseOracle):
         if rough or are_pairs(functools.partial(self._product, matrix), found, n, r):
             return found
         self._block = None
-        here = full_pairs(self.combine(weights)).head(r)
+        here = full_pairs(fetched(matrix)).head(r)
         return EigenPairs(here.values, placed(here.vectors, self.place))
 
     def _filtered(
@@ -172,8 +177,8 @@ class ArrayOracle(DenseOracle):
     ) -> tuple[FloatArray | None, Any]:
         """Return `width` values and vectors of which the leading `r` have converged.
 
-        Every round rotates the block to its Ritz vectors, then multiplies it with the Chebyshev
-        polynomial that is small between zero and the least Ritz value and grows beyond.
+        Every round rotates the block to its Ritz vectors, then multiplies it with Chebyshev
+        polynomials that are small between zero and the least Ritz value and grow beyond.
 
         Parameters
         ----------
@@ -212,11 +217,21 @@ class ArrayOracle(DenseOracle):
                 break
             if sizes[:r].max() <= target:
                 return values, block
-            degree = _degree(values, sizes, r, target)
-            products += degree
-            if degree < 1 or products > _MOST_PRODUCTS * n:
+            if not values[-1] > 0:
+                # The block spans all that there is: rounding is left, which no product improves.
                 break
-            block = xp.linalg.qr(self._polynomial(matrix, block, degree, float(values[-1])))[0]
+            growth = np.arccosh(np.maximum(2 * values / values[-1] - 1, 1.0))
+            if not growth[r - 1] > 0 or products > _MOST_PRODUCTS * n:
+                break
+            for _ in range(_MOST_BLIND if sizes[:r].max() <= _TRUSTED else 1):
+                degree = _degree(growth, sizes, r, target)
+                products += degree
+                block = self._polynomial(matrix, block, degree, float(values[-1]))
+                block = xp.linalg.qr(block)[0]
+                # What the polynomial should leave; the next Ritz values tell what it did leave.
+                sizes = sizes * np.exp(-degree * growth)
+                if sizes[:r].max() <= target:
+                    break
         return None, None
 
     def _polynomial(self, matrix: Any, block: Any, degree: int, cut: float) -> Any:
@@ -251,7 +266,7 @@ class ArrayOracle(DenseOracle):
 
     def _prove(self, weights: FloatArray, near: EigenPairs, r: int) -> SumBound | None:
         """Return what pairs prove about the weighted sum, None if nothing."""
-        q, matrix = near.columns.shape[1], self._combined(weights)
+        q, matrix = near.columns.shape[1], self.combine(weights)
         columns = placed(near.columns, self.place)
         if not r < q < self.n_features or not bool(self._xp.all(self._xp.isfinite(columns))):
             return super()._prove(weights, near, r)
@@ -282,37 +297,27 @@ class ArrayOracle(DenseOracle):
             return matrix @ columns
         return fetched(matrix @ placed(columns, self.place))
 
-    def _combined(self, weights: FloatArray) -> Any:
-        """Return ``sum_i weights[i] S_i`` on the device."""
-        flat = self._xp.reshape(self._there, (self.n_groups, -1))
-        shape = (self.n_features, self.n_features)
-        return self._xp.reshape(placed(weights, self.place) @ flat, shape)
 
-
-def _degree(values: FloatArray, sizes: FloatArray, r: int, target: float) -> int:
-    """Return how many products the next round of a filter takes; 0 where none would help.
+def _degree(growth: FloatArray, sizes: FloatArray, r: int, target: float) -> int:
+    """Return the degree of the next polynomial of a filter.
 
     A polynomial of degree d amplifies the direction of a value by about ``exp(d * growth)``. As
     many are taken as the worst residual needs, but no more than leave every column its digits.
 
     Parameters
     ----------
-    values, sizes : ndarray of shape (width,)
-        Ritz values, decreasing, and their residuals relative to the largest.
+    growth, sizes : ndarray of shape (width,)
+        Of every column, decreasing, and its residual relative to the largest Ritz value.
     r : int
         How many have to converge.
     target : float
         Residuals to reach.
     """
-    if not values[-1] > 0:
-        # The block spans all that there is: rounding is left, which no product improves.
-        return 0
-    growth = np.arccosh(np.maximum(2 * values / values[-1] - 1, 1.0))
-    if not growth[r - 1] > 0:
-        return 0
     # A few more than wanted: another round costs more than they do.
     wanted = 1.2 * math.log(sizes[:r].max() / target) / growth[r - 1] + 3
     room = _DROWNING - np.log(np.maximum(sizes[:r], np.finfo(float).eps))
     apart = np.maximum(growth[:r] - growth[r - 1], 1e-300)
     most = min(float((room / apart).min()), 300 / growth[0], _MOST_DEGREE)
-    return int(max(min(wanted, most), 1))
+    # As many as possible at once would leave the least room to the last polynomial.
+    rounds = math.ceil(wanted / max(most, 1))
+    return max(int(math.ceil(wanted / rounds)), 1)

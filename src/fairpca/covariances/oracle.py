@@ -80,8 +80,8 @@ class Oracle(ABC):
         """The matrices themselves, shape (k, n, n); formed by products where nobody has them."""
         return symmetric(self.apply(np.eye(self.n_features)))
 
-    def combine(self, weights: FloatArray) -> FloatArray:
-        """Return ``sum_i weights[i] S_i``."""
+    def combine(self, weights: FloatArray) -> Any:
+        """Return ``sum_i weights[i] S_i``, where it is decomposed."""
         return np.asarray(np.tensordot(weights, self.matrices, axes=1))
 
     def full(self, weights: FloatArray) -> EigenPairs:

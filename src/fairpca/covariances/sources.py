@@ -26,6 +26,7 @@ from fairpca._linalg import (
     array_namespace,
     fetched,
     is_foreign,
+    is_sparse,
     library_of,
     placed,
     rounding_level,
@@ -160,8 +161,8 @@ class CovarianceSource(ABC):
         """Return the oracle of every group's matrix times its scale."""
 
     @abstractmethod
-    def total_compression(self, basis: FloatArray) -> FloatArray:
-        """Return ``basis.T C basis`` for the biased covariance C of all rows."""
+    def total_compression(self, basis: FloatArray) -> Any:
+        """Return ``basis.T C basis`` for the biased covariance C of all rows, where that lives."""
 
     @abstractmethod
     def total_pca(self, r: int) -> FloatArray:
@@ -322,10 +323,10 @@ class MomentCovariances(CovarianceSource):
         self.groups = replace(self.groups, traces=diagonals(self.covariances).sum(axis=1))
         self._ranks = None
 
-    def total_compression(self, basis: FloatArray) -> FloatArray:
+    def total_compression(self, basis: FloatArray) -> Any:
         """Return the covariance of all rows in `basis`."""
         there = placed(basis, self._total)
-        return symmetric(fetched(there.T @ (self._total @ there)))
+        return symmetric(there.T @ (self._total @ there))
 
     def total_pca(self, r: int) -> FloatArray:
         """Return the leading eigenvectors of the covariance of all rows."""
@@ -540,8 +541,22 @@ def _about_own_means(shares: FloatArray, cell_mean: FloatArray, mean: FloatArray
 
 def is_wide(X: Any, r: int) -> bool:
     """Whether rows with far more columns than rows are best put into coordinates of their span."""
+    return isinstance(X, np.ndarray) and _few_rows(X, r)
+
+
+def _few_rows(X: Any, r: int) -> bool:
     m, n = X.shape
-    return isinstance(X, np.ndarray) and n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m
+    return bool(n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m)
+
+
+def dense_if_wide(X: Any, r: int) -> Any:
+    """Return sparse rows as dense ones where `is_wide` is then true of them.
+
+    For whoever needs moments, one matrix of all columns a group: dense rows are smaller than one.
+    Rows that would not fit stay as they are.
+    """
+    fits = 8 * X.shape[0] * X.shape[1] <= default_limit()
+    return X.toarray() if is_sparse(X) and _few_rows(X, r) and fits else X
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ from fairpca.covariances.eigenpairs import EigenPairs
 _EPS = float(np.finfo(float).eps)
 # Residuals past this share of the largest eigenvalue are no rounding: the pairs are wrong.
 _WRONG = 1e-9
+# A step of the spectrum of this share of the widest one will do. The bound is too large by the
+# squared residual over the step, which is below rounding where pairs have converged.
+_WIDE_STEP = 0.1
 
 
 class SumBound(NamedTuple):
@@ -122,11 +125,12 @@ def bound_from_some(
         basis, image = basis @ turn, image @ turn
         values = values[::-1]
         inner = np.diag(values)
-    # Where the spectrum steps down most; a tie at r is held in the span as a whole.
+    # Where the spectrum steps down: past r at once, unless it steps down far more later. A tie at
+    # r is held in the span as a whole.
     steps = _steps(values, r)
     if not steps.max(initial=0.0) > 0:
         return None
-    j = r + int(np.argmax(steps))
+    j = r + int(np.argmax(steps >= _WIDE_STEP * steps.max()))
     held, inner, step = basis[:, :j], inner[:j, :j], float(steps[j - r])
     beta = float(values[j]) + 0.5 * step
     if not rest_is_below(held, values[:j], beta, 0.25 * step):
@@ -134,7 +138,8 @@ def bound_from_some(
     residual = image[:, :j] - dot(held, placed(inner, basis))
     # The rest counts as beta + 0.4 step, which is below every value that is held.
     lifted = inner + fetched(dot(residual.T, residual)) / (0.4 * step)
-    leading = np.linalg.eigvalsh(symmetric(lifted))[::-1][:r]
+    # The sum of all that are held is a trace.
+    leading = np.diag(lifted) if j == r else np.linalg.eigvalsh(symmetric(lifted))[::-1][:r]
     # The basis is orthonormal and the products are right to a few units of the largest value.
     rounding = 4 * _EPS * float(np.sqrt(basis.shape[0] * r) * np.abs(values).max())
     return SumBound(float(leading.sum()) + rounding, rounding)

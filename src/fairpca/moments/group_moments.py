@@ -26,6 +26,7 @@ from fairpca._linalg import (
     AnyArray,
     FloatArray,
     IntArray,
+    constant_columns,
     fetched,
     is_foreign,
     is_sparse,
@@ -406,18 +407,28 @@ class GroupMoments:
         arrays: Any = {n: np.concatenate([getattr(part, n) for part in parts]) for n in ARRAYS}
         return replace(self, **arrays, labels=labels)
 
-    def standardized(self) -> Standardized:
+    def standardized(self, like: GroupMoments | None = None) -> Standardized:
         """Return the moments of the columns with overall mean 0 and standard deviation 1.
 
         The scatter is scaled, not the rows, so one pass over the data is enough. All rows count,
         unlabelled ones and weights included; the divisor is the sum of weights, as in
         scikit-learn's StandardScaler. A constant column is only centred.
+
+        Parameters
+        ----------
+        like : GroupMoments, optional
+            Whose mean and standard deviation are taken; by default these moments' own. Folds of
+            one table are standardised alike, by those of all of them together.
+
+        Returns
+        -------
+        Standardized
+            With `moments`, the `mean` that was subtracted and the `scale` that was divided by.
         """
-        total = self.pooled()
+        total = (self if like is None else like).pooled()
         mean, weight = total.mean[0], float(total.weight[0])
         scale = np.sqrt(np.diag(total.scatter[0]) / (weight or 1.0))
-        # Rounding leaves a constant column a tiny spread; dividing by it would blow noise up.
-        constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
+        constant = constant_columns(mean, scale)
         scale[constant] = 1.0
         scatter = self.scatter / np.outer(scale, scale)
         scatter[:, constant] = 0.0

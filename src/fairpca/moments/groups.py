@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairpca._checks import check_choice
+from fairpca._checks import check_choice, warn
 from fairpca._linalg import (
     AnyArray,
     FloatArray,
@@ -277,7 +276,7 @@ def are_measurements(labels: Collection[Label], n_rows: int) -> bool:
     return fractions or 2 * len(labels) > n_rows or len(labels) > _MOST_LABELS
 
 
-def warn_of_measurements(groups: Groups | None, *, stacklevel: int) -> None:
+def warn_of_measurements(groups: Groups | None) -> None:
     """Warn where a column of labels looks like a measurement; the labels are of a whole table.
 
     Nobody is served by groups of one row each, and a fit of them takes long. None is a table
@@ -293,13 +292,11 @@ def warn_of_measurements(groups: Groups | None, *, stacklevel: int) -> None:
         n_rows = int(groups.codes.shape[0])
         if are_measurements(distinct, n_rows):
             called = "" if name == UNNAMED else f" column {name!r}"
-            warnings.warn(
+            warn(
                 f"sensitive_features{called} has {len(distinct):,} distinct labels in "
                 f"{n_rows:,} rows; they look like measurements or names, not like "
                 "groups. Cut numbers into a few ranges first, for example with "
-                "pandas.qcut(values, 4), or join rare labels.",
-                UserWarning,
-                stacklevel=stacklevel + 1,
+                "pandas.qcut(values, 4), or join rare labels."
             )
 
 

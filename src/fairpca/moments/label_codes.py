@@ -81,7 +81,12 @@ def factorize(array: AnyArray) -> Coded:
     values, inverse = np.unique(array[~missing], return_inverse=True)
     codes = np.full(len(array), -1, dtype=np.int64)
     codes[~missing] = inverse
-    return Coded(codes, tuple(plain(value) for value in values))
+    if kind in "mM" and np.datetime_data(values.dtype)[0] == "ns":
+        # Nanoseconds would become bare numbers; the standard library counts microseconds. All or
+        # none of a column: labels of two kinds would be in no order.
+        coarser = values.astype(f"{kind}8[us]")
+        values = coarser if np.array_equal(coarser, values) else values
+    return Coded(codes, tuple(values.tolist()))
 
 
 def factorize_integers(array: AnyArray) -> Coded:
@@ -175,6 +180,10 @@ def _is_missing(value: Any) -> bool:
 
 
 def plain(value: Any) -> Label:
-    """Return a label as a Python scalar."""
+    """Return a label as a Python scalar; times of the standard library are equal to pandas'."""
+    if isinstance(value, np.datetime64 | np.timedelta64) and np.datetime_data(value)[0] == "ns":
+        # Nanoseconds would become a bare number; the standard library counts microseconds.
+        coarser = value.astype(f"{value.dtype.kind}8[us]")
+        value = coarser if coarser == value else value
     scalar: Label = value.item() if isinstance(value, np.generic) else value
     return scalar

@@ -22,6 +22,7 @@ from fairpca._linalg import (
     FloatArray,
     IntArray,
     complement,
+    fetched,
     orthonormal,
     subspace_distance,
     symmetric,
@@ -181,7 +182,7 @@ class _Local:
         basis = here.basis
         covariances = problem.oracle.matrices
         rest = complement(basis)
-        combined = problem.oracle.combine(weights)
+        combined = fetched(problem.oracle.combine(weights))
         below, turn_out = np.linalg.eigh(symmetric(rest.T @ combined @ rest))
         above, turn_in = np.linalg.eigh(symmetric(basis.T @ combined @ basis))
         self.problem, self.basis, self.losses = problem, basis, here.losses

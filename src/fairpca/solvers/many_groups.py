@@ -38,6 +38,8 @@ from fairpca.solvers.subspace import empty_subspace, restricted
 _STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
 # The dual is driven this much further than the tolerance: Newton gives the digits away.
 _TARGET = 1e-3
+# The dual inside a subspace is driven to this share of the gap that is left outside of it.
+_ROUGHLY = 1e-5
 # Eigenvectors past r that every partial decomposition adds to the subspace.
 _SPARE = 6
 # The groups' own bases begin the subspace, with up to this many columns in all and this share of
@@ -310,10 +312,13 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     direction, or at `max_iter`. Decompositions inside the subspace are not counted.
     """
     space = _Visited(problem, start, options.max_iter)
-    grown = True
+    grown, apart, exact = True, 1.0, _TARGET * options.tol
     while True:
         inside = restricted(problem, space.inside)
-        dual = Dual(inside, max_iter=_NO_LIMIT, target=_TARGET * options.tol)
+        # A subspace that has to be widened anyway is not searched to the last digit.
+        early = grown and problem.oracle.n_eigen < options.max_iter
+        target = max(exact, _ROUGHLY * apart) if early else exact
+        dual = Dual(inside, max_iter=_NO_LIMIT, target=target)
         basis = space.inside.basis
         maximise_dual(dual, start)
         assert dual.best is not None
@@ -326,7 +331,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         if not grown:
             reason = "no new direction at working precision"
             break
-        if space.bound >= dual.bound - problem.resolution:
+        if target == exact and space.bound >= dual.bound - problem.resolution:
             # phi is the same inside and outside: a wider subspace closes no gap of the inner dual.
             reason = "dual open at working precision"
             break
@@ -335,6 +340,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
             break
         near = basis @ dual.best.pairs.vectors[:, : dual.r]
         grown = space.visit(start, near, upper, enough=limit)
+        apart = (upper - space.bound) / dual.reference
         if space.bound >= limit:
             reason = _SOLVED
             break

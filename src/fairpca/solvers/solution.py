@@ -158,13 +158,16 @@ class Certificate:
                 f"worst group {value:.6g} with {more} than asked for; no basis of the number "
                 f"asked for goes below {bound:.6g}"
             )
-        verdict = (
-            f"proven optimal (gap {self.gap:.1e})"
-            if self.optimal
-            else f"at most {_percent(self.gap)} could be gained"
-            if np.isfinite(self.gap)
-            else "nothing could be proven"
-        )
+        # Beside a group that is larger by many orders the gap is relative to rounding, not to it.
+        apart = (value - bound) / abs(value) if value != 0 else self.gap
+        if self.optimal and apart > OPTIMAL_GAP:
+            verdict = f"equal within rounding ({self.resolution:.1e})"
+        elif self.optimal:
+            verdict = f"proven optimal (gap {self.gap:.1e})"
+        elif np.isfinite(self.gap):
+            verdict = f"at most {_percent(max(apart, self.gap))} could be gained"
+        else:
+            verdict = "nothing could be proven"
         of = " (of the shrunk covariances)" if self.shrunk else ""
         by = f", by a search of {self.nodes} nodes" if self.nodes else ""
         return f"worst group {value:.6g}, no basis below {bound:.6g}: {verdict}{of}{by}"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairpca._linalg import fetched
 from fairpca.covariances.block_krylov import ProjectedBasis
 from fairpca.covariances.device import explicit_oracle
 from fairpca.covariances.eigenpairs import EigenPairs
@@ -50,10 +51,12 @@ def restricted(large: Problem, space: ProjectedBasis, *, holds_own: bool = False
     """
     place = large.oracle.place
     oracle = explicit_oracle(space.compressed, scale=large.oracle.scale, place=place)
-    own = None
+    own, r = None, large.n_components
     if holds_own and large.own is not None:
-        own = tuple(
-            EigenPairs(pairs.values, space.coordinates(pairs.columns[:, : large.n_components]))
-            for pairs in large.own
-        )
-    return Problem(oracle, large.offsets, large.n_components, own)
+        columns = [space.coordinates(pairs.columns[:, :r]) for pairs in large.own]
+        if oracle.place is None:
+            # Small compressed matrices are decomposed here.
+            columns = [fetched(inside) for inside in columns]
+        pairs_of = zip(large.own, columns, strict=True)
+        own = tuple(EigenPairs(pairs.values, inside) for pairs, inside in pairs_of)
+    return Problem(oracle, large.offsets, r, own)

@@ -6,35 +6,43 @@ the loss difference itself, costs nothing extra, and its root is found to roundi
 E = S_1 - S_2, delta = offsets[0] - offsets[1] and eigenpairs (lambda_a, v_a) of A(t),
 
     phi'(t) = delta - sum_{b <= r} v_b . E v_b
-    phi''(t) = -2 sum_{b <= r < a} (v_a . E v_b)^2 / (lambda_b - lambda_a).
+    phi''(t) = -2 sum_{b <= r < a} (v_a . E v_b)^2 / (lambda_b - lambda_a)
+    phi'''(t) = -6 (Tr(R.T E_out R) - Tr(R E_in R.T))
 
-Two routes share the root finder. Small matrices are decomposed in full, which gives the second
-derivative for nothing, hence Newton. Large ones (or operators) are solved inside the span of the
-eigenvectors seen so far, where equal losses hold exactly; one partial decomposition at the optimum
-found there gives the lower bound and the next directions. Its gap closes quadratically.
+with R_ab = v_a . E v_b / (lambda_b - lambda_a), and E_in and E_out for E in the leading and in the
+other eigenvectors.
 
-Read `NewtonSearch.run` first, then `_LargeSearch.run`.
+Two routes share the root finder. Small matrices are decomposed in full, which gives the second and
+the third derivative for nothing, hence Halley's method, which takes a fifth fewer decompositions
+than Newton's. Large ones (or operators) are solved inside the span of the eigenvectors seen so
+far, where equal losses hold exactly; one partial decomposition at the optimum found there gives
+the lower bound and the next directions. Its gap closes quadratically.
+
+Read `RootSearch.run` first, then `_LargeSearch.run`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, fetched, placed, symmetric
+from fairpca._linalg import FloatArray, fetched, library_of, placed, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 from fairpca.solvers.subspace import empty_subspace, restricted
 from fairpca.solvers.two_group_ties import geodesic_candidate
 
-# Newton is cheap enough to be driven to rounding; this is where it may stop before.
+# The root finder is cheap enough to be driven to rounding; this is where it may stop before.
 _CLOSED = 1e-14
 # Steps of t below this leave it as it is. A basis between two others equalises the losses after
 # longer ones too, but off the right one by a thousand times the step (at 1e-9, by 2e-6 in a table
 # of 400 columns).
 _SHORTEST = 1e-15
+# Steps of t up to this are short: the next one is smaller by orders of magnitude.
+_SHORT = 1e-2
 # Eigenvectors that tie are turned by any angle. With this number for it, weights that agree to
 # eight digits count as the same.
 _FASTEST = 1e4
@@ -50,8 +58,9 @@ class _Point:
         The weight and phi there.
     slope : float
         phi'(t), the first group's loss minus the second's.
-    curvature : float
-        phi''(t), never positive; 0 at the ends of the interval, where it is not computed.
+    curvature, bend : float
+        phi''(t), never positive, and phi'''(t); 0 at the ends of the interval, where they are not
+        computed.
     basis : ndarray of shape (n, r)
         The r leading eigenvectors.
     pairs : EigenPairs
@@ -61,6 +70,7 @@ class _Point:
     value: float
     slope: float
     curvature: float
+    bend: float
     basis: FloatArray
     pairs: EigenPairs
 
@@ -93,11 +103,11 @@ class Best:
     near: EigenPairs
 
 
-class NewtonSearch:
-    """Bracketed Newton on phi' with full decompositions.
+class RootSearch:
+    """Halley's method on phi', in a bracket, with full decompositions.
 
-    phi is concave, so its slope falls on [0, 1] and its root always has a bracket. Newton
-    converges quadratically where lambda_r is simple. Where it is tied phi' jumps, and the tangents
+    phi is concave, so its slope falls on [0, 1] and its root always has a bracket. The method
+    converges cubically where lambda_r is simple. Where it is tied phi' jumps, and the tangents
     of both sides find the kink.
 
     Parameters
@@ -107,8 +117,8 @@ class NewtonSearch:
 
     Attributes
     ----------
-    difference : ndarray of shape (n, n)
-        ``S_1 - S_2``.
+    difference : array of shape (n, n)
+        ``S_1 - S_2``, where the oracle's eigenvectors are.
     delta : float
         ``offsets[0] - offsets[1]``.
     best : Best or None
@@ -118,6 +128,8 @@ class NewtonSearch:
     turning : float
         How far a unit of weight turns the leading eigenvectors (a tangent, to first order), at the
         last weight inside the interval; where they tie, a large number.
+    left_at : float or None
+        The weight that would have been next where the search was left early.
     history : list of dict
         One entry for every full decomposition inside the interval.
     """
@@ -126,18 +138,23 @@ class NewtonSearch:
         self.problem = problem
         self.oracle = problem.oracle
         self.r = problem.n_components
-        self.difference = self.oracle.matrices[0] - self.oracle.matrices[1]
-        # The same where the oracle's eigenvectors are.
-        self._difference = placed(self.difference, self.oracle.place)
+        self.difference = self.oracle.combine(np.array([1.0, -1.0]))
         self.delta = float(problem.offsets[0] - problem.offsets[1])
         self.resolution = problem.resolution
         self.best: Best | None = None
         self.bound, self.proof = -np.inf, 0.5
         self.near: EigenPairs | None = None
         self.turning = 0.0
+        self.left_at: float | None = None
         self.history: list[dict[str, float]] = []
 
-    def run(self, *, max_iter: int, first: float | None = None) -> tuple[Best, str]:
+    def run(
+        self,
+        *,
+        max_iter: int,
+        first: float | None = None,
+        leave: Callable[[float], bool] | None = None,
+    ) -> tuple[Best, str]:
         """Search between the two groups' own bases; return the best basis and why it stopped.
 
         Parameters
@@ -146,6 +163,9 @@ class NewtonSearch:
             Most decompositions inside the interval.
         first : float, optional
             A weight near the answer, to start from.
+        leave : callable, optional
+            Asked with the next weight once steps are short. Where it says so, the search ends
+            there, one decomposition before it knows that it has arrived.
 
         Returns
         -------
@@ -183,6 +203,10 @@ class NewtonSearch:
                 self._recover(point.t, low, high)
                 reason = "bracket at working precision"
                 break
+            if leave is not None and abs(t - point.t) <= _SHORT and leave(t):
+                self.left_at = t
+                reason = "left early"
+                break
         return self._result(), reason
 
     def _end(self, t: float, pairs: EigenPairs) -> _Point:
@@ -191,7 +215,7 @@ class NewtonSearch:
         value = self.problem.phi(np.array([t, 1 - t]), pairs)
         self._raise_bound(value, t, pairs)
         slope = self._consider(basis, t, *self.problem.losses(basis).tolist())
-        return _Point(t, value, slope, 0.0, basis, pairs)
+        return _Point(t, value, slope, 0.0, 0.0, basis, pairs)
 
     def _served(self, t: float) -> EigenPairs:
         """Return one group's own pairs, ties among them resolved in favour of the other group.
@@ -211,25 +235,30 @@ class NewtonSearch:
     def _evaluate(self, t: float) -> _Point:
         """Decompose at weight `t`; keep its bound and its basis if they are the best so far.
 
-        Returns the point with slope and curvature, both from one product with the difference.
+        Returns the point with all derivatives, from one product with the difference.
         """
         weights = np.array([t, 1 - t])
         pairs = self.oracle.full(weights)
         basis = pairs.columns[:, : self.r]
         value = self.problem.phi(weights, pairs)
         self._raise_bound(value, t, pairs)
-        # One product gives the slope (its diagonal) and the curvature (the rest).
-        inner = fetched(pairs.columns.T @ (self._difference @ basis))
-        slope = self.delta - float(inner.trace())
+        image = self.difference @ pairs.columns
+        # S_1 - S_2 in the eigenvectors, and how a unit of weight rotates these, to first order.
+        turned, xp, r = pairs.columns.T @ image, library_of(image), self.r
+        values = placed(pairs.values, turned)
+        # A vanishing gap means a kink: the huge curvature makes the search stand still there.
+        coupling = turned[r:, :r]
+        rotation = coupling / (values[:r] - values[r:, None] + 1e-300)
+        slope = self.delta - float(xp.sum(basis * image[:, :r]))
         self._consider(basis, t, value + (1 - t) * slope, value - t * slope)
-        coupling = inner[self.r :]
-        # A vanishing gap means a kink: the huge curvature makes Newton stand still there.
-        gaps = np.maximum(pairs.values[: self.r] - pairs.values[self.r :, None], 1e-300)
-        rotation = coupling / gaps
-        curvature = -2 * float(np.vdot(coupling, rotation))
-        self.turning = min(float(np.abs(rotation).max(initial=0.0)), _FASTEST)
+        curvature, bend = -2 * float(xp.sum(coupling * rotation)), 0.0
+        self.turning = float(xp.max(xp.abs(rotation))) if r < len(pairs.values) else 0.0
+        if self.turning < _FASTEST:
+            change = turned[r:, r:] @ rotation - rotation @ turned[:r, :r]
+            bend = -6 * float(xp.sum(rotation * change))
+        self.turning = min(self.turning, _FASTEST)
         self.history.append({"t": t, "phi": value, "slope": slope})
-        return _Point(t, value, slope, curvature, basis, pairs)
+        return _Point(t, value, slope, curvature, bend, basis, pairs)
 
     def _raise_bound(self, value: float, t: float, pairs: EigenPairs) -> None:
         # Among weights equal to rounding the later ones are nearer to the optimum.
@@ -252,7 +281,7 @@ class NewtonSearch:
         """
         values = point.pairs.values
         tie = values[self.r - 1] - values[self.r] <= 1e-7 * self.oracle.scale
-        # Newton wants a step t can hardly resolve, yet the losses still differ.
+        # The next step is one that t can hardly resolve, yet the losses still differ.
         stiff = point.curvature < 0 and abs(point.slope) <= _SHORTEST * abs(point.curvature)
         return bool(tie or stiff or high.t - low.t <= _SHORTEST)
 
@@ -262,7 +291,7 @@ class NewtonSearch:
         It is only a candidate: it replaces the best basis if its worst loss is smaller.
         """
         ends = fetched(low.basis), fetched(high.basis)
-        on_the_way = geodesic_candidate(*ends, self.difference, self.delta)
+        on_the_way = geodesic_candidate(*ends, fetched(self.difference), self.delta)
         if on_the_way is not None:
             self._consider(on_the_way, t, *self.problem.losses(on_the_way).tolist())
 
@@ -301,9 +330,11 @@ def _next(point: _Point, low: _Point, high: _Point, same_side: int, falling: boo
     """
     if high.t - low.t <= 4 * np.finfo(float).eps:
         return high.t
-    # Newton as long as it halves the slope; past a kink it would jump back and forth.
+    # Halley's step as long as it halves the slope; past a kink it would jump back and forth.
     if falling and point.curvature < 0:
-        t = point.t - point.slope / point.curvature
+        newton = -point.slope / point.curvature
+        change = -0.5 * newton * point.bend / point.curvature
+        t = point.t + (newton / (1 - change) if abs(change) < 0.5 else newton)
         if low.t < t < high.t:
             return t
     t = _tangent_intersection(low, high)
@@ -353,7 +384,7 @@ def solve_two_groups(
     """
     oracle = problem.oracle
     if oracle.in_full(problem.n_components):
-        search = NewtonSearch(problem)
+        search = RootSearch(problem)
         first = None if start is None else float(start[0])
         best, reason = search.run(max_iter=max_iter, first=first)
         weight, history = best.proof, search.history
@@ -406,7 +437,7 @@ class _LargeSearch:
     def run(self, max_iter: int) -> tuple[Best, str]:
         """Return the best basis, with the bound's weight and pairs, and why the search stopped.
 
-        Each round solves the problem inside the subspace by `NewtonSearch`, decomposes the large
+        Each round solves the problem inside the subspace by `RootSearch`, decomposes the large
         matrices once at the weight found there, and widens the subspace by the eigenvectors.
 
         Parameters
@@ -415,36 +446,43 @@ class _LargeSearch:
             Most decompositions of the large matrices.
         """
         t: float | None = None
-        visited = [0.0, 1.0]
+        visited, growing = [0.0, 1.0], True
         while True:
-            inner = NewtonSearch(restricted(self.problem, self.space, holds_own=True))
-            found, _ = inner.run(max_iter=max_iter, first=t)
+            inner = RootSearch(restricted(self.problem, self.space, holds_own=True))
+
+            def unsettled(t: float, inner: RootSearch = inner) -> bool:
+                # Eigenvectors are known at the last two weights. As in any interpolation, the
+                # error of what lies between them is the product of both distances, times how fast
+                # they turn, squared. Behind products alone, the last digits of the subspace cost
+                # more than they are worth.
+                off = inner.turning**2 * abs(t - visited[-1]) * abs(t - visited[-2])
+                return off > _SETTLED and self.oracle.cheap_products
+
+            # A subspace that has to be widened anyway is not searched to the last digit.
+            early = unsettled if growing and self.oracle.n_eigen < max_iter else None
+            found, _ = inner.run(max_iter=max_iter, first=t, leave=early)
             # Where several bases tie, the best one was met at another weight than the bound; the
             # next decomposition belongs to the bound.
-            t = found.proof
+            t = found.proof if inner.left_at is None else inner.left_at
             best = replace(found, basis=self.space.lifted(found.basis), t=t)
-            closed = self._gap(best) <= self.tol
-            # Eigenvectors are known at the last two weights. As in any interpolation, the error of
-            # what lies between them is the product of both distances, times how fast they turn,
-            # squared.
-            off = inner.turning**2 * abs(t - visited[-1]) * abs(t - visited[-2])
-            # Behind products alone, the last digits of the subspace cost more than they are worth.
-            if closed and (off <= _SETTLED or not self.oracle.cheap_products):
+            closed = inner.left_at is None and self._gap(best.value) <= self.tol
+            if closed and not unsettled(t):
                 return self._proven(best), "gap closed"
             if self.oracle.n_eigen >= max_iter:
                 reason = "gap closed" if closed else "max_iter reached"
                 return self._proven(best), reason
             # While the gap is wide a decomposition serves for its directions only.
-            rough = len(visited) == 2 and self._gap(best) > _WIDE_GAP
+            rough = len(visited) == 2 and self._gap(found.bound) > _WIDE_GAP
             rough &= self.space.width < self.oracle.n_features
             pairs = self._decompose(best, rough)
             visited.append(t)
-            if not self._widen(pairs) and not rough:
+            growing = self._widen(pairs) or rough
+            if not growing and inner.left_at is None:
                 reason = "no new direction at working precision"
                 return self._proven(best), "gap closed" if closed else reason
 
-    def _gap(self, best: Best) -> float:
-        return self.problem.certificate(self.bound, best.value).gap
+    def _gap(self, value: float) -> float:
+        return self.problem.certificate(self.bound, value).gap
 
     def _decompose(self, best: Best, rough: bool) -> EigenPairs:
         """Decompose at the weight of `best` and keep the bound if it is the largest.
