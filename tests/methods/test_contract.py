@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from fairpca import FairPCA, methods
 
@@ -218,6 +219,13 @@ def test_without_labels_it_is_pca_and_says_so(people, name):
         model = make(name).fit(X)
     assert len(caught) == 1
     assert caught[0].filename == __file__
+    # However it is called: pipelines and wrappers of scikit-learn lie between.
+    with pytest.warns(UserWarning, match="ordinary PCA") as caught:
+        make_pipeline(make(name)).fit_transform(X)
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(UserWarning, match="ordinary PCA") as caught:
+        make_pipeline(make(name), PCA(1)).fit(X)
+    assert [warning.filename for warning in caught] == [__file__]
     pca = PCA(2).fit(X)
     np.testing.assert_allclose(model.explained_variance_, pca.explained_variance_, rtol=1e-7)
 
@@ -280,3 +288,21 @@ def test_bad_parameters_are_named(people, name, parameter, value):
     model = make(name).set_params(**{parameter: value})
     with pytest.raises(ValueError, match=f"^{parameter}="):
         model.fit(X, sensitive_features=sex)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_refused_fit_leaves_the_fit_before(people, name):
+    X, group = people
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    model = make(name)
+    with pytest.raises(ValueError):
+        model.fit(frame, sensitive_features=group[:10])
+    with pytest.raises(NotFittedError):
+        model.transform(frame)
+    model.fit(frame, sensitive_features=group)
+    before = model.transform(frame)
+    with pytest.raises(ValueError):
+        model.fit(frame.iloc[:, ::-1], sensitive_features=group[:10])
+    np.testing.assert_array_equal(model.transform(frame), before)
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(frame.iloc[:, ::-1])

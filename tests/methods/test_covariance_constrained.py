@@ -76,6 +76,15 @@ def test_a_positive_delta_bounds_the_mean_gap_of_the_projector():
     assert model.objective_ >= free.objective_ - 1e-6
 
 
+def test_a_delta_that_no_projection_exceeds_constrains_nothing():
+    X, group = olfat()
+    X = X[:, :8]
+    for delta in (100.0, np.inf):
+        model = CovarianceConstrainedPCA(3, mu=0, delta=delta).fit(X, sensitive_features=group)
+        assert subspace_distance(model.components_.T, PCA(3).fit(X).components_.T) < 1e-3
+        assert model.n_iter_ > 1
+
+
 def test_missing_cvxpy_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cvxpy", None)
     X, group = np.random.default_rng(0).normal(size=(20, 4)), [0, 1] * 10

@@ -5,6 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca._linalg import subspace_distance
 from fairpca.methods import MMDFairPCA
 from fairpca.methods._descent import random_bases
 from fairpca.methods.mmd import Discrepancy
@@ -98,3 +99,13 @@ def test_the_bandwidth_of_weighted_rows_is_that_of_repeated_rows(largest):
         X.repeat(weight, axis=0), sensitive_features=group.repeat(weight)
     ).bandwidth_
     assert weighted == pytest.approx(repeated, rel=1e-12)
+
+
+def test_pca_is_the_answer_where_it_meets_the_bound():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(60, 4)) * [3, 2, 1, 0.5], np.arange(60) < 25
+    X[group, 0] += 2
+    model = MMDFairPCA(2, tau=0.1).fit(X, sensitive_features=group)
+    assert model.stop_reason_ == "PCA meets the bound"
+    assert model.mmd_squared_ <= 0.1
+    assert subspace_distance(model.components_.T, PCA(2).fit(X).components_.T) < 1e-9

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from credit_variants import SEX, covariances, education, raw, tantipongpipat
 from credit_variants import THREE_GROUP_LOSSES as LOSSES
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
 
 from fairpca.criteria import pose
 from fairpca.methods import MultiCriteriaPCA
@@ -11,7 +13,6 @@ from fairpca.methods.multi_criteria import nash, rank_bound
 from fairpca.methods.sdr import (
     column_generation,
     extreme_point,
-    numerical_rank,
     relaxed_losses,
     semidefinite_program,
 )
@@ -79,7 +80,7 @@ def test_lemma_8_1_relaxation_lies_above_every_line():
     problem = pose(lemma_8_1(), 1, "variance")
     found = column_generation(problem)
     assert -relaxed_losses(problem, found.projector).max() == pytest.approx(7 / 4)
-    assert numerical_rank(extreme_point(problem, found.projector)) == 2
+    assert np.linalg.matrix_rank(extreme_point(problem, found.projector), 1e-6) == 2
     angles = np.linspace(0, np.pi, 200_001)
     directions = np.stack([np.cos(angles), np.sin(angles)])
     kept = np.einsum("im,kij,jm->km", directions, lemma_8_1(), directions, optimize=True)
@@ -111,7 +112,7 @@ def test_rounding_keeps_values_and_the_rank_bound(family, k):
     scale = problem.oracle.scale
     assert relaxed.lower_bound <= value + 1e-9 * scale
     assert relaxed_losses(problem, extreme).max() <= value + 1e-7 * scale
-    assert numerical_rank(extreme, tol=1e-5) <= rank_bound(case.n_components, k)
+    assert np.linalg.matrix_rank(extreme, 1e-5) <= rank_bound(case.n_components, k)
     spectrum = np.linalg.eigvalsh(extreme)
     assert spectrum.min() > -1e-12
     assert spectrum.max() < 1 + 1e-12
@@ -139,7 +140,7 @@ def test_nash_needs_variance_in_every_group():
 
 def test_solver_must_fit_the_criterion():
     X, group = np.eye(4), [0, 0, 1, 1]
-    with pytest.raises(ValueError, match="solver='frank-wolfe' is not for criterion='loss'"):
+    with pytest.raises(ValueError, match="criterion='loss' with solver='frank-wolfe'"):
         MultiCriteriaPCA(1, solver="frank-wolfe").fit(X, sensitive_features=group)
 
 
@@ -150,3 +151,12 @@ def test_covariances_of_the_table_are_the_groups():
     U = model.components_
     own = np.linalg.eigvalsh(S)[:, -2:].sum(axis=1)
     np.testing.assert_allclose(model.group_losses_, own - np.einsum("rn,knm,rm->k", U, S, U))
+
+
+@pytest.mark.parametrize("criterion", ["loss", "share", "relative", "nash"])
+def test_welfare_is_of_the_variances_kept(criterion):
+    X, y = load_wine(return_X_y=True)
+    X, group = StandardScaler().fit_transform(X), y == 0
+    model = MultiCriteriaPCA(3, criterion=criterion).fit(X, sensitive_features=group)
+    kept = [model.transform(X)[group == label].var(axis=0).sum() for label in model.groups_]
+    assert model.welfare_ == pytest.approx(np.sqrt(np.prod(kept)), rel=1e-9)

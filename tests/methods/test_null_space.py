@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 from credit_variants import by_education, olfat
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fairpca._linalg import subspace_distance
@@ -170,3 +171,39 @@ def test_stream_refuses_a_third_group(stream):
         model.partial_fit(X[:4], sensitive_features=[0, 1, 2, 0])
     with pytest.raises(ValueError, match="needs sensitive_features"):
         model.partial_fit(X)
+
+
+def test_a_kernel_has_as_many_directions_as_rows_and_no_pca_of_scikit_learn():
+    X, group = np.random.default_rng(0).normal(size=(90, 4)), np.arange(90) % 2
+    everything = NullSpaceFairPCA(kernel="rbf").fit(X, sensitive_features=group)
+    some = NullSpaceFairPCA(7, kernel="rbf").fit(X, sensitive_features=group)
+    leading = np.abs(everything.transform(X)[:, :7])
+    np.testing.assert_allclose(np.abs(some.transform(X)), leading, atol=1e-8)
+    with pytest.raises(ValueError, match="kernel='rbf' maps rows"):
+        some.to_sklearn()
+    with pytest.raises(ValueError, match="n_components=91 must be between 1"):
+        NullSpaceFairPCA(91, kernel="rbf").fit(X, sensitive_features=group)
+    some.set_params(kernel=None, n_components=2).fit(X, sensitive_features=group)
+    np.testing.assert_allclose(some.to_sklearn().transform(X), some.transform(X), atol=1e-12)
+
+
+def test_a_stream_knows_nothing_of_the_fit_before():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(80, 4)) * [3, 2, 1, 1], rng.normal(size=(80, 3)) * [1, 2, 30]
+    group = ["a"] * 40 + ["b"] * 40
+    stream = StreamingFairPCA(1, learning_blocks=1).fit(X, sensitive_features=group)
+    stream.partial_fit(Y, sensitive_features=group)
+    with pytest.raises(NotFittedError, match="learning_blocks=1"):
+        stream.transform(Y)
+    stream.partial_fit(Y, sensitive_features=group)
+    # A block without weight counts for nothing.
+    known = stream.components_
+    stream.partial_fit(Y, sensitive_features=group, sample_weight=np.zeros(80))
+    np.testing.assert_array_equal(stream.components_, known)
+    assert not hasattr(stream, "explained_variance_")
+    with pytest.raises(NotFittedError, match="fit all rows at once"):
+        stream.to_sklearn()
+    with pytest.raises(ValueError):
+        stream.fit(X, sensitive_features=group[:3])
+    stream.partial_fit(Y, sensitive_features=group)
+    np.testing.assert_allclose(stream.mean_, Y.mean(axis=0), rtol=1e-12)

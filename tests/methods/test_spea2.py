@@ -49,6 +49,7 @@ def test_integer_programs_give_the_listed_front(small, monkeypatch):
     monkeypatch.setattr(spea2, "_LIST_BELOW", 0)
     programmed = SPEA2FairPCA(4, search="exact").fit(X, sensitive_features=group)
     np.testing.assert_allclose(programmed.front_, listed.front_, atol=1e-12)
+    assert programmed.n_iter_ == listed.n_iter_ == len(listed.front_)
 
 
 def test_least_error_is_pca_and_nothing_is_dominated():

@@ -1,28 +1,28 @@
 """What the published methods share: the rows they read, one `fit`, the fitted attributes.
 
-To add a method, write one module with a dataclass that derives from `PublishedMethod` (or from
+To add a method, write one module with a class that derives from `PublishedMethod` (or from
 `MinMaxMethod`, as the example in CONTRIBUTING.md), and add its import to
-``fairpca/methods/__init__.py``, the only list of methods there is. The fields are the parameters;
-`dataclass` writes the constructor that scikit-learn asks for. Checks of parameters are declared
-(`_choices`, `_ranges`, `_positive`), rows and labels are read and checked here, and only
+``fairpca/methods/__init__.py``, the only list of methods there is. Annotated class attributes are
+the parameters; `dataclass` writes the constructor that scikit-learn asks for. `choice` and
+`number` declare what a parameter may be, rows and labels are read and checked here, and only
 `PublishedMethod.fit` sets fitted attributes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_groups, check_limits, check_rank, check_rows
+from fairpca._checks import check_choice, check_groups, check_limits, check_rows
 from fairpca._linalg import FloatArray
 from fairpca._threads import blas_for
 from fairpca.base import LinearReducer, Rows, projection_attributes
 from fairpca.covariances.sources import MomentCovariances
-from fairpca.criteria import CRITERIA, pose
+from fairpca.criteria import pose
 from fairpca.metrics import kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -33,24 +33,38 @@ from fairpca.solvers.solution import Solution
 CENTERS = ("group", "global", "none")
 
 
+#: The end of a range that is open, but does not hold infinity.
+LARGEST = float(np.finfo(float).max)
+#: The least of all numbers above zero.
+POSITIVE = float(np.nextafter(0, 1))
+
+
+def choice(default: str, *others: str) -> Any:
+    """Declare a parameter that is one of some names."""
+    return field(default=default, metadata={"choices": (default, *others)})
+
+
+def number(default: float | None, least: float, most: float = np.inf) -> Any:
+    """Declare a parameter that is a number between two, or None where that is the default."""
+    return field(default=default, metadata={"range": (least, most)})
+
+
 @dataclass(frozen=True)
 class Sample:
-    """Validated rows, their groups (a single one without labels), weights, and what follows.
+    """The moments of every group, and the rows, groups and weights that they were counted from.
 
-    Without rows, `counted` are their moments.
+    Without labels there is a single group. Where only moments are known the others are None.
     """
 
-    X: Any
-    groups: Any
-    weight: FloatArray | None
-    counted: GroupMoments | None = None
+    moments: GroupMoments
+    X: Any = None
+    groups: Any = None
+    weight: FloatArray | None = None
 
-    @cached_property
-    def moments(self) -> GroupMoments:
-        """Weight, mean and scatter of every group."""
-        if self.counted is not None:
-            return self.counted
-        return GroupMoments.from_array(self.X, self.groups, sample_weight=self.weight)
+    @classmethod
+    def of(cls, X: Any, groups: Groups, weight: FloatArray | None) -> Sample:
+        """Count validated rows."""
+        return cls(GroupMoments.from_array(X, groups, sample_weight=weight), X, groups, weight)
 
     @cached_property
     def source(self) -> MomentCovariances:
@@ -87,7 +101,7 @@ class Sample:
         return np.asarray(self.source.covariances + shift[:, :, None] * shift[:, None, :])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Found:
     """What a method found: orthonormal columns, why it stopped, and how many iterations it took.
 
@@ -120,23 +134,16 @@ class MinMaxFound(Found):
         cls, problem: Problem, basis: FloatArray, weights: FloatArray, n_iter: int, reason: str
     ) -> MinMaxFound:
         """Take a basis and weights of the method's own, and compute the bound at the weights."""
-        bound = phi_at(problem, weights)
-        return cls(
-            basis=basis, weights=weights, lower_bound=bound, n_iter=n_iter, stop_reason=reason
-        )
+        return cls(basis, reason, n_iter, weights=weights, lower_bound=phi_at(problem, weights))
 
     @classmethod
     def of(cls, solution: Solution) -> MinMaxFound:
         """Take over the answer of the library's own solver."""
-        return cls(
-            basis=solution.components.T,
-            weights=solution.weights,
-            lower_bound=solution.certificate.lower_bound,
-            n_iter=solution.n_eigen,
-            stop_reason=solution.stop_reason,
-            # As the solver states it: with the nodes of a search, if there was one.
-            own={"certificate_": solution.certificate},
-        )
+        basis, reason, weights = solution.components.T, solution.stop_reason, solution.weights
+        bound = solution.certificate.lower_bound
+        # As the solver states it: with the nodes of a search, if there was one.
+        own = {"certificate_": solution.certificate}
+        return cls(basis, reason, solution.n_eigen, own, weights=weights, lower_bound=bound)
 
 
 def phi_at(problem: Problem, weights: FloatArray) -> float:
@@ -144,22 +151,24 @@ def phi_at(problem: Problem, weights: FloatArray) -> float:
     return problem.phi(weights, problem.oracle.leading(weights, problem.n_components))
 
 
+@dataclass_transform(eq_default=False, kw_only_default=True)
+@dataclass(eq=False, repr=False)
 class PublishedMethod(LinearReducer):
-    """Base of the estimators: a subclass declares its parameters and writes `_find`."""
+    """Base of the estimators: a subclass declares its parameters and writes `_find`.
 
-    #: Fewest and most groups; None is any number.
-    _group_range: ClassVar[tuple[int, int | None]] = (1, None)
+    Every subclass is made a dataclass, with `n_components` first and all else by keyword.
+    """
+
+    #: Fewest and most groups.
+    _group_range: ClassVar[tuple[int, float]] = (1, np.inf)
     #: What the method makes small; `fairpca.compare` ranks methods with the same notion together.
     notion: ClassVar[str] = "loss"
-    #: Allowed values of parameters that are choices. `center` is always checked.
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {}
-    #: Smallest and largest value of numeric parameters. Those that say when to stop are always
-    #: checked.
-    _ranges: ClassVar[dict[str, tuple[float, float]]] = {}
-    #: Parameters that must be above zero, or None where None is the default.
-    _positive: ClassVar[tuple[str, ...]] = ()
 
-    n_components: int | None
+    n_components: int | None = number(None, 1)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(eq=False, repr=False, kw_only=True)(cls)
 
     def fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -182,11 +191,11 @@ class PublishedMethod(LinearReducer):
         self
         """
         self._check_params()
-        rows = self._rows(X, sensitive_features, sample_weight)
-        warn_of_measurements(rows.groups, stacklevel=2)
-        return self._fit_sample(
-            Sample(rows.X, rows.groups or Groups.one(len(rows.X)), rows.weight)
-        )
+        with self._restore_on_error():
+            rows = self._rows(X, sensitive_features, sample_weight)
+            warn_of_measurements(rows.groups)
+            groups = rows.groups or Groups.one(len(rows.X))
+            return self._fit_sample(Sample.of(rows.X, groups, rows.weight))
 
     def _fit_sample(self, sample: Sample) -> Self:
         """Find the basis for these rows and set what follows from it."""
@@ -196,19 +205,18 @@ class PublishedMethod(LinearReducer):
         self._check_group_number(len(known.labels))
         with blas_for(sample.n_features):
             found = self._find(sample)
-            source = (found.sample or sample).source
-            retained = kept_variance(found.basis, source.covariances)
-            own = own_variance(source.covariances, found.basis.shape[1])
-        losses = np.maximum(own - retained, 0.0)
-        common = projection_attributes(
-            source, found.basis, losses, retained, keep_order=found.keep_order
-        )
+            source, basis = (found.sample or sample).source, found.basis
+            retained = kept_variance(basis, source.covariances)
+            losses = own_variance(source.covariances, basis.shape[1]) - retained
+        losses, kept = np.maximum(losses, 0.0), found.keep_order
+        common = projection_attributes(source, basis, losses, retained, keep_order=kept)
         shared = {
             "center_": getattr(self, "center", "global"),
             # Where there was nothing to iterate the count is 0, and scikit-learn asks for 1.
             "n_iter_": max(found.n_iter, 1),
             "stop_reason_": found.stop_reason,
         }
+        self._clear_fitted()
         self._set_fitted({**common, **shared, **found.own})
         return self
 
@@ -218,56 +226,44 @@ class PublishedMethod(LinearReducer):
 
     def _check_params(self) -> None:
         """Raise ValueError naming the first parameter whose value makes no sense."""
-        choices = {"center": CENTERS} if hasattr(self, "center") else {}
-        for name, allowed in {**choices, **self._choices}.items():
-            check_choice(name, getattr(self, name), allowed)
+        check_choice("center", getattr(self, "center", "global"), CENTERS)
         limits = {"tol": 0.5, "max_iter": 1, "prove": False}
         check_limits(**{name: getattr(self, name, valid) for name, valid in limits.items()})
-        for name, (low, high) in self._ranges.items():
-            limit = f"at least {low}" if high == np.inf else f"between {low} and {high}"
-            self._check_number(name, low, high, limit)
-        for name in self._positive:
-            self._check_number(name, np.nextafter(0, 1), np.inf, "positive")
+        for declared in fields(self):
+            name, value = declared.name, getattr(self, declared.name)
+            if "choices" in declared.metadata:
+                check_choice(name, value, declared.metadata["choices"])
+            if "range" not in declared.metadata or (value is None and declared.default is None):
+                continue
+            low, high = declared.metadata["range"]
+            whole = str(declared.type).startswith("int")
+            kind: Any = Integral if whole else Real
+            if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+                limit = f"at least {low}" if high >= LARGEST else f"between {low} and {high}"
+                limit = "positive" if low == POSITIVE else limit
+                finite, integer = ", and finite" * (high == LARGEST), ", and an integer" * whole
+                raise ValueError(f"{name}={value!r} must be {limit}{finite}{integer}.")
 
-    def _check_number(self, name: str, low: float, high: float, limit: str) -> None:
-        """Raise ValueError unless a parameter is a number within limits, or None as by default.
-
-        Annotations tell which are integers.
-        """
-        declared = self.__dataclass_fields__[name]
-        value, whole = getattr(self, name), declared.type.startswith("int")
-        if value is None and declared.default is None:
-            return
-        kind: Any = Integral if whole else Real
-        if not isinstance(value, kind) or not low <= value <= high:
-            raise ValueError(f"{name}={value!r} must be {limit}{', and an integer' * whole}.")
-
-    def _rows(self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
-        """Validate the arguments of `fit` and the rank."""
+    def _rows(
+        self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True, part: bool = False
+    ) -> Rows:
+        """Validate the arguments of `fit`."""
         if labels is None and self._group_range[0] > 1:
             raise ValueError(
                 f"{type(self).__name__} needs sensitive_features: it compares groups, and without "
                 "labels there is nothing to compare; pass one label per row."
             )
-        rows = self._read(X, labels, sample_weight, reset=reset)
-        if self.n_components is not None:
-            check_rank(self.n_components, rows.X.shape[1])
-        return rows
+        return self._read(X, labels, sample_weight, reset=reset, part=part)
 
     def _check_group_number(self, k: int) -> None:
         """Raise ValueError unless the method is written for k groups."""
         fewest, most = self._group_range
-        name = type(self).__name__
-        if k < fewest:
-            raise ValueError(
-                f"sensitive_features has {k} group{'s' * (k != 1)} and {name} needs at least "
-                f"{fewest}; check the labels."
-            )
-        if most is not None and k > most:
-            raise ValueError(
-                f"sensitive_features has {k} groups and {name} is written for two; merge labels, "
-                "or use FairPCA, which takes any number."
-            )
+        if not fewest <= k <= most:
+            needs = f"needs at least {fewest}; check the labels"
+            if k > most:
+                needs = "is written for two; merge labels, or use FairPCA, which takes any number"
+            groups = f"{k} group{'s' * (k != 1)}"
+            raise ValueError(f"sensitive_features has {groups} and {type(self).__name__} {needs}.")
 
     def _rank(self, most: int, of: str = "features") -> int:
         """Return the requested rank, or `most`, the number of what `of` names, for None."""
@@ -288,17 +284,16 @@ class PublishedMethod(LinearReducer):
 class MinMaxMethod(PublishedMethod):
     """Base of methods that serve the worst group; a subclass writes `_solve`."""
 
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"criterion": tuple(CRITERIA)}
-
-    criterion: str
-    center: str
+    #: Of a method that has no such parameter.
+    criterion = "loss"
+    center: str = "group"
 
     @property
     def notion(self) -> str:  # type: ignore[override]
         """The criterion, which is what the worst group is judged by."""
         return self.criterion
 
-    def _find(self, sample: Sample) -> Found:
+    def _find(self, sample: Sample) -> MinMaxFound:
         covariances = sample.second_moments(self.center)
         problem = self._pose(covariances, self._rank(sample.n_features))
         found = self._solve(problem)

@@ -7,7 +7,7 @@ step is made along the tangent part of the gradient and the result is made ortho
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.optimize
@@ -15,6 +15,10 @@ from sklearn.utils import check_random_state
 
 from fairpca._linalg import FloatArray, orthonormal, symmetric
 from fairpca.solvers.simplex_qp import maximise_on_simplex
+
+# A function with its gradient, and one with its second derivatives, too.
+Cost: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
+Curve: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 
 # Part of the decrease promised by the slope that a step must achieve, the customary value.
 ARMIJO = 1e-4
@@ -41,13 +45,7 @@ def random_bases(n_features: int, r: int, count: int, random_state: Any) -> list
     return [orthonormal(rng.standard_normal((n_features, r))) for _ in range(count)]
 
 
-def minimise(
-    cost: Callable[[FloatArray], tuple[float, FloatArray]],
-    start: FloatArray,
-    *,
-    tol: float,
-    max_iter: int,
-) -> FloatArray:
+def minimise(cost: Cost, start: FloatArray, *, tol: float, max_iter: int) -> FloatArray:
     """Minimise a smooth function of the span of a basis by L-BFGS; return the last basis.
 
     `cost` returns the value and the Euclidean gradient G at a basis. The variables are n x r
@@ -70,11 +68,7 @@ def minimise(
     return orthonormal(found.x.reshape(start.shape))
 
 
-def minimise_on_simplex(
-    evaluate: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
-    start: FloatArray,
-    tol: float,
-) -> FloatArray:
+def minimise_on_simplex(evaluate: Curve, start: FloatArray, tol: float) -> FloatArray:
     """Minimise a smooth convex function over the simplex by Newton's method; return the point.
 
     `evaluate` returns the value, the gradient and the Hessian at a point of the simplex. The

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Self
+from typing import Self
 
-from fairpca._checks import check_rank
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.moments.group_moments import GroupMoments
 
 
-@dataclass(eq=False, repr=False)
 class BalancedPCA(PublishedMethod):
     """PCA of the mean of the groups' second moments.
 
@@ -47,10 +44,8 @@ class BalancedPCA(PublishedMethod):
     True
     """
 
-    notion: ClassVar[str] = "mean error"
+    notion = "mean error"
 
-    n_components: int | None = None
-    _: KW_ONLY
     center: str = "global"
 
     def fit_moments(self, moments: GroupMoments) -> Self:
@@ -65,12 +60,11 @@ class BalancedPCA(PublishedMethod):
         self
         """
         self._check_params()
-        self._note_moments(moments)
-        if self.n_components is not None:
-            check_rank(self.n_components, moments.n_features)
-        return self._fit_sample(Sample(None, None, None, moments))
+        with self._restore_on_error():
+            self._note_moments(moments)
+            return self._fit_sample(Sample(moments))
 
     def _find(self, sample: Sample) -> Found:
         mixture = sample.second_moments(self.center).mean(axis=0)
         pairs = leading_pairs(mixture, self._rank(sample.n_features))
-        return Found(basis=pairs.vectors, stop_reason="one decomposition")
+        return Found(pairs.vectors, "one decomposition")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from fairpca._checks import require
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.eigenpairs import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._base import LARGEST, Found, PublishedMethod, Sample, choice, number
 from fairpca.methods.null_space import AGREEING, equal_mean_directions
 from fairpca.methods.sdr import from_spectrum, solved_program, spectrum
 
@@ -21,7 +20,6 @@ _MARGIN = 1.1
 _NO_DIFFERENCE = 1e-12
 
 
-@dataclass(eq=False, repr=False)
 class CovarianceConstrainedPCA(PublishedMethod):
     """PCA with equal group means and similar group covariances.
 
@@ -68,16 +66,12 @@ class CovarianceConstrainedPCA(PublishedMethod):
     True
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    mu: float = 1.0
-    delta: float = 0.0
-    solver: str = "SCS"
+    mu: float = number(1.0, 0, LARGEST)
+    delta: float = number(0.0, 0)
+    solver: str = choice("SCS", "CLARABEL")
 
-    _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
-    notion: ClassVar[str] = "covariance gap"
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"solver": ("SCS", "CLARABEL")}
-    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"mu": (0, np.inf), "delta": (0, np.inf)}
+    _group_range = (2, 2)
+    notion = "covariance gap"
 
     def _find(self, sample: Sample) -> Found:
         allowed = np.eye(sample.n_features)
@@ -92,26 +86,29 @@ class CovarianceConstrainedPCA(PublishedMethod):
         inner = symmetric(allowed.T @ np.stack([sample.covariance, difference]) @ allowed)
         # In units of the largest variance: solvers stop by tolerances that know no units.
         unit = float(np.linalg.norm(sample.covariance, 2)) or 1.0
-        projector, own, status = self._relax(inner / unit, allowed.T @ gap / unit**0.5, r, unit)
+        projector, bound, program = self._relax(inner / unit, allowed.T @ gap / unit**0.5, r, unit)
         pairs = spectrum(projector)
         basis = allowed @ pairs.vectors[:, :r]
         # Where nothing is left out, the next eigenvalue is that of no direction.
         after = np.append(pairs.values, 0.0)
-        own |= {
+        own = {
+            "objective_": unit * float(program.value),
+            "covariance_bound_": unit * bound,
             "projector_": symmetric(allowed @ projector @ allowed.T),
             "spectrum_gap_": float(after[r - 1] - after[r]),
             "mean_gap_": float(np.linalg.norm(gap @ basis)),
             "covariance_gap_": float(np.linalg.norm(basis.T @ difference @ basis, 2)),
         }
-        return Found(basis=basis, stop_reason=f"{self.solver}: {status}", own=own)
+        steps = int(program.solver_stats.num_iters or 1)
+        return Found(basis, f"{self.solver}: {program.status}", steps, own)
 
     def _relax(
         self, inner: FloatArray, gap: FloatArray, r: int, unit: float
-    ) -> tuple[FloatArray, dict[str, Any], str]:
+    ) -> tuple[FloatArray, float, Any]:
         """Solve the program in the allowed directions, of matrices in a `unit` of variance.
 
-        Returns the relaxed P, the fitted attributes that the program knows (a bound that was not
-        asked for is NaN), and the solver's own word.
+        Returns the relaxed P, ``t - phi``, which is NaN where that was not asked for, and the
+        program.
         """
         cvxpy = require("cvxpy", extra="methods", purpose="A semidefinite program")
         covariance, difference = inner
@@ -119,7 +116,9 @@ class CovarianceConstrainedPCA(PublishedMethod):
         projector = cvxpy.Variable((n, n), PSD=True)
         constraints = [np.eye(n) - projector >> 0, cvxpy.trace(projector) <= r]
         objective = cvxpy.trace(covariance @ projector)
-        if self.delta > 0:
+        # A distance that no projection of the means exceeds constrains nothing, and an infinite
+        # one would keep the solver busy for ever.
+        if 0 < self.delta**2 / unit < float(gap @ gap):
             constraints.append(cvxpy.trace(np.outer(gap, gap) @ projector) <= self.delta**2 / unit)
         # In units of phi, which keeps the two blocks of the matrix inequality comparable.
         phi = _MARGIN * float(np.linalg.norm(difference, 2))
@@ -135,8 +134,4 @@ class CovarianceConstrainedPCA(PublishedMethod):
         program = cvxpy.Problem(cvxpy.Maximize(objective), constraints)
         relaxed = solved_program(program, projector, self.solver)
         paid = float("nan") if bound.value is None else float(bound.value)
-        own = {
-            "objective_": unit * float(program.value),
-            "covariance_bound_": unit * phi * (paid - 1),
-        }
-        return relaxed, own, str(program.status)
+        return relaxed, phi * (paid - 1), program

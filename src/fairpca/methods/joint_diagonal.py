@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from fairpca._linalg import FloatArray, IntArray, canonical
 from fairpca.covariances.eigenpairs import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._base import Found, PublishedMethod, Sample, choice
 from fairpca.methods.sdr import least_worst
 from fairpca.metrics import own_variance
 
 
-@dataclass(frozen=True)
-class JointBasis:
-    """An orthogonal basis, the matrices in it, and how many sweeps it took.
-
-    `converged` says whether the last sweep turned nothing by more than the tolerance.
-    """
-
-    vectors: FloatArray
-    matrices: FloatArray
-    sweeps: int
-    converged: bool
-
-    @property
-    def off_diagonal_share(self) -> float:
-        """Squares off the diagonal over all squares."""
-        total = float(np.sum(self.matrices**2))
-        on = float(np.sum(np.einsum("kii->ki", self.matrices) ** 2))
-        return (total - on) / total if total > 0 else 0.0
-
-
 def joint_diagonalise(
     matrices: FloatArray, *, tol: float = 1e-10, max_sweeps: int = 100
-) -> JointBasis:
+) -> tuple[FloatArray, FloatArray, int, bool]:
     """Rotate symmetric (k, n, n) matrices towards diagonal form by Jacobi angles.
 
     Each sweep visits every pair of axes once, in rounds of disjoint pairs that are turned at the
-    same time, until the largest sine of a sweep is below `tol`.
+    same time, until the largest sine of a sweep is below `tol`. Returns the orthogonal basis, the
+    matrices in it, the number of sweeps, and whether the last one turned less than that.
     """
     n = matrices.shape[1]
     turned, vectors = matrices.copy(), np.eye(n)
@@ -57,8 +35,8 @@ def joint_diagonalise(
             _rotate(np.swapaxes(turned, 1, 2), p, q, c, s)
             _rotate(vectors[None], p, q, c, s)
         if largest < tol:
-            return JointBasis(vectors, turned, sweep, True)
-    return JointBasis(vectors, turned, max_sweeps, False)
+            return vectors, turned, sweep, True
+    return vectors, turned, max_sweeps, False
 
 
 def _angles(matrices: FloatArray, p: IntArray, q: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -80,7 +58,6 @@ def _rotate(matrices: FloatArray, p: IntArray, q: IntArray, c: FloatArray, s: Fl
     matrices[:, :, q] = c * second - s * first
 
 
-@dataclass(eq=False, repr=False)
 class JointDiagonalPCA(PublishedMethod):
     """PCA in a basis common to all groups, by joint diagonalisation.
 
@@ -119,26 +96,23 @@ class JointDiagonalPCA(PublishedMethod):
     True
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    order: str = "mean"
+    order: str = choice("mean", "loss")
     tol: float = 1e-10
     max_iter: int = 100
     center: str = "group"
 
-    notion: ClassVar[str] = "common basis"
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"order": ("mean", "loss")}
+    notion = "common basis"
 
     def _find(self, sample: Sample) -> Found:
         covariances = sample.second_moments(self.center)
         r = self._rank(sample.n_features)
         inside, outside = _with_and_without_variance(covariances)
-        joint = joint_diagonalise(
+        turned, matrices, sweeps, settled = joint_diagonalise(
             inside.T @ covariances @ inside, tol=self.tol, max_sweeps=self.max_iter
         )
-        vectors = np.hstack([inside @ joint.vectors, outside])
-        nothing = np.zeros((len(covariances), outside.shape[1]))
-        kept = np.hstack([np.einsum("kii->ki", joint.matrices), nothing])
+        vectors = np.hstack([inside @ turned, outside])
+        kept = np.zeros((len(covariances), len(vectors)))
+        kept[:, : len(matrices[0])] = np.einsum("kii->ki", matrices)
         order = np.argsort(-kept.mean(axis=0), kind="stable")
         chosen = order[:r]
         if self.order == "loss":
@@ -147,13 +121,11 @@ class JointDiagonalPCA(PublishedMethod):
             _, shares, _ = least_worst(losses, total=r, unit=float(kept.max()), integer=True)
             # Integers come back as floats, right to the tolerance of the program.
             chosen = order[shares[order] > 0.5]
-        return Found(
-            basis=vectors[:, chosen],
-            stop_reason="rotations settled" if joint.converged else "max_iter reached",
-            n_iter=joint.sweeps,
-            own={"basis_": vectors[:, order], "off_diagonal_share_": joint.off_diagonal_share},
-            keep_order=True,
-        )
+        total = float(np.sum(matrices**2))
+        share = (total - float(np.sum(kept**2))) / total if total > 0 else 0.0
+        own = {"basis_": vectors[:, order], "off_diagonal_share_": share}
+        reason = "rotations settled" if settled else "max_iter reached"
+        return Found(vectors[:, chosen], reason, sweeps, own, keep_order=True)
 
 
 def _with_and_without_variance(covariances: FloatArray) -> tuple[FloatArray, FloatArray]:

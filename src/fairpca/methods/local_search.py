@@ -6,13 +6,13 @@ then stays open.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import FloatArray, orthonormal
-from fairpca.methods._base import MinMaxFound, MinMaxMethod
+from fairpca.methods._base import POSITIVE, MinMaxFound, MinMaxMethod, number
 from fairpca.methods._descent import (
     ARMIJO,
     minimise_on_simplex,
@@ -42,10 +42,10 @@ _FLOOR = 1e-9
 class LocalSearch(MinMaxMethod):
     """Base of descent methods: run from several starts, keep the best basis and the best bound."""
 
-    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"n_starts": (1, np.inf)}
-
-    n_starts: int
-    random_state: Any
+    criterion: str = "loss"
+    n_starts: int = number(1, 1)
+    max_iter: int = 2000
+    random_state: Any = None
 
     def _solve(self, problem: Problem) -> MinMaxFound:
         if problem.oracle.n_groups == 1 or problem.n_components == problem.oracle.n_features:
@@ -72,13 +72,13 @@ class _Run:
     """One start: the current basis, the step length, and the best basis and weights seen.
 
     The worst value is smoothed: max over weights y of ``y.h - lam/2 |y|^2 - beta/2 |y - y_0|^2``
-    with the anchor y_0. Everything is in units of `unit`, so that beta has no unit.
+    with the anchor y_0. Everything is in units of the largest variance that a group's own PCA
+    keeps, so that beta has no unit.
     """
 
-    def __init__(
-        self, problem: Problem, unit: float, start: FloatArray, lam: float, beta: float
-    ) -> None:
-        self.problem, self.unit, self.lam, self.beta = problem, unit, lam, beta
+    def __init__(self, problem: Problem, start: FloatArray, lam: float, beta: float) -> None:
+        self.problem, self.lam, self.beta = problem, lam, beta
+        self.unit = max(float(pairs.values.sum()) for pairs in problem.own_pairs()) or 1.0
         self.anchor = np.full(problem.oracle.n_groups, 1 / problem.oracle.n_groups)
         self.length, self.steps, self.residual = _FIRST_STEP, 0, np.inf
         self.last: tuple[FloatArray, FloatArray] | None = None
@@ -138,7 +138,6 @@ class _Run:
         return residual
 
 
-@dataclass(eq=False, repr=False)
 class ARPGDA(LocalSearch):
     """Fair PCA by alternating Riemannian and projected gradient steps.
 
@@ -173,25 +172,16 @@ class ARPGDA(LocalSearch):
     True
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    criterion: str = "loss"
-    beta: float = 10.0
-    rho: float = 1.5
-    n_starts: int = 5
+    beta: float = number(10.0, POSITIVE)
+    rho: float = number(1.5, POSITIVE)
+    n_starts: int = number(5, 1)
     tol: float = 1e-4
-    max_iter: int = 2000
-    center: str = "group"
-    random_state: Any = None
-
-    _positive: ClassVar[tuple[str, ...]] = ("beta", "rho")
 
     def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
-        unit = max(float(pairs.values.sum()) for pairs in problem.own_pairs()) or 1.0
         # The authors' choice: the smoothing then costs at most a quarter of the tolerance.
         lam = 0.5 * self.tol
         beta = self.beta * problem.oracle.n_groups**2 * np.sqrt(problem.n_components)
-        run = _Run(problem, unit, start, lam, beta)
+        run = _Run(problem, start, lam, beta)
         reason, before = "max_iter reached", np.inf
         for step in range(1, self.max_iter + 1):
             for _ in range(getattr(self, "inner_steps", 1)):
@@ -206,7 +196,6 @@ class ARPGDA(LocalSearch):
         return MinMaxFound.at(problem, run.best, run.best_weights, step, reason)
 
 
-@dataclass(eq=False, repr=False)
 class RADA(ARPGDA):
     """Fair PCA by the Riemannian alternating descent ascent framework.
 
@@ -234,15 +223,11 @@ class RADA(ARPGDA):
     True
     """
 
-    _: KW_ONLY
-    inner_steps: int = 5
-    beta: float = 0.1
+    inner_steps: int = number(5, 1)
+    beta: float = number(0.1, POSITIVE)
     tol: float = 1e-8
 
-    _positive: ClassVar[tuple[str, ...]] = ("beta", "rho", "inner_steps")
 
-
-@dataclass(eq=False, repr=False)
 class MinorizationFairPCA(LocalSearch):
     """Fair PCA by minorisation-maximisation.
 
@@ -273,14 +258,7 @@ class MinorizationFairPCA(LocalSearch):
     True
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    criterion: str = "loss"
-    n_starts: int = 1
     tol: float = 1e-12
-    max_iter: int = 2000
-    center: str = "group"
-    random_state: Any = None
 
     def _starts(self, problem: Problem) -> list[FloatArray]:
         k, r = problem.oracle.n_groups, problem.n_components

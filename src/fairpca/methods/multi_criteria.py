@@ -8,16 +8,19 @@ no basis has a geometric mean above ``exp(g / k)`` times the current one.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import scipy.stats
 
+from fairpca._checks import check_choice
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.criteria import CRITERIA, pose
-from fairpca.methods._base import MinMaxFound, MinMaxMethod
+from fairpca.methods._base import POSITIVE, MinMaxFound, MinMaxMethod, Sample, choice, number
 from fairpca.methods._descent import minimise_on_simplex
 from fairpca.methods.sdr import Relaxed, extreme_point, rounded, solve_relaxation
+from fairpca.metrics import kept_variance
 from fairpca.solvers.problem import Problem
 
 # Accuracy of a mixture, as a share of the gap that asked for it. The next weighted PCA changes the
@@ -25,7 +28,6 @@ from fairpca.solvers.problem import Problem
 _MIXTURE_SHARE = 0.01
 
 
-@dataclass(eq=False, repr=False)
 class MultiCriteriaPCA(MinMaxMethod):
     """Multi-criteria dimensionality reduction: the best worst group, or the best Nash welfare.
 
@@ -75,30 +77,18 @@ class MultiCriteriaPCA(MinMaxMethod):
     (True, True)
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
     criterion: str = "loss"
-    solver: str = "columns"
-    eta: float = 1.0
+    solver: str = choice("columns", "frank-wolfe", "mw", "sdp")
+    eta: float = number(1.0, POSITIVE)
     max_iter: int = 1000
     tol: float = 1e-9
-    center: str = "group"
-
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "criterion": (*CRITERIA, "nash"),
-        "solver": ("columns", "frank-wolfe", "mw", "sdp"),
-    }
-    _positive: ClassVar[tuple[str, ...]] = ("eta",)
 
     def _check_params(self) -> None:
         super()._check_params()
+        check_choice("criterion", self.criterion, (*CRITERIA, "nash"))
         nash = self.criterion == "nash"
         allowed = ("columns", "frank-wolfe") if nash else ("columns", "mw", "sdp")
-        if self.solver not in allowed:
-            raise ValueError(
-                f"solver={self.solver!r} is not for criterion={self.criterion!r}; choose one of "
-                f"{', '.join(map(repr, allowed))}."
-            )
+        check_choice(f"criterion={self.criterion!r} with solver", self.solver, allowed)
 
     def _pose(self, covariances: FloatArray, r: int) -> Problem:
         if self.criterion != "nash":
@@ -117,13 +107,18 @@ class MultiCriteriaPCA(MinMaxMethod):
         else:
             relaxed = solve_relaxation(problem, self.solver, eta=self.eta, **limits)
         found = rounded(problem, relaxed, extreme_point(problem, relaxed.projector))
-        welfare = geometric_mean(problem.oracle.retained_variance(found.basis))
-        found.own["welfare_"] = welfare
         found.own["rank_bound_"] = rank_bound(problem.n_components, problem.oracle.n_groups)
         if self.criterion == "nash":
             # The bound is one of the welfare, so the value beside it must be the welfare too.
+            welfare = geometric_mean(problem.oracle.retained_variance(found.basis))
             found.own["certificate_"] = problem.certificate(relaxed.lower_bound, -welfare)
         return found
+
+    def _find(self, sample: Sample) -> MinMaxFound:
+        found = super()._find(sample)
+        # Not from the problem: "share" and "relative" divide by each group's variance there.
+        kept = kept_variance(found.basis, sample.second_moments(self.center))
+        return replace(found, own={**found.own, "welfare_": geometric_mean(kept)})
 
 
 def rank_bound(n_components: int, n_groups: int) -> int:
@@ -137,9 +132,7 @@ def rank_bound(n_components: int, n_groups: int) -> int:
 
 def geometric_mean(kept: FloatArray) -> float:
     """Return the geometric mean of the groups' kept variances, zero if one of them is."""
-    if kept.min() <= 0:
-        return 0.0
-    return float(np.exp(np.log(kept).mean()))
+    return float(scipy.stats.gmean(np.maximum(kept, 0.0)))
 
 
 def nash(problem: Problem, *, corrective: bool, tol: float, max_iter: int) -> Relaxed:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.decomposition import KernelPCA
+from sklearn.decomposition import PCA, KernelPCA
 
 from fairpca._linalg import FloatArray, complement, span, symmetric
 from fairpca.covariances.eigenpairs import full_pairs, leading_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._base import Found, PublishedMethod, Sample, number
 
 # Differences of means below this share of the data's spread are rounding, and point anywhere.
 _NO_GAP = 1e-12
@@ -37,7 +36,6 @@ def leading_within(covariance: FloatArray, allowed: FloatArray, r: int) -> Float
     return np.asarray(allowed @ leading_pairs(inner, r).vectors)
 
 
-@dataclass(eq=False, repr=False)
 class NullSpaceFairPCA(PublishedMethod):
     """Fair PCA in closed form: no linear function of the result correlates with the group.
 
@@ -82,33 +80,25 @@ class NullSpaceFairPCA(PublishedMethod):
     True
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    n_kept_directions: int | None = None
+    n_kept_directions: int | None = number(None, 1)
     kernel: str | None = None
     gamma: float | None = None
     degree: float = 3
     coef0: float = 1
 
-    _group_range: ClassVar[tuple[int, int | None]] = (2, None)
-    notion: ClassVar[str] = "mean gap"
-    _positive: ClassVar[tuple[str, ...]] = ("n_kept_directions",)
+    _group_range = (2, np.inf)
+    notion = "mean gap"
 
     def _find(self, sample: Sample) -> Found:
         kernel_map = None
         if self.kernel is not None:
-            middle = np.average(sample.X.mean(axis=1), weights=sample.weight)
-            squares = np.mean((sample.X - middle) ** 2, axis=1)
-            scale = sample.n_features * float(np.average(squares, weights=sample.weight))
-            default = 1 / scale if scale > 0 else 1.0
-            kernel_map = KernelPCA(
-                kernel=self.kernel,
-                gamma=default if self.gamma is None else self.gamma,
-                degree=self.degree,
-                coef0=self.coef0,
-            )
+            # All entries vary as much as a column on average, and as the means of columns do.
+            variance = sample.column_variance + float(np.var(sample.source.total.mean))
+            gamma = 1 / (sample.n_features * variance) if self.gamma is None else self.gamma
+            options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+            kernel_map = KernelPCA(kernel=self.kernel, **options)
             mapped = kernel_map.fit_transform(sample.X)
-            sample = Sample(mapped, sample.groups, sample.weight)
+            sample = Sample.of(mapped, sample.groups, sample.weight)
         allowed = equal_mean_directions(sample)
         r = self._rank(allowed.shape[1], AGREEING)
         if self.n_kept_directions is not None:
@@ -120,7 +110,7 @@ class NullSpaceFairPCA(PublishedMethod):
             "n_allowed_": allowed.shape[1],
             "mean_gap_": float(np.linalg.norm(means[:, None] - means, axis=2).max()),
         }
-        return Found(basis=basis, stop_reason="closed form", own=own, sample=sample)
+        return Found(basis, "closed form", own=own, sample=sample)
 
     def transform(self, X: Any) -> Any:
         """Project rows, after the kernel if there is one; see `FairPCA.transform`."""
@@ -134,12 +124,17 @@ class NullSpaceFairPCA(PublishedMethod):
 
     def inverse_transform(self, X: Any) -> Any:
         """Map projected rows back to the original columns; not possible after a kernel."""
-        if getattr(self, "kernel_map_", None) is not None:
-            raise ValueError(
-                f"kernel={self.kernel!r} has no inverse map; fit with kernel=None to go back to "
-                "the original columns."
-            )
+        self._refuse_kernel("has no inverse map")
         return super().inverse_transform(X)
+
+    def to_sklearn(self) -> PCA:
+        """Return a fitted PCA with the same transform; not possible after a kernel."""
+        self._refuse_kernel("maps rows before they are projected, which PCA cannot")
+        return super().to_sklearn()
+
+    def _refuse_kernel(self, why: str) -> None:
+        if getattr(self, "kernel_map_", None) is not None:
+            raise ValueError(f"kernel={self.kernel!r} {why}; fit with kernel=None instead.")
 
 
 def _most_alike(sample: Sample, allowed: FloatArray, count: int) -> FloatArray:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fairpca._linalg import FloatArray, orthonormal
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._base import LARGEST, Found, PublishedMethod, Sample, choice, number
 from fairpca.methods._descent import ARMIJO, random_bases, tangent
 from fairpca.metrics import own_variance
 from fairpca.solvers.simplex_qp import maximise_on_simplex
@@ -89,7 +89,6 @@ def common_descent(gradients: FloatArray, floor: float) -> FloatArray:
     return base + free * chosen
 
 
-@dataclass(eq=False, repr=False)
 class ParetoFairPCA(PublishedMethod):
     """Trade-off between total error and equal losses.
 
@@ -113,7 +112,8 @@ class ParetoFairPCA(PublishedMethod):
     floor : float, default=0.6
         Part of the objective weights that is spread evenly; 0 is plain multiple-gradient descent.
     step : {"decreasing", "armijo"}, default="decreasing"
-        Length ``1 / (2 lambda_max sqrt(t))``, or backtracking until every objective falls.
+        Length ``1 / (2 lambda_max sqrt(t))``, or backtracking until every objective falls. At PCA
+        the total error cannot fall, and backtracking makes no step: give it ``start="random"``.
     start : {"pca", "random"}, default="pca"
         Descend from the PCA of all rows, or from a random basis.
     disparity_weight : float, default=1.0
@@ -125,7 +125,8 @@ class ParetoFairPCA(PublishedMethod):
     Attributes
     ----------
     total_error_, disparity_ : float
-        Mean squared error of all rows, and the largest difference between two groups' losses.
+        Mean squared error of all rows about what `center` names (with "group" it is below
+        that about `mean_`), and the largest difference between two groups' losses.
     objective_weights_ : ndarray
         Of the total error and the disparities at the last step.
 
@@ -138,29 +139,18 @@ class ParetoFairPCA(PublishedMethod):
     1.0
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    penalty: str = "absolute"
-    floor: float = 0.6
-    step: str = "decreasing"
-    start: str = "pca"
-    disparity_weight: float = 1.0
+    penalty: str = choice("absolute", "square")
+    floor: float = number(0.6, 0, 1)
+    step: str = choice("decreasing", "armijo")
+    start: str = choice("pca", "random")
+    disparity_weight: float = number(1.0, 0, LARGEST)
     tol: float = 1e-6
     max_iter: int = 3000
     center: str = "group"
     random_state: Any = None
 
-    _group_range: ClassVar[tuple[int, int | None]] = (2, None)
-    notion: ClassVar[str] = "trade-off"
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "penalty": ("absolute", "square"),
-        "step": ("decreasing", "armijo"),
-        "start": ("pca", "random"),
-    }
-    _ranges: ClassVar[dict[str, tuple[float, float]]] = {
-        "floor": (0, 1),
-        "disparity_weight": (0, np.inf),
-    }
+    _group_range = (2, np.inf)
+    notion = "trade-off"
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
@@ -192,17 +182,16 @@ class ParetoFairPCA(PublishedMethod):
             else:
                 reason = "no common descent at working precision"
                 break
-            best = min(best, point, key=self._score)
+            # A vector has no least value, so the iterates are compared by a sum.
+            best = min(
+                best, point, key=lambda p: p.total + self.disparity_weight * np.ptp(p.losses)
+            )
         own = {
             "total_error_": unit * best.total,
             "disparity_": unit * float(np.ptp(best.losses)),
             "objective_weights_": weights,
         }
-        return Found(basis=best.basis, stop_reason=reason, n_iter=steps, own=own)
-
-    def _score(self, point: _Point) -> float:
-        """Return what the iterates are compared by: a vector has no least value."""
-        return point.total + self.disparity_weight * float(np.ptp(point.losses))
+        return Found(best.basis, reason, steps, own)
 
 
 def _backtrack(

@@ -7,8 +7,8 @@ generation is exact; the semidefinite program is the independent check for small
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -17,7 +17,7 @@ import scipy.special
 from fairpca._checks import require
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
-from fairpca.methods._base import MinMaxFound, MinMaxMethod, phi_at
+from fairpca.methods._base import POSITIVE, MinMaxFound, MinMaxMethod, choice, number, phi_at
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rounding import settle
 
@@ -210,11 +210,6 @@ def spectrum(projector: FloatArray) -> EigenPairs:
     return EigenPairs(np.clip(pairs.values, 0.0, 1.0), pairs.vectors)
 
 
-def numerical_rank(projector: FloatArray, *, tol: float = _RANK_TOL) -> int:
-    """Number of eigenvalues above `tol`."""
-    return int(np.count_nonzero(spectrum(projector).values > tol))
-
-
 def from_spectrum(vectors: FloatArray, values: FloatArray) -> FloatArray:
     """Return the symmetric matrix with these eigenvectors (columns) and eigenvalues."""
     return symmetric((vectors * values) @ vectors.T)
@@ -230,22 +225,16 @@ def extreme_point(problem: Problem, projector: FloatArray) -> FloatArray:
 
 def rounded(problem: Problem, relaxed: Relaxed, projector: FloatArray, **own: Any) -> MinMaxFound:
     """Return the leading eigenvectors of `relaxed`, moved to `projector`, and what was relaxed."""
-    return MinMaxFound(
-        basis=spectrum(projector).vectors[:, : problem.n_components],
-        weights=relaxed.weights,
-        lower_bound=relaxed.lower_bound,
-        n_iter=relaxed.n_iter,
-        stop_reason=relaxed.stop_reason,
-        own={
-            "projector_": projector,
-            "relaxed_losses_": relaxed_losses(problem, projector),
-            "rank_": numerical_rank(projector),
-            **own,
-        },
-    )
+    own |= {
+        "projector_": projector,
+        "relaxed_losses_": relaxed_losses(problem, projector),
+        "rank_": int(np.linalg.matrix_rank(projector, _RANK_TOL, hermitian=True)),
+    }
+    basis, reason = spectrum(projector).vectors[:, : problem.n_components], relaxed.stop_reason
+    weights, bound = relaxed.weights, relaxed.lower_bound
+    return MinMaxFound(basis, reason, relaxed.n_iter, own, weights=weights, lower_bound=bound)
 
 
-@dataclass(eq=False, repr=False)
 class SDRFairPCA(MinMaxMethod):
     """Fair PCA by relaxing the projector.
 
@@ -292,29 +281,16 @@ class SDRFairPCA(MinMaxMethod):
     (1, True)
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    solver: str = "mw"
-    eta: float = 1.0
+    solver: str = choice("mw", "columns", "sdp")
+    eta: float = number(1.0, POSITIVE)
     scale_losses: bool = False
     max_iter: int = 10
     tol: float = 1e-9
-    center: str = "group"
-
-    # Not a parameter: the relaxation of the paper is that of the loss.
-    criterion = "loss"
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"solver": ("mw", "columns", "sdp")}
-    _positive: ClassVar[tuple[str, ...]] = ("eta",)
 
     def _solve(self, problem: Problem) -> MinMaxFound:
-        relaxed = solve_relaxation(
-            problem,
-            self.solver,
-            tol=self.tol,
-            eta=self.eta,
-            max_iter=self.max_iter if self.solver == "mw" else _PROGRAMS,
-            scale_losses=self.scale_losses,
-        )
+        steps = self.max_iter if self.solver == "mw" else _PROGRAMS
+        limits: dict[str, Any] = {"tol": self.tol, "eta": self.eta, "max_iter": steps}
+        relaxed = solve_relaxation(problem, self.solver, scale_losses=self.scale_losses, **limits)
         projector = relaxed.projector
         pairs = spectrum(projector)
         # The authors' code returns the projector of its loop as it is.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from fairpca._linalg import FloatArray, IntArray
 from fairpca.covariances.eigenpairs import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._base import Found, PublishedMethod, Sample, choice, number
 from fairpca.methods._descent import generator
 from fairpca.metrics import kept_variance
 
@@ -24,7 +24,6 @@ _LIST_BELOW = 200_000
 _MARGINS = (1e-5, 1e-4, 1e-3)
 
 
-@dataclass(eq=False, repr=False)
 class SPEA2FairPCA(PublishedMethod):
     """Fair PCA by choosing among the PCA axes with SPEA2.
 
@@ -67,23 +66,16 @@ class SPEA2FairPCA(PublishedMethod):
     [0]
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    search: str = "spea2"
-    selection: str = "weighted"
-    population: int = 100
+    search: str = choice("spea2", "exact")
+    selection: str = choice("weighted", "balanced", "error", "gap")
+    # Two parents and two others: below that, a generation has nobody to choose from.
+    population: int = number(100, 4)
     max_iter: int = 50
     center: str = "global"
     random_state: Any = None
 
-    _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
-    notion: ClassVar[str] = "error gap"
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "search": ("spea2", "exact"),
-        "selection": ("weighted", "balanced", "error", "gap"),
-    }
-    # Two parents and two others: below that, a generation has nobody to choose from.
-    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"population": (4, np.inf)}
+    _group_range = (2, 2)
+    notion = "error gap"
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
@@ -91,9 +83,11 @@ class SPEA2FairPCA(PublishedMethod):
         axes = PCAAxes.of(covariances, sample.shares)
         if self.search == "exact":
             front, reason = exact_front(axes, r, max_points=self.max_iter), "exact front"
+            steps = len(front)
         else:
             population = _Population(axes, r, self.population, generator(self.random_state))
             front, reason = population.evolve(self.max_iter), "all generations done"
+            steps = self.max_iter
         costs = axes.costs(front)
         chosen = front[self._select(axes, costs)]
         basis = axes.vectors[:, chosen]
@@ -104,7 +98,7 @@ class SPEA2FairPCA(PublishedMethod):
             "axes_": chosen,
             "group_values_": traces - kept_variance(basis, covariances),
         }
-        return Found(basis=basis, stop_reason=reason, n_iter=self.max_iter, own=own)
+        return Found(basis, reason, steps, own)
 
     def _select(self, axes: PCAAxes, costs: FloatArray) -> int:
         """Return the position of the subset to keep in the front."""
@@ -207,10 +201,7 @@ def _least_error(axes: PCAAxes, r: int, gap: float, scale: float) -> IntArray | 
     low, high = (axes.gap - gap) / scale, (axes.gap + gap) / scale
     found = milp(
         -axes.gains / max(float(axes.gains.max()), np.finfo(float).tiny),
-        constraints=[
-            LinearConstraint(np.ones((1, n)), r, r),
-            LinearConstraint(axes.changes[None] / scale, low, high),
-        ],
+        constraints=LinearConstraint([np.ones(n), axes.changes / scale], [r, low], [r, high]),
         integrality=np.ones(n, dtype=int),
         bounds=Bounds(0, 1),
         # The default would stop 0.01 % short of the best subset.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-
 from fairpca.methods._base import MinMaxFound, MinMaxMethod
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
 
-@dataclass(eq=False, repr=False)
 class StablePCA(MinMaxMethod):
     """Components that keep variance in every source of data.
 
@@ -38,10 +35,7 @@ class StablePCA(MinMaxMethod):
     True
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
     criterion: str = "variance"
-    center: str = "group"
     tol: float = 1e-10
     max_iter: int = 200
 

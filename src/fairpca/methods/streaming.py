@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+import copy
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from fairpca._linalg import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
-from fairpca.base import Rows
+from fairpca.base import Rows, is_result
 from fairpca.covariances.eigenpairs import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample
+from fairpca.methods._base import Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import generator
 from fairpca.methods.null_space import leading_within, mean_directions
 from fairpca.moments.label_codes import Label, sort_labels
@@ -21,7 +23,6 @@ _LEFT = "directions that are not removed"
 _TRACE = 1e-10
 
 
-@dataclass(eq=False, repr=False)
 class StreamingFairPCA(PublishedMethod):
     """Fair PCA that nulls out what separates two groups, also on a stream.
 
@@ -66,16 +67,12 @@ class StreamingFairPCA(PublishedMethod):
     True
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
-    n_directions: int = 0
-    learning_blocks: int = 100
+    n_directions: int = number(0, 0)
+    learning_blocks: int = number(100, 1)
     random_state: Any = None
 
-    _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
-    notion: ClassVar[str] = "mean gap"
-    _positive: ClassVar[tuple[str, ...]] = ("learning_blocks",)
-    _ranges: ClassVar[dict[str, tuple[float, float]]] = {"n_directions": (0, np.inf)}
+    _group_range = (2, 2)
+    notion = "mean gap"
 
     def _find(self, sample: Sample) -> Found:
         # A stream that was read before ends here: its directions are not those of these rows.
@@ -87,7 +84,7 @@ class StreamingFairPCA(PublishedMethod):
         removed = expand(pairs.vectors[:, order], span(mean_directions(sample)[:, :1]))
         allowed = complement(removed)
         basis = leading_within(sample.covariance, allowed, self._rank(allowed.shape[1], _LEFT))
-        return Found(basis=basis, stop_reason="offline", own={"removed_": removed})
+        return Found(basis, "offline", own={"removed_": removed})
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -98,26 +95,48 @@ class StreamingFairPCA(PublishedMethod):
         Until both groups were seen no component is learned.
         """
         self._check_params()
-        stream: _Stream | None = self.__dict__.get("_stream")
-        rows = self._rows(X, sensitive_features, sample_weight, reset=stream is None)
-        if stream is None:
-            n = rows.X.shape[1]
-            r = self._rank(n - self.n_directions - 1, _LEFT)
-            draw = generator(self.random_state).standard_normal
-            first = orthonormal(draw((n, self.n_directions)))
-            stream = _Stream({}, first, orthonormal(draw((n, r))))
-        # Before anything is counted: a block that is refused leaves no trace.
-        known = {*stream.groups, *(label for label, _, _ in _parts(rows))}
-        if len(known) > 2:
-            self._check_group_number(len(known))
-        stream.read(rows)
-        if stream.blocks <= self.learning_blocks or len(stream.groups) < 2:
-            stream.learn_directions(rows)
-        else:
-            stream.learn_components(rows)
-            self._set_fitted(stream.attributes)
-        self._stream = stream
+        with self._restore_on_error():
+            stream: _Stream | None = copy.deepcopy(self.__dict__.get("_stream"))
+            new = stream is None
+            rows = self._rows(X, sensitive_features, sample_weight, reset=new, part=True)
+            if stream is None:
+                n = rows.X.shape[1]
+                r = self._rank(n - self.n_directions - 1, _LEFT)
+                draw = generator(self.random_state).standard_normal
+                first = orthonormal(draw((n, self.n_directions)))
+                stream = _Stream({}, first, orthonormal(draw((n, r))))
+                # What `fit` found is not of this stream.
+                self._clear_fitted()
+            weight = np.ones(len(rows.X)) if rows.weight is None else rows.weight
+            parts = _parts(rows, weight)
+            # One group so far is no mistake: the other may come with a later block.
+            self._check_group_number(max(len({*stream.groups, *(part[0] for part in parts)}), 2))
+            stream.read(parts)
+            if stream.blocks <= self.learning_blocks or len(stream.groups) < 2:
+                stream.learn_directions(parts)
+            elif parts:
+                stream.learn_components(rows.X, weight)
+                self._set_fitted(stream.attributes)
+            self._stream = stream
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        stream = self.__dict__.get("_stream") if is_result(name) else None
+        if stream is not None and "components_" not in self.__dict__:
+            raise NotFittedError(
+                f"{type(self).__name__} has learned no components yet: it has read "
+                f"{stream.blocks} block(s) of {len(stream.groups)} group(s), and learns them from "
+                f"blocks after the first learning_blocks={self.learning_blocks}, once both groups "
+                "were seen."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_stream" in self.__dict__ or super().__sklearn_is_fitted__()
+
+
+# Label, rows and weights of a group in a block.
+_Part: TypeAlias = tuple[Label, Any, FloatArray]
 
 
 @dataclass
@@ -170,10 +189,10 @@ class _Stream:
             "center_": "global",
         }
 
-    def read(self, rows: Rows) -> None:
+    def read(self, parts: list[_Part]) -> None:
         """Count the rows of a block into the groups' means."""
         self.blocks += 1
-        for label, X, weight in _parts(rows):
+        for label, X, weight in parts:
             total = float(weight.sum())
             known = self.groups.setdefault(label, _Running(0, 0.0, np.zeros(X.shape[1])))
             known.count += len(X)
@@ -182,19 +201,19 @@ class _Stream:
             change = weight @ X / total - known.mean
             known.mean = known.mean + change * (total / known.weight)
 
-    def learn_directions(self, rows: Rows) -> None:
+    def learn_directions(self, parts: list[_Part]) -> None:
         """One power iteration on the difference of the block's group covariances."""
-        parts = _parts(rows)
         if len(parts) == 2 and self.directions.shape[1] > 0:
-            first, second = (_covariance_product(X, w, self.directions) for _, X, w in parts)
+            first, second = (
+                _covariance_product(X, w, self.directions, w @ X / w.sum()) for _, X, w in parts
+            )
             self.directions = _power_step(first - second, self.directions)
 
-    def learn_components(self, rows: Rows) -> None:
+    def learn_components(self, X: Any, weight: FloatArray) -> None:
         """One power iteration on the block's covariance, outside the removed directions."""
         removed = self.removed
-        weight = np.ones(len(rows.X)) if rows.weight is None else rows.weight
         start = outside(removed, self.components)
-        image = _covariance_product(rows.X, weight, start, self.mean)
+        image = _covariance_product(X, weight, start, self.mean)
         self.components = _power_step(outside(removed, image), start)
 
 
@@ -207,21 +226,17 @@ def _power_step(image: FloatArray, start: FloatArray) -> FloatArray:
     return orthonormal(image + _TRACE * norm * start) if norm > 0 else start
 
 
-def _parts(rows: Rows) -> list[tuple[Label, Any, FloatArray]]:
-    """Return label, rows and weights of every group of a block that has weight."""
+def _parts(rows: Rows, weight: FloatArray) -> list[_Part]:
+    """Return every group of a block that has weight."""
     assert rows.groups is not None
-    weight = np.ones(len(rows.X)) if rows.weight is None else rows.weight
     members = [rows.groups.codes == code for code in range(rows.groups.n_groups)]
     found = zip(rows.groups.labels, members, strict=True)
     return [(label, rows.X[m], weight[m]) for label, m in found if weight[m].sum() > 0]
 
 
 def _covariance_product(
-    X: Any, weight: FloatArray, columns: FloatArray, mean: FloatArray | None = None
+    X: Any, weight: FloatArray, columns: FloatArray, mean: FloatArray
 ) -> FloatArray:
     """Return the covariance of weighted rows times columns, the covariance never formed."""
-    total = float(weight.sum())
-    if mean is None:
-        mean = weight @ X / total
     centred = X - mean
-    return np.asarray(centred.T @ (weight[:, None] * (centred @ columns)) / total)
+    return np.asarray(centred.T @ (weight[:, None] * (centred @ columns)) / weight.sum())

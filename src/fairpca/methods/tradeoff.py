@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +34,6 @@ class _Trial:
         return float((self.errors[0] - self.errors[1]) ** 2)
 
 
-@dataclass(eq=False, repr=False)
 class UnconstrainedFPCA(PublishedMethod):
     """u-FPCA: equal errors of two groups along a line of PCAs.
 
@@ -73,13 +71,13 @@ class UnconstrainedFPCA(PublishedMethod):
     ([2.312, 2.312], [1.812, 2.012])
     """
 
-    n_components: int | None = None
-    _: KW_ONLY
     tol: float = 1e-6
     center: str = "global"
 
-    _group_range: ClassVar[tuple[int, int | None]] = (2, 2)
-    notion: ClassVar[str] = "error gap"
+    _group_range = (2, 2)
+    notion = "error gap"
+    # Whether the search goes towards alpha = 0 only where both errors stay below PCA's larger one.
+    _limited = False
 
     def _find(self, sample: Sample) -> Found:
         r = self._rank(sample.n_features)
@@ -100,11 +98,12 @@ class UnconstrainedFPCA(PublishedMethod):
         favour = np.zeros(2)
         pca = at(1.0)
         favour = np.array([-1.0, 1.0] if pca.errors[0] <= pca.errors[1] else [1.0, -1.0])
+        limit = float(pca.errors.max()) + _SLACK if self._limited else np.inf
         low, high = 0.0, 1.0
         inner, outer = at(high - (high - low) / _GOLDEN), at(low + (high - low) / _GOLDEN)
         while high - low > self.tol:
             # One of the two inner points serves the next interval again.
-            if self._prefers(inner, outer, pca):
+            if inner.gap < outer.gap and float(inner.errors.max()) <= limit:
                 high, outer = outer.alpha, inner
                 inner = at(high - (high - low) / _GOLDEN)
             else:
@@ -116,12 +115,7 @@ class UnconstrainedFPCA(PublishedMethod):
             "matrix_weights_": found.weights,
             "group_values_": unit * found.errors,
         }
-        n_iter, reason = len(trials), "interval closed"
-        return Found(basis=found.basis, stop_reason=reason, n_iter=n_iter, own=own)
-
-    def _prefers(self, inner: _Trial, outer: _Trial, pca: _Trial) -> bool:
-        """Whether the search goes on towards alpha = 0."""
-        return inner.gap < outer.gap
+        return Found(found.basis, "interval closed", len(trials), own)
 
 
 class ConstrainedFPCA(UnconstrainedFPCA):
@@ -150,6 +144,4 @@ class ConstrainedFPCA(UnconstrainedFPCA):
     [0.24, 0.45]
     """
 
-    def _prefers(self, inner: _Trial, outer: _Trial, pca: _Trial) -> bool:
-        limit = float(pca.errors.max()) + _SLACK
-        return inner.gap < outer.gap and float(inner.errors.max()) <= limit
+    _limited = True

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
-
 from fairpca.fitting import Settings
-from fairpca.methods._base import MinMaxFound, MinMaxMethod
+from fairpca.methods._base import MinMaxFound, MinMaxMethod, choice
 from fairpca.solvers.problem import Problem
 
-#: The authors' objectives and the criterion of `fairpca.FairPCA` that has the same best basis.
-#: "norm-" divides every environment's covariance by its trace. A wrong line here would solve
-#: another problem than the one asked for; tests/methods/test_worst_case.py checks each by formula.
+#: The authors' objectives, their default first, each with the criterion of `fairpca.FairPCA` that
+#: has the same best basis. "norm-" divides every environment's covariance by its trace. A wrong
+#: line here would solve another problem than the one asked for; tests/methods/test_worst_case.py
+#: checks each by formula.
 VARIANTS = {
-    "minPCA": "variance",
     "norm-minPCA": "share",
+    "minPCA": "variance",
     "maxRCS": "error",
     "norm-maxRCS": "share",
     "maxRegret": "loss",
@@ -22,7 +20,6 @@ VARIANTS = {
 }
 
 
-@dataclass(eq=False, repr=False)
 class WorstCasePCA(MinMaxMethod):
     """Components whose worst environment is served as well as possible.
 
@@ -84,12 +81,7 @@ class WorstCasePCA(MinMaxMethod):
     'loss'
     """
 
-    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"variant": tuple(VARIANTS)}
-
-    n_components: int | None = None
-    _: KW_ONLY
-    variant: str = "norm-minPCA"
-    center: str = "group"
+    variant: str = choice(*VARIANTS)
     tol: float = 1e-10
     max_iter: int = 200
     prove: bool | float = False
