@@ -371,3 +371,16 @@ def test_far_more_columns_than_rows_are_compared_in_what_they_span(people, cente
     left = left - left @ basis @ basis.T
     errors = [np.mean(np.sum(left[sex == g] ** 2, axis=1)) for g in ("f", "m")]
     np.testing.assert_allclose(found["random"].group_errors, errors, rtol=1e-10)
+
+
+def test_labels_that_are_written_alike_keep_their_numbers():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    (record,) = compare([PCA(1)], X, [1, "1"] * 60).to_records()
+    titles = [title for title in record if "[" in title]
+    assert titles == ["loss [1]", "loss [1 (2)]", "error [1]", "error [1 (2)]"]
+
+
+def test_more_groups_than_test_rows_are_split_without_them():
+    X, y = np.random.default_rng(0).normal(size=(10, 3)), np.arange(10) % 2
+    (row,) = compare([PCA(1)], X, np.arange(10) // 2, y=y).rows
+    assert row.accuracy is not None

@@ -313,3 +313,11 @@ def test_folds_without_a_group_say_nothing_about_its_spread():
     losses = found.fold_losses[0, :3, 0, 0, 1]
     half = student.ppf(0.975, 2) * np.sqrt(losses.var(ddof=1) / 3 * (1 + 3 / 2))
     np.testing.assert_allclose(found.high[0, 0, 1] - found.losses[0, 0, 1], half, rtol=1e-9)
+
+
+def test_a_fold_without_weight_adds_nothing():
+    X, labels = np.random.default_rng(0).normal(size=(90, 4)), np.arange(90) % 2
+    folds = [GroupMoments.from_array(X[i::3], labels[i::3]) for i in range(3)]
+    empty = GroupMoments.from_array(X[:4], labels[:4], sample_weight=np.zeros(4))
+    one, other = (cross_fit(parts, n_components=2) for parts in (folds, [*folds, empty]))
+    np.testing.assert_allclose(one.total_errors, other.total_errors, rtol=1e-12)

@@ -345,3 +345,13 @@ def test_sparse_rows_of_many_columns_are_never_made_into_matrices(measure, about
     if measure is group_errors:
         own = measure(reducer, X, center="group", **given)
         assert np.all(own < wanted + 1e-10)
+
+
+def test_a_group_without_weight_is_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3)) + np.array([50, 0, 0])
+    group = np.array(["a"] * 30 + ["b"] * 70)
+    weight = np.where(group == "a", 0.0, 1.0)
+    for metric in (metrics.mean_gap, metrics.covariance_gap, metrics.group_losses):
+        with pytest.raises(ValueError, match=r"group\(s\) 'a' have no row"):
+            metric([[1.0, 0, 0]], X, sensitive_features=group, sample_weight=weight)

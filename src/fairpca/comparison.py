@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import textwrap
 import time
@@ -23,7 +24,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
-from fairpca._checks import check_choice, require
+from fairpca._checks import check_choice, distinct, is_share, require
 from fairpca._linalg import FloatArray, IntArray, rounding_level
 from fairpca.auditing.findings import plain
 from fairpca.auditing.verdict import MEANS, html_table, listed, number, percent
@@ -200,11 +201,13 @@ class Comparison:
         The losses of a group "a" are under "loss [a]", its errors under "error [a]".
         """
         found = []
+        # Labels such as 1 and "1" differ, but are written alike.
+        texts = distinct([str(label) for label in self.groups])
         for row in self.rows:
             record = asdict(row)
             for title, name in (("loss", "group_losses"), ("error", "group_errors")):
                 values = record.pop(name) or (_NAN,) * len(self.groups)
-                for label, value in zip(self.groups, values, strict=True):
+                for label, value in zip(texts, values, strict=True):
                     record[f"{title} [{label}]"] = value
             found.append(record)
         return found
@@ -445,8 +448,8 @@ def compare(
             np.arange(len(rows)),
             test_size=test_size,
             random_state=random_state,
-            # A group of one row cannot be on both sides.
-            stratify=groups.codes if groups.counts.min() >= 2 else None,
+            # Every group on both sides, where both have room for all.
+            stratify=groups.codes if _fits_both(groups, test_size) else None,
         )
         task = metrics.HeldOut(*metrics.read_target(y, target), train, test)
         if task.classes and len(np.unique(task.y[train])) < 2:
@@ -461,6 +464,15 @@ def compare(
     baseline = None if task is None else task.score(task.baseline())
     nothing = _EQUAL_MEANS * float(np.sqrt(source.total.trace))
     return Comparison(tuple(_placed(found, nothing)), labels, counts, center, baseline)
+
+
+def _fits_both(groups: Groups, test_size: Any) -> bool:
+    """Whether every group has two rows, and both sides of a split have one for each group."""
+    m, k = len(groups.codes), len(groups.labels)
+    # None is what scikit-learn takes for a quarter.
+    size = 0.25 if test_size is None else test_size
+    tested = math.ceil(size * m) if is_share(size) else int(size)
+    return bool(groups.counts.min() >= 2 and k <= min(tested, m - tested))
 
 
 def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:
@@ -579,8 +591,10 @@ class _Bench:
     def _in_columns(self, fitted: Any, r: int, bound: float) -> dict[str, Any]:
         """Return losses and errors in the columns of X; none after a kernel, which leaves them."""
         # Components need not be orthonormal (factor analysis): only their span counts.
+        if getattr(fitted, "kernel_map_", None) is not None:
+            return {}
         basis = metrics.basis_of(fitted)
-        if getattr(fitted, "kernel_map_", None) is not None or len(basis) != self.X.shape[1]:
+        if len(basis) != self.X.shape[1]:
             return {}
         if self.span is not None:
             basis = self.span.inside(basis)

@@ -35,6 +35,7 @@ from fairpca.base import warn_one_group
 from fairpca.covariances.eigenpairs import leading_pairs
 from fairpca.covariances.sources import (
     MomentCovariances,
+    dense_if_wide,
     in_span,
     is_wide,
     seen_directions,
@@ -99,6 +100,8 @@ class CrossFit:
         fitted to tells, from projections fitted to the others.
     errors : ndarray of shape (f, q, k)
         Mean squared error on the rows left out.
+    total_errors : ndarray of shape (f, q)
+        The same of all rows, those without a label and of groups that were not checked included.
     low, high : ndarray of shape (f, q, k)
         Ends of a 95 % interval for the loss, by the jackknife over folds (what the mean would be
         without each fold in turn), widened because folds share training rows. Losses and the
@@ -130,6 +133,7 @@ class CrossFit:
     counts: IntArray
     losses: FloatArray
     errors: FloatArray
+    total_errors: FloatArray
     low: FloatArray
     high: FloatArray
     unchecked: tuple[Label, ...]
@@ -245,7 +249,7 @@ def cross_fit(
     """
     models = _models(fits)
     if sensitive_features is None and not isinstance(X, GroupMoments | Sequence):
-        warn_one_group(stacklevel=3)
+        warn_one_group()
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size:
         raise ValueError("n_components is empty; pass at least one number of components.")
@@ -260,7 +264,8 @@ def cross_fit(
         with blas_for(folds[0].n_features):
             found.append(_each_left_out(folds, models, ranks))
     known = found[0][0]
-    errors, losses, weight = map(np.stack, zip(*(numbers for _, numbers in found), strict=True))
+    parts = zip(*(numbers for _, numbers in found), strict=True)
+    errors, losses, weight, totals = map(np.stack, parts)
     mean_loss = _over_folds(losses, weight).mean(axis=0)
     held = np.count_nonzero(weight, axis=1).min(axis=0)
     known_to = _jackknife(mean_loss, _without_each_fold(losses, weight), held)
@@ -274,6 +279,7 @@ def cross_fit(
         known.count,
         mean_loss,
         mean_error,
+        totals.mean(axis=0),
         known_to.low,
         known_to.high,
         tuple(known.labels[g] for g in np.flatnonzero(unchecked)),
@@ -284,11 +290,11 @@ def cross_fit(
 
 def _each_left_out(
     folds: list[GroupMoments], models: Mapping[str, Any], ranks: IntArray
-) -> tuple[GroupMoments, tuple[FloatArray, FloatArray, FloatArray]]:
+) -> tuple[GroupMoments, tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
     """Leave each fold out of the fits in turn, and measure them on its rows.
 
-    Returns all groups together; errors and losses of shape (folds, f, q, k) and weights of shape
-    (folds, k). ValueError for fewer than two folds.
+    Returns all groups together; errors and losses of shape (folds, f, q, k), weights of shape
+    (folds, k) and the mean error of all rows, shape (f, q). ValueError for fewer than two folds.
     """
     if len(folds) < 2:
         raise ValueError(
@@ -307,21 +313,27 @@ def _each_left_out(
     shape = (len(folds), len(models), len(ranks), len(known.labels))
     errors, own = np.full(shape, np.nan), np.full((shape[0], *shape[2:]), np.nan)
     weight = np.zeros((len(folds), len(known.labels)))
+    everything = sum(float(fold.weight.sum()) for fold in folds)
+    totals = np.zeros(shape[1:3])
     column = {label: g for g, label in enumerate(known.labels)}
     for i, fold in enumerate(folds):
         others = [*folds[i + 1 :], *folds[:i]]
         training = reduce(GroupMoments.merge, others)
         seen = seen_directions(training)
-        left_out = fold.grouped(group_by)
+        left_out, share = fold.grouped(group_by), float(fold.weight.sum()) / everything
+        # A fold that nobody is in has nothing to add to the error of all rows.
+        whole = fold.pooled() if share > 0 else None
         places = [column[label] for label in left_out.labels]
         weight[i, places] = left_out.weight
         own[i][:, places] = own_errors(others, left_out, ranks, group_by)
         for j, r in enumerate(ranks.tolist()):
             for f, model in enumerate(models.values()):
-                model = clone(model).set_params(n_components=r)
-                errors[i, f, j, places] = shared_errors(model, training, left_out, seen)
+                model = fitted_without_warnings(clone(model).set_params(n_components=r), training)
+                errors[i, f, j, places] = shared_errors(model, left_out, seen)
+                if whole is not None:
+                    totals[f, j] += share * shared_errors(model, whole, seen)[0]
     errors[..., known.count < len(folds)] = np.nan
-    return known, (errors, errors - own[:, None], weight)
+    return known, (errors, errors - own[:, None], weight, totals)
 
 
 def _dealings(
@@ -346,9 +358,10 @@ def _dealings(
     m = rows.shape[0]
     groups = Groups.of(labels, m)
     if groups is not labels:
-        warn_of_measurements(groups, stacklevel=3)
+        warn_of_measurements(groups)
     weights = check_weights(sample_weight, m)
     groups, counted = _weighted(groups, weights)
+    rows = dense_if_wide(rows, largest)
     if is_wide(rows, largest):
         rows = np.asarray(rows, dtype=float)
         assert_all_finite(rows, input_name="X")
@@ -389,14 +402,21 @@ def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> AnyArray:
     """Return the fold of every row: each group is shuffled and dealt out evenly.
 
     Groups come in the order in which the rows show them, so that what they are called changes
-    nothing.
+    nothing. Those with fewer rows than folds come last, in a random order: by the order of the
+    rows a design with one row a combination would have every condition in a fold of its own.
     """
     fold = np.empty(len(codes), dtype=np.int64)
     known, first = np.unique(codes, return_index=True)
+    few = []
     for start, code in enumerate(known[np.argsort(first)]):
         picks = rng.permutation(np.flatnonzero(codes == code))
         # Groups start at different folds, or the first fold would get what is left of all.
         fold[picks] = (np.arange(len(picks)) + start) % n_folds
+        if len(picks) < n_folds:
+            few.append(picks)
+    if few:
+        shuffled = np.concatenate([few[i] for i in rng.permutation(len(few))])
+        fold[shuffled] = np.arange(len(shuffled)) % n_folds
     return fold
 
 
@@ -430,18 +450,22 @@ def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
     return named
 
 
-def shared_errors(
-    model: Any, training: GroupMoments, left_out: GroupMoments, seen: FloatArray | None = None
-) -> FloatArray:
-    """Fit a model and return the error of every group's left-out rows; NaN where it has none.
-
-    Where the rows of the training span less than all columns, `seen` are its `seen_directions`.
-    """
+def fitted_without_warnings(model: Any, training: GroupMoments) -> Any:
+    """Return a model fitted to moments, without the warnings of rows in hand."""
     with warnings.catch_warnings():
         # What counts here is the loss on the rows left out, whether or not the fit is proven best.
         for known in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", known)
-        model.fit_moments(training)
+        return model.fit_moments(training)
+
+
+def shared_errors(
+    model: Any, left_out: GroupMoments, seen: FloatArray | None = None
+) -> FloatArray:
+    """Return the error of every group's left-out rows by a fitted model; NaN where it has none.
+
+    Where the rows of its training span less than all columns, `seen` are their `seen_directions`.
+    """
     bases = [seen_part(model.components_.T, seen)] * len(left_out.labels)
     ranks = np.array([model.n_components_])
     return np.asarray(_errors(left_out, model.mean_, bases, ranks)[0])

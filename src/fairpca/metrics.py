@@ -25,6 +25,7 @@ from fairpca._checks import (
     as_numpy,
     check_choice,
     check_counted,
+    check_groups,
     check_names,
     check_weights,
     distinct,
@@ -88,6 +89,11 @@ def basis_of(reducer: Any) -> FloatArray:
     >>> basis_of([[3.0, 0.0, 0.0], [1.0, 2.0, 0.0]]).shape
     (3, 2)
     """
+    if getattr(reducer, "kernel_map_", None) is not None:
+        raise ValueError(
+            "the components of a reducer with a kernel are not in the columns of X; pass "
+            "np.eye(r) as the reducer, and reducer.transform(X) as X."
+        )
     components = getattr(reducer, "components_", reducer)
     try:
         rows = np.asarray(fetched(components), dtype=float)
@@ -169,7 +175,7 @@ def _read(
     if isinstance(X, GroupMoments) or array_namespace(X) is not None:
         moments = as_moments(X, sensitive_features, sample_weight)
         check_columns(reducer, basis, X, moments.n_features)
-        return basis, MomentCovariances(moments, center=center, origin=mean)
+        return basis, _covariances(moments, center, mean)
     rows = as_rows(X)
     check_columns(reducer, basis, X, rows.shape[1])
     groups = Groups.of(sensitive_features, rows.shape[0])
@@ -178,10 +184,22 @@ def _read(
         rows, inner = in_span(rows, groups, weight, *([] if mean is None else [mean]))
         basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
     elif wants_operators(rows, len(groups.labels)):
-        cells = GroupOperators.from_rows(rows, groups, weight)
-        return basis, OperatorCovariances(cells, center=center, origin=mean)
+        return basis, _covariances(GroupOperators.from_rows(rows, groups, weight), center, mean)
     moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
-    return basis, MomentCovariances(moments, center=center, origin=mean)
+    return basis, _covariances(moments, center, mean)
+
+
+def _covariances(
+    counted: GroupMoments | GroupOperators, center: str, origin: FloatArray | None
+) -> CovarianceSource:
+    """Return the groups' second moments; ValueError for a group whose rows have no weight."""
+    source: CovarianceSource
+    if isinstance(counted, GroupMoments):
+        source = MomentCovariances(counted, center=center, origin=origin)
+    else:
+        source = OperatorCovariances(counted, center=center, origin=origin)
+    check_groups(source.groups.labels, source.groups.weight)
+    return source
 
 
 def _oracle(source: CovarianceSource) -> Oracle:
@@ -191,11 +209,6 @@ def _oracle(source: CovarianceSource) -> Oracle:
 
 def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
     """Raise ValueError where X has other columns than a reducer was fitted to."""
-    if getattr(reducer, "kernel_map_", None) is not None:
-        raise ValueError(
-            "the components of a reducer with a kernel are not in the columns of X; pass "
-            "np.eye(r) as the reducer, and reducer.transform(X) as X."
-        )
     check_names(reducer, X)
     if len(basis) != n_features:
         raise ValueError(
@@ -632,8 +645,7 @@ def weighted_bandwidth(Z: FloatArray, weight: FloatArray | None, max_rows: int =
         return median_bandwidth(Z, max_rows=max_rows)
     from scipy.spatial.distance import pdist
 
-    rows = np.flatnonzero(weight)
-    rows = rows[balanced_draw(np.zeros(len(rows), dtype=np.int64), max_rows)]
+    rows = balanced_draw(np.zeros(len(weight), dtype=np.int64), max_rows, weight=weight)
     w = weight[rows]
     first, second = np.triu_indices(len(rows), 1)
     # The copies of one row are at distance zero from each other; a share of a row has no copy.
@@ -705,9 +717,7 @@ def mmd_squared(
     groups = Groups.from_labels(sensitive_features, n_rows=m)
     given = check_weights(sample_weight, m)
     weight = np.ones(m) if given is None else given
-    # A row without weight is as good as none.
-    counted = np.flatnonzero(weight)
-    chosen = counted[balanced_draw(groups.codes[counted], max_rows, random_state)]
+    chosen = balanced_draw(groups.codes, max_rows, random_state, weight)
     drawn = rows[chosen]
     # Centred before the product: distances of rows far from zero would lose their digits.
     Z = drawn @ basis if is_sparse(drawn) else (drawn - drawn.mean(axis=0)) @ basis
@@ -744,17 +754,21 @@ def gaussian_product(Z: FloatArray, vectors: FloatArray) -> FloatArray:
     return product
 
 
-def balanced_draw(codes: IntArray, most: int, random_state: Any = None) -> IntArray:
+def balanced_draw(
+    codes: IntArray, most: int, random_state: Any = None, weight: FloatArray | None = None
+) -> IntArray:
     """Return the positions of all rows, or of `most`: equally many of each group that has them.
 
     One of each is drawn in any case: a group without rows would be compared with nobody. The codes
-    are the group of every row, 0 to k - 1; a random state of None is a fixed seed. A draw in
-    proportion would leave a small group with a few rows, and an average over these.
+    are the group of every row, 0 to k - 1; a row without weight is as good as none; a random state
+    of None is a fixed seed. A draw in proportion would leave a small group with a few rows, and an
+    average over these.
     """
-    if len(codes) <= most:
-        return np.arange(len(codes))
+    counted = np.arange(len(codes)) if weight is None else np.flatnonzero(weight)
+    if len(counted) <= most:
+        return counted
     rng = check_random_state(0 if random_state is None else random_state)
-    members = [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
+    members = [counted[codes[counted] == code] for code in range(int(codes.max()) + 1)]
     chosen, left = [], most
     # Smallest first: what a small group does not use goes to the larger ones.
     for i, rows in enumerate(sorted(members, key=len)):
@@ -791,47 +805,61 @@ def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
         raise ValueError(f"{what}; pass target='classes'.") from None
 
 
-def held_out_predictions(Z_train: Any, y_train: Any, Z_test: Any, *, classes: bool) -> AnyArray:
+def held_out_predictions(
+    Z_train: Any, y_train: Any, Z_test: Any, *, classes: bool, weight: FloatArray | None = None
+) -> AnyArray:
     """Return what a linear model fitted on reduced rows predicts for others.
 
     It is a logistic regression of classes or a ridge regression of numbers. All columns are
     divided by one number, not each by its own: then rotating the components changes no
-    prediction, and only the subspace matters.
+    prediction, and only the subspace matters. The weights are those of the rows trained on.
     """
     from sklearn.linear_model import LogisticRegression, Ridge
 
     Z_train, Z_test = np.asarray(Z_train, dtype=float), np.asarray(Z_test, dtype=float)
     center, spread = Z_train.mean(axis=0), float(Z_train.std()) or 1.0
     model = LogisticRegression(max_iter=1000) if classes else Ridge()
-    model.fit((Z_train - center) / spread, y_train)
+    model.fit((Z_train - center) / spread, y_train, sample_weight=weight)
     return np.asarray(model.predict((Z_test - center) / spread))
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A target as `read_target` returns it, and the rows to learn it from and to test it on."""
+    """A target as `read_target` returns it, and the rows to learn it from and to test it on.
+
+    The weights are those of all rows; without any all count alike.
+    """
 
     y: AnyArray
     classes: bool
     train: IntArray
     test: IntArray
+    weight: FloatArray | None = None
 
     def baseline(self) -> AnyArray:
         """Return what who knows no row predicts: the most frequent class, or the mean."""
-        known = self.y[self.train]
-        guess = np.bincount(known).argmax() if self.classes else known.mean()
-        return np.full(len(self.test), guess)
+        known, weight = self.y[self.train], self._weight(self.train)
+        if self.classes:
+            return np.full(len(self.test), np.bincount(known, weight).argmax())
+        return np.full(len(self.test), np.average(known, weights=weight))
 
     def predictions(self, Z_train: AnyArray, Z_test: AnyArray) -> AnyArray:
         """Return what a linear model on reduced rows predicts."""
-        return held_out_predictions(Z_train, self.y[self.train], Z_test, classes=self.classes)
+        known, weight = self.y[self.train], self._weight(self.train)
+        return held_out_predictions(Z_train, known, Z_test, classes=self.classes, weight=weight)
+
+    def _weight(self, rows: IntArray) -> FloatArray | None:
+        return None if self.weight is None else self.weight[rows]
 
     def score(self, predicted: AnyArray, rows: Any = slice(None)) -> float | None:
         """Return accuracy or R squared of some of the test rows, None of too few for either."""
         actual, predicted = self.y[self.test][rows], predicted[rows]
         if len(actual) < 2 or (not self.classes and np.ptp(actual) == 0):
             return None
-        return float(np.mean(predicted == actual) if self.classes else r2_score(actual, predicted))
+        weight = self._weight(self.test[rows])
+        if self.classes:
+            return float(np.average(predicted == actual, weights=weight))
+        return float(r2_score(actual, predicted, sample_weight=weight))
 
 
 @dataclass(frozen=True)

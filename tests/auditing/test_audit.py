@@ -192,9 +192,17 @@ class TestSparseRows:
         assert found[0]["data_sha256"] == found[1]["data_sha256"] != found[2]["data_sha256"]
 
     def test_covariances_that_do_not_fit_are_refused_before_they_are_made(self):
-        X = scipy.sparse.coo_array(([1.0, 1.0], ([0, 1], [0, 2])), shape=(40, 10**6))
+        X = scipy.sparse.coo_array(([1.0, 1.0], ([0, 1], [0, 2])), shape=(400_000, 10**6))
         with pytest.raises(MemoryError, match=r"1,000,000 columns take 16\.0 TB.* choose columns"):
-            audit(X, ["a", "b"] * 20, 1)
+            audit(X, ["a", "b"] * 200_000, 1)
+
+    def test_few_sparse_rows_of_many_columns_are_those_of_the_dense_table(self):
+        X = scipy.sparse.random_array((40, 600), density=0.05, random_state=0, format="csr")
+        labels = ["a", "b"] * 20
+        one, other = (audit(rows, labels, 2, ranks=[2]) for rows in (X, X.toarray()))
+        assert one.new_rows.n_repeats == other.new_rows.n_repeats > 1
+        for new in zip(one.new_rows.findings, other.new_rows.findings, strict=True):
+            np.testing.assert_allclose(new[0].loss, new[1].loss, atol=1e-9)
 
 
 class TestCenter:
@@ -798,7 +806,7 @@ class TestScores:
 
     def test_errors(self):
         X, labels = table()
-        with pytest.raises(ValueError, match="y has 3 entries"):
+        with pytest.raises(ValueError, match=r"y has shape \(3,\)"):
             audit(X, labels, 2, y=[1, 2, 3])
         with pytest.raises(ValueError, match="one class"):
             audit(X, labels, 2, y=np.ones(len(X), dtype=int))
@@ -978,3 +986,75 @@ def test_a_row_without_weight_changes_nothing_in_a_wide_table(value):
     ]
     for found in losses:
         np.testing.assert_allclose(found, model.group_losses_, rtol=1e-9)
+
+
+class TestAllRows:
+    def test_new_rows_without_a_label_count_in_the_error_over_all_rows(self):
+        rng = np.random.default_rng(0)
+        scales = [[4, 3, 0.3, 0.3], [0.3, 0.3, 4, 0.3], [0.3, 0.3, 0.3, 4]]
+        X = np.vstack(
+            [rng.normal(size=(m, 4)) * s for m, s in zip((900, 200, 200), scales, strict=True)]
+        )
+        labels = np.array([None] * 900 + ["a"] * 200 + ["b"] * 200, dtype=object)
+        found = audit(X, labels, 2, unlabelled="ignore", ranks=[2])
+        # By hand: any five folds, the fits on the others, and the rows rebuilt.
+        fold = rng.permutation(len(X)) % 5
+        for name in ("PCA", "FairPCA"):
+            left = 0.0
+            for i in range(5):
+                model = PCA(2).fit(X[fold != i])
+                if name == "FairPCA":
+                    model = FairPCA(2, unlabelled="ignore")
+                    model.fit(X[fold != i], sensitive_features=labels[fold != i])
+                new = X[fold == i]
+                left += np.sum((new - model.inverse_transform(model.transform(new))) ** 2)
+            assert found.new_rows.at(name).total_error == pytest.approx(left / len(X), rel=0.01)
+        assert "rises by" in found.verdict()
+        assert 'unlabelled="ignore").fit(X, sens' in found.verdict()
+        assert "--unlabelled ignore" in found.verdict()
+
+    def test_one_row_a_combination_leaves_no_condition_unchecked(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(300, 5)) * [3, 2, 1, 1, 1]
+        groups = {"subject": np.repeat(np.arange(60), 5), "condition": np.tile(list("ABCDE"), 60)}
+        last = groups["condition"] == "E"
+        X[last] = X[last][:, ::-1]
+        found = audit(X, groups, 1, group_by="marginal", leave_one_out=False, n_bootstrap=0)
+        unchecked = [found.groups[i].text for i in found.new_rows.unchecked]
+        assert not any("condition" in text for text in unchecked)
+        assert "condition: E" in found.groups[found.new_rows.at("PCA").worst].text
+
+    def test_groups_that_sit_in_one_fold_each_are_a_reason(self):
+        X, labels = np.random.default_rng(0).normal(size=(100, 4)), np.arange(100) % 2
+        folds = [GroupMoments.from_array(X[labels == i], labels[labels == i]) for i in (0, 1)]
+        found = audit(folds, n_components=2)
+        assert found.new_rows is None
+        assert any("Deal the rows of every group into all folds" in w for w in found.warnings)
+        weight = np.zeros(100)
+        weight[:6] = 1
+        assert audit(X, labels, 2, sample_weight=weight).new_rows is None
+        one = [GroupMoments.from_array(X, labels)]
+        assert any("single fold" in w for w in audit(one, n_components=2).warnings)
+
+    def test_rows_without_weight_have_no_say_in_scores(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(240, 5))
+        labels, y = np.where(np.arange(240) < 60, "s", "b"), (X[:, 0] > 0).astype(int)
+        weight = np.ones(240)
+        weight[y == 0] = rng.random((y == 0).sum()) >= 0.8
+        kept = weight > 0
+        one = audit(X, labels, 2, y=y, sample_weight=weight).scores
+        other = audit(X[kept], labels[kept], 2, y=y[kept]).scores
+        assert one["baseline"] == other["baseline"]
+        assert one["reducers"]["PCA"] == other["reducers"]["PCA"]
+
+
+def test_a_model_without_a_mean_subtracts_none():
+    X, labels = np.random.default_rng(0).normal(size=(100, 4)) + 5, np.arange(100) % 2
+    model = TruncatedSVD(2).fit(X)
+    found = audit_model(model, X, labels)
+    left = np.sum((X - model.inverse_transform(model.transform(X))) ** 2, axis=1)
+    wanted = [left[labels == i].mean() for i in (0, 1)]
+    np.testing.assert_allclose(found.error, wanted, rtol=1e-9)
+    with pytest.raises(ValueError, match="is no fitted estimator"):
+        audit_model(model.components_, X, labels)

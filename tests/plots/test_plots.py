@@ -13,11 +13,13 @@ import pytest
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 
-from fairpca import FairPCA
+from fairpca import FairPCA, plots
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit
+from fairpca.methods import NullSpaceFairPCA
 from fairpca.metrics import group_losses
 from fairpca.plots import (
     DualDisplay,
@@ -381,3 +383,35 @@ def test_a_missing_matplotlib_names_the_line_that_installs_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install ".[app]"' in done.stdout, done.stderr
+
+
+def test_a_name_that_no_reducer_has_is_refused():
+    X, y = load_wine(return_X_y=True)
+    found = audit(X, y, 2, ranks=[1, 2], n_bootstrap=0, n_folds=0)
+    draws = [
+        lambda: plots.TradeoffDisplay.from_audit(found, reducer="fairpca"),
+        lambda: plots.RankCurveDisplay.from_audit(found, reducers=["PCA", "fairpca"]),
+        lambda: plots.GroupLossDisplay.from_audit(found, reducers=["fairpca"]),
+        lambda: plots.LoadingsDisplay.from_audit(found, reducer="fairpca"),
+    ]
+    for draw in draws:
+        with pytest.raises(
+            ValueError, match="reducer='fairpca' is not known; choose one of 'PCA'"
+        ):
+            draw()
+
+
+def test_rows_about_another_mean_are_told():
+    X = np.random.default_rng(0).normal(size=(120, 4)) * [3, 2, 1, 1]
+    labels = np.arange(120) % 3
+    model = FairPCA(2).fit(X, sensitive_features=labels)
+    with pytest.warns(UserWarning, match="subtracts another mean"):
+        plots.GroupLossDisplay.from_estimator(model, X + 3, sensitive_features=labels)
+
+
+def test_a_kernel_has_no_place_in_pictures_of_columns():
+    X, y = load_wine(return_X_y=True)
+    model = NullSpaceFairPCA(2, kernel="linear").fit(X, sensitive_features=y == 0)
+    for display in (plots.GroupLossDisplay, plots.NumericalRangeDisplay):
+        with pytest.raises(ValueError, match="reducer with a kernel"):
+            display.from_estimator(model, X, sensitive_features=y == 0)

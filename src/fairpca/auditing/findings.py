@@ -180,7 +180,7 @@ class NewFinding(_Losses):
     error : ndarray of shape (k,)
         Mean squared error, about the mean that the projection subtracts.
     total_error : float
-        The same over all rows of the groups that could be checked.
+        The same over all rows, those without a label included.
     worst_loss, worst_low, worst_high : float
         The largest loss of any group, and the ends of its interval.
     gain, gain_low, gain_high : float
@@ -253,7 +253,7 @@ class LeftOut:
     loss_without: float
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Audit:
     """Whom a projection serves: every reducer, every number of components, every group.
 

@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from numbers import Integral
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -54,7 +55,7 @@ from fairpca.auditing.findings import (
 from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
 from fairpca.covariances.eigenpairs import leading_pairs
-from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
+from fairpca.covariances.sources import CENTERS, MomentCovariances, dense_if_wide, in_span, is_wide
 from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
@@ -306,15 +307,15 @@ def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, A
 
 
 def _check(
-    n_bootstrap: int, level: float, min_group_size: int, n_folds: int, n_repeats: int | None
+    n_bootstrap: int, level: Any, min_group_size: int, n_folds: Any, n_repeats: int | None
 ) -> None:
     check_at_least("n_bootstrap", n_bootstrap, 0)
     check_at_least("min_group_size", min_group_size, 0)
     check_at_least("n_repeats", 1 if n_repeats is None else n_repeats, 1)
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} must be between 0 and 1, for example 0.95.")
-    if n_folds < 0 or n_folds == 1:
-        raise ValueError(f"n_folds={n_folds} must be at least 2, or 0 to leave new rows out.")
+    if not isinstance(level, float | np.floating) or not 0 < level < 1:
+        raise ValueError(f"level={level!r} must be between 0 and 1, for example 0.95.")
+    if not isinstance(n_folds, Integral) or n_folds < 0 or n_folds == 1:
+        raise ValueError(f"n_folds={n_folds!r} must be at least 2, or 0 to leave new rows out.")
 
 
 def _read(
@@ -349,17 +350,17 @@ def _read(
         rows = metrics.as_rows(X, ensure_min_samples=2)
         m, n = rows.shape
         groups = Groups.from_labels(labels, n_rows=m, group_by=group_by, unlabelled=unlabelled)
-        warn_of_measurements(groups, stacklevel=3)
+        warn_of_measurements(groups)
         weights = check_weights(sample_weight, m)
-        counted, span = rows, None
-        if is_wide(rows, largest):
-            counted, span = in_span(rows, groups, weights)
+        counted, span = dense_if_wide(rows, largest), None
+        if is_wide(counted, largest):
+            counted, span = in_span(counted, groups, weights)
         else:
             remedy = "choose columns, such as the most variable ones"
             check_fits(n, len(groups.cells()[2]), f"the groups of {n:,} columns", remedy)
         moments = GroupMoments.from_array(counted, groups, sample_weight=weights)
-        if y is not None and len(y) != m:
-            raise ValueError(f"y has {len(y)} entries and X has {m} rows.")
+        if y is not None and np.shape(y) != (m,):
+            raise ValueError(f"y has shape {np.shape(y)} but X has {m} rows.")
         source = MomentCovariances(moments, group_by, center)
         table = Table(
             moments,
@@ -482,8 +483,10 @@ def _new_rows(
             "New rows cannot be checked from moments of all rows together: count them in folds, "
             "for example with n_folds=5 of read_moments, and pass the list."
         )
-    if n_folds < 2 or groups.count.max() < n_folds:
-        return None, f"No group has the {max(n_folds, 2)} rows that a check on new rows needs."
+    if n_folds < 2:
+        return None, "New rows cannot be checked with a single fold; count rows in two or more."
+    if groups.count.max() < n_folds:
+        return None, f"No group has the {n_folds} rows that a check on new rows needs."
     usual = zip(_USUAL, usual_fits(), strict=True)
     fits = {name: fit.set_params(group_by=table.group_by) for name, fit in usual}
     for name, reducer in named.items():
@@ -504,13 +507,17 @@ def _new_rows(
         sample_weight=table.weights,
         random_state=seed,
     )
+    if len(found.unchecked) == len(found.groups):
+        return None, (
+            f"New rows cannot be checked: no group has {n_folds} rows with weight in more than "
+            "one fold. Deal the rows of every group into all folds."
+        )
     worst = found.worst()
     rounding = rounding_level(float(groups.traces.max()), table.moments.n_features)
     findings = []
     for f, name in enumerate(fits):
         gain, errors = found.improvement(name, "PCA"), found.errors[f, 0]
-        known = np.isfinite(errors)
-        total = np.average(errors[known], weights=groups.weight[known])
+        total = float(found.total_errors[f, 0])
         losses = [part[f, 0] for part in (found.losses, found.low, found.high)]
         ends = [part[f, 0] for part in (worst.value, worst.low, worst.high)]
         groupwise = _settled([*losses, errors], rounding)
@@ -536,16 +543,23 @@ def _scores(table: Table, candidates: list[Candidate], target: str, seed: int) -
     if table.y is None or table.X is None:
         return {}
     y, classes = metrics.read_target(table.y, target)
+    weight = np.ones(len(y)) if table.weights is None else table.weights
+    # A row without weight is as good as none.
+    counted = np.flatnonzero(weight)
     # Every class on both sides, where every class has two rows.
-    balanced = classes and np.bincount(y).min() >= 2
+    balanced = classes and np.unique(y[counted], return_counts=True)[1].min() >= 2
     train, test = train_test_split(
-        np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y if balanced else None
+        counted, test_size=0.5, random_state=seed, stratify=y[counted] if balanced else None
     )
+    if classes and len(np.unique(y[train])) < 2:
+        raise ValueError(
+            "y has one class only in the rows a model is trained on; pass more rows of the other."
+        )
     # Where among the held-out rows all of them and those of every group stand.
     place = np.full(len(y), -1)
     place[test] = np.arange(len(test))
     parts = [place[rows][place[rows] >= 0] for rows in (test, *table.members)]
-    task = metrics.HeldOut(y, classes, train, test)
+    task = metrics.HeldOut(y, classes, train, test, weight)
     predicted = {"baseline": task.baseline()}
     for candidate in candidates:
         Z = table.projected(candidate.basis)
@@ -596,6 +610,11 @@ def audit_model(
     >>> audit_model(model, X[100:], labels[100:]).error.round(1).tolist()
     [1.8, 2.3]
     """
+    if not hasattr(model, "components_"):
+        raise ValueError(
+            f"model={model!r} is no fitted estimator with `components_`; fit it first, or pass an "
+            "array of components to fairpca.metrics."
+        )
     rows = metrics.as_rows(X, ensure_min_samples=1)
     basis = metrics.basis_of(model)
     metrics.check_columns(model, basis, X, rows.shape[1])
@@ -603,7 +622,9 @@ def audit_model(
     groups = Groups.from_labels(
         sensitive_features, n_rows=rows.shape[0], group_by=group_by, unlabelled=unlabelled
     )
-    mean = np.asarray(fetched(model.mean_), dtype=float)
+    # What was fitted without a mean subtracts none.
+    mean = np.asarray(fetched(getattr(model, "mean_", np.zeros(rows.shape[1]))), dtype=float)
+    rows = dense_if_wide(rows, r)
     if is_wide(rows, r):
         rows, span = in_span(rows, groups, check_weights(sample_weight, len(rows)), mean)
         basis, mean = span.inside(basis), span.coordinates(mean)

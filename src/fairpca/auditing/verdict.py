@@ -361,9 +361,12 @@ def new_sentences(audit: Any) -> list[str]:
             )
     else:
         found += [_gain(audit, pca, fit), _cost(audit, pca, fit)]
-    if new.unchecked:
-        few = [f"{quoted(audit.groups[i])} ({audit.groups[i].count})" for i in new.unchecked]
-        found.append(f"Too few rows to check: {listed(few)}.")
+    few = [i for i in new.unchecked if audit.groups[i].count < new.n_folds]
+    alone = [i for i in new.unchecked if i not in few]
+    for why, groups in (("Too few rows to check", few), ("Not checked, in one fold alone", alone)):
+        if groups:
+            texts = [f"{quoted(audit.groups[i])} ({audit.groups[i].count})" for i in groups]
+            found.append(f"{why}: {listed(texts)}.")
     return found
 
 
@@ -421,22 +424,26 @@ def advice(audit: Any) -> dict[str, str]:
     if name not in _SHRINKAGE:
         return {"reducer": name, "python": f"the reducer “{isolated(name)}”", "command": ""}
     python, option = _SHRINKAGE[name]
-    marginal = ', group_by="marginal"' if audit.group_by == "marginal" else ""
-    call = f"FairPCA(n_components={r}{python}{marginal}).{fit}"
+    marginal = audit.group_by == "marginal"
+    partly = told(audit, "parameters", "unlabelled") == "ignore"
+    groups = ', group_by="marginal"' * marginal + ', unlabelled="ignore"' * partly
+    call = f"FairPCA(n_components={r}{python}{groups}).{fit}"
     if name == "PCA":
         call = f"sklearn.decomposition.PCA(n_components={r}).fit(X)"
-        if told(audit, "parameters", "unlabelled") == "ignore":
+        if partly:
             # What all groups share is not what all rows do.
             return {"reducer": name, "python": call, "command": ""}
         if weighted:
             # scikit-learn's takes no weights.
-            call = f"FairPCA(n_components={r}, shrinkage=1{marginal}).{fit}"
+            call = f"FairPCA(n_components={r}, shrinkage=1{groups}).{fit}"
     # Arguments from a file are quoted one by one: none can end this command and start another.
     arguments = told(audit, "source", "arguments")
     if not isinstance(arguments, list):
         names = [name if name != UNNAMED else "COLUMN" for name in audit.group_columns]
         columns = [part for name in names for part in ("-g", name)]
-        arguments = ["TABLE", *columns, *(["--group-by", "marginal"] if marginal else [])]
+        by = ["--group-by", "marginal"] * marginal + ["--unlabelled", "ignore"] * partly
+        # The rows of an audit in Python are measured as they are; a fit of a file standardises.
+        arguments = ["TABLE", *columns, *by, "--no-standardize"]
     command = shlex.join(["fairpca", "fit", *map(str, arguments), "-r", str(r)])
     return {"reducer": name, "python": call, "command": f"{command}{option} -o model.skops"}
 
@@ -581,7 +588,7 @@ def reader_warnings(
     cells = zip(table.moments.labels, table.moments.count, strict=True)
     unlabelled = sum(count for label, count in cells if label is None)
     if unlabelled:
-        counts = "they count in PCA and in the mean, and in no group"
+        counts = "they count in PCA, in the mean and in the error over all rows, and in no group"
         yield f"{unlabelled} row(s) have no label: {counts}."
     if not fair.certificate.optimal:
         gained = percent(fair.certificate.gap)

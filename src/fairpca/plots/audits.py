@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from fairpca._checks import require
+from fairpca._checks import check_choice, require, warn
 from fairpca._linalg import FloatArray, IntArray
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit
@@ -57,6 +57,12 @@ def _worst_groups(audit: Audit, n_components: int, limit: int) -> tuple[IntArray
     title, k = group_title(audit), len(audit.groups)
     title += "" if len(order) == k else f" ({len(order)} worst of {k})"
     return order, {"groups": [audit.groups[i].text for i in order], "title": title}
+
+
+def _check_reducers(audit: Audit, *names: str) -> None:
+    """Raise ValueError for a name that no reducer of an audit has."""
+    for name in names:
+        check_choice("reducer", name, audit.reducers)
 
 
 class _AuditDisplay(Display):
@@ -112,6 +118,10 @@ class _AuditDisplay(Display):
         )
         # The audit has named it, and puts it behind its own reducers.
         name = found.reducers[-1]
+        for warning in found.warnings:
+            # The one that is about the estimator; what the audit says of groups stands elsewhere.
+            if warning.startswith(f"{name} subtracts another mean"):
+                warn(warning)
         options |= {"reducer": name} if cls._one_reducer else {"reducers": ["PCA", name]}
         return cls.from_audit(found, ax=ax, **options)  # type: ignore[attr-defined,no-any-return]
 
@@ -186,6 +196,7 @@ class GroupLossDisplay(_AuditDisplay):
             Default: a new figure, taller for more groups.
         """
         r = audit.n_components if n_components is None else n_components
+        _check_reducers(audit, *(reducers or ()))
         names = reducers or [name for name in audit.reducers if audit.has(name, r)]
         found = [audit.at(name, r) for name in names]
         order, shown = _worst_groups(audit, r, max_groups)
@@ -293,6 +304,7 @@ class RankCurveDisplay(_AuditDisplay):
         max_groups : int, default=7
             As there; the title of the legend says so. More groups would share the seven colours.
         """
+        _check_reducers(audit, *reducers)
         order, shown = _worst_groups(audit, audit.n_components, max_groups)
         ranks = [r for r in audit.ranks if all(audit.has(name, r) for name in reducers)]
         values = [[audit.at(name, r).measure(measure)[order] for r in ranks] for name in reducers]
@@ -379,6 +391,7 @@ class TradeoffDisplay(_AuditDisplay):
             One of `audit.reducers`. Numbers of components with which PCA costs no group anything
             are left out: there is nothing to gain.
         """
+        _check_reducers(audit, reducer)
         ranks = [r for r in audit.ranks if audit.has(reducer, r)]
         ranks = [r for r in ranks if audit.at("PCA", r).worst_loss > 0]
         found = [audit.at(reducer, r) for r in ranks]

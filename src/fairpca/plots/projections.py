@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca._checks import check_choice
 from fairpca._linalg import FloatArray, IntArray, principal_rotation
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import label_texts, told
@@ -31,6 +32,7 @@ def _projection_of(audit: Audit, reducer: str) -> SimpleNamespace:
     The components are rotated as `FairPCA` rotates them: the pooled covariance decreases along
     them. An audit that was read from a file has none, which is a ValueError.
     """
+    check_choice("reducer", reducer, audit.reducers)
     basis = audit.bases.get((reducer, audit.n_components))
     if basis is None or audit.moments is None:
         raise ValueError(
