@@ -278,3 +278,18 @@ def test_a_copy_of_an_open_file_is_refused(cells, tmp_path):
     with pytest.raises(ValueError, match="copy=True of a file"):
         fairpca.scverse.pca(backed, "batch", 3, copy=True)
     backed.file.close()
+
+
+def test_a_part_of_an_open_file_is_refused_before_it_is_read(cells, tmp_path):
+    opened = stored(cells, tmp_path / "cells.h5ad", np.asarray)
+    with pytest.raises(ValueError, match=r"adata\.to_memory"):
+        fairpca.scverse.pca(opened[10:100], "batch", n_comps=2)
+
+
+def test_labels_may_have_the_name_of_a_number(cells):
+    table = annotated(cells)
+    table.obs["loss"] = table.obs["batch"].astype(str)
+    fairpca.scverse.pca(table, "loss", n_comps=2)
+    groups = table.uns["X_fairpca"]["groups"]
+    assert list(groups["loss (2)"]) == ["large", "small"]
+    assert groups["loss"].dtype == float

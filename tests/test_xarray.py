@@ -153,32 +153,48 @@ BAD = {
     "nothing": (lambda: field() * np.nan, {}, "no cell with data"),
     "group name": (field, {"group": "sites"}, "group='sites' is no coordinate of X"),
     "group length": (field, {"group": [1, 2]}, "group has shape .2,. and X has 80 samples"),
-    "group cells": (field, {"group": "lat"}, "group varies along 'lat'"),
-    "group list": (lambda: [field()], {"group": ["a", "b"]}, "group has 2 label.*1 fields"),
-    "grid": (lambda: [field(), field().isel(lon=slice(4))], {}, "other cells along 'lon'"),
+    "group cells": (
+        field,
+        {"group": "lat"},
+        "group has 6 values along 'lat', .* pass one for each along 'time'",
+    ),
+    "group list": (
+        lambda: [field()],
+        {"group": ["a", "b"]},
+        "group=.'a', 'b'.: for a list of 1 fields",
+    ),
+    "grid": (
+        lambda: [field(), field().isel(lon=slice(4))],
+        {},
+        "other cells than the first field: .*'lon'",
+    ),
     "variable": (
         lambda: [xr.Dataset({"t": field()}), xr.Dataset({"z": field()})],
         {},
-        "X has no 't' with the dimensions",
+        "X has other cells than the first field: 't'",
     ),
     "weights": (field, {"weights": "area"}, "weights='area'"),
-    "weights dim": (field, {"weights": field()}, "weights has the dimension 'time'"),
+    "weights dim": (field, {"weights": field()}, "weights has 80 values along 'time'"),
     "weights kind": (field, {"weights": np.ones(6)}, "weights is a ndarray; pass 'coslat'"),
     "weights elsewhere": (
         field,
         {"weights": xr.DataArray(np.ones(6), {"lat": np.arange(6)}, "lat")},
-        "weights has other values along 'lat' than X",
+        "weights has 6 values along 'lat', which are not those",
     ),
-    "weights of some": (field, {"weights": field().lat[:3] ** 2}, "other values along 'lat'"),
+    "weights of some": (
+        field,
+        {"weights": field().lat[:3] ** 2},
+        "weights has 3 values along 'lat'",
+    ),
     "weights without coordinates": (
         field,
         {"weights": xr.DataArray(np.ones(3), dims="lat")},
-        "weights has 3 entries along 'lat' and X has 6",
+        "weights has 3 values along 'lat', which are not those",
     ),
     "group elsewhere": (
         field,
         {"group": xr.DataArray(np.arange(80) % 2, {"time": np.arange(80)}, "time")},
-        "group has other values along 'time' than X",
+        "group has 80 values along 'time', which are not those",
     ),
     "part of a date": (field, {"group": "time.foo"}, "group='time.foo' is no coordinate"),
     "weights sign": (field, {"weights": field().lat}, "weights has negative"),
@@ -218,3 +234,25 @@ def test_coordinates_say_what_belongs_together():
     parts = [expected.inverse_transform(scores.sel(mode=[mode])) for mode in (1, 2)]
     mean = expected.inverse_transform(0 * scores)
     xr.testing.assert_allclose(sum(parts) - mean, whole)
+
+
+@pytest.mark.parametrize("constant", [0.1, 0.5, 1e6 / 3])
+def test_a_cell_that_never_changes_is_not_blown_up(constant):
+    values = np.random.default_rng(0).normal(size=(60, 12))
+    values[:, 5] = constant
+    field = xr.DataArray(values, dims=("time", "x"))
+    model = FairEOF(3, standardize=True).fit(field, group=["a"] * 40 + ["b"] * 20)
+    new = field.isel(time=[0]).copy(deep=True)
+    before = model.transform(new).values
+    new[0, 5] += 5
+    np.testing.assert_allclose(model.transform(new).values, before, atol=1e-9)
+
+
+def test_labels_of_a_list_are_a_list_and_modes_are_a_number():
+    field = xr.DataArray(np.random.default_rng(0).normal(size=(20, 4)), dims=("time", "x"))
+    for group in ("ab", {"a": 0, "b": 1}):
+        with pytest.raises(ValueError, match="one label a field"):
+            FairEOF(1).fit([field, 2 * field], group=group)
+    for n_modes in ("2", None, 1.5):
+        with pytest.raises(ValueError, match=r"n_modes=.* must be an integer between 1"):
+            FairEOF(n_modes).fit(field, group=["a", "b"] * 10)

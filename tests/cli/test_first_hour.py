@@ -299,7 +299,7 @@ class TestSuggestions:
 
     def test_choices_are_those_of_the_library(self):
         hint = get_type_hints(FitOptions, include_extras=True)["criterion"]
-        assert hint.__metadata__[0].among == tuple(CRITERIA)
+        assert hint.__metadata__[0].among() == tuple(CRITERIA)
 
 
 class TestTransform:

@@ -103,6 +103,10 @@ def test_compas_splits_from_the_published_text_files(home, tmp_path):
     np.savetxt(tmp_path / "compas_splits" / "test_3.csv", values, delimiter=",")
     bunch = fetch_compas(variant="splits", split=3, subset="test", data_home=tmp_path)
     assert np.array_equal(bunch.data, values[:, :-2])
+    values[7, 5] += 1
+    np.savetxt(tmp_path / "compas_splits" / "test_3.csv", values, delimiter=",")
+    with pytest.raises(ValueError, match="some values of test_3 differ"):
+        fetch_compas(variant="splits", split=3, subset="test", data_home=tmp_path)
 
 
 # Every loader's face
@@ -260,7 +264,12 @@ def test_a_changed_value_warns(home, tmp_path):
 @pytest.mark.parametrize(
     ("fetch", "name", "content", "message"),
     [
-        (fetch_bank_marketing, "bank.csv", b"1,2,3\n4,5,6\n", "2 rows and 3 columns"),
+        (
+            fetch_bank_marketing,
+            "bank.csv",
+            b"1,2,3\n4,5,6\n",
+            r"shape is \(2, 3\) instead of \(45211, 17\)",
+        ),
         (fetch_bank_marketing, "bank.zip", zipped(other__txt=b""), "no bank-full.csv"),
         (fetch_credit_default, "default_degree.csv", b"a,b\n1,2\n3,4\n", "no column EDUCATION"),
         (fetch_crop_mapping, "crop.csv", b"1,2,3\n1,2,4\n", "3 columns instead of"),

@@ -189,7 +189,7 @@ def audit(options: AuditOptions) -> int:
     )
     if options.output is not None:
         # Nothing was printed, and the verdict is what everybody wants to know.
-        output.note(found.verdict())
+        output.note(_here(found, options).verdict())
     name = _REDUCERS[options.reducer]
     if options.on == "new" and found.new_rows is not None:
         return _gate(f"{name} on new rows", found, found.new_rows.at(name), options.max_gap)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect as inspection
+import math
 import timeit
 import warnings
 from dataclasses import dataclass, field, replace
@@ -82,13 +83,13 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
     dates. Otherwise they are None.
     """
     # Not before: the help needs no NumPy.
-    from fairpca.io.columns import cell_among_numbers, looks_like_id
+    from fairpca.io.columns import INEXACT, cell_among_numbers, looks_like_id
 
     if column.dtype.kind == "O":
         column = column.map(str, na_action="ignore")
     known = column.dropna()
     counts, kind = known.value_counts(), _type(known)
-    if kind == "whole number" and known.dtype.kind == "f":
+    if kind == "whole number" and known.dtype.kind == "f" and known.abs().max() < INEXACT:
         # Gaps make floats of whole numbers, and -g knows no label "1.0".
         counts.index = counts.index.astype(int)
     distinct, many = len(counts), len(known)
@@ -115,8 +116,14 @@ def _look(column: Any, counts_rows: bool) -> dict[str, Any]:
         "missing": len(column) - many,
         "odd_cell": odd,
         "levels": {str(k): int(n) for k, n in counts.items()} if looks == "labels" else None,
-        "range": None if ends is None else [e.item() if hasattr(e, "item") else e for e in ends],
+        "range": None if ends is None else [_plain(end) for end in ends],
     }
+
+
+def _plain(end: Any) -> Any:
+    """Return the end of a range for JSON, which has no infinity: that is text."""
+    value = end.item() if hasattr(end, "item") else end
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _type(known: Any) -> str:

@@ -311,7 +311,7 @@ def renamed(labels: Mapping[str, Any], entries: Sequence[str]) -> dict[str, Any]
     """
     names = label_names(list(labels), entries)
     for column, pairs in names.items():
-        codes = {str(value) for value in labels[column] if value is not None}
+        codes = {str(value) for value in labels[column] if not _is_gap(value)}
         for code, name in pairs.items():
             if code not in codes:
                 hint = did_you_mean(code, codes) or f" The labels are {listed(sorted(codes))}."
@@ -319,6 +319,11 @@ def renamed(labels: Mapping[str, Any], entries: Sequence[str]) -> dict[str, Any]
                     f"--labels {code}={name}: {code!r} is no label of {column!r}.{hint}"
                 )
     return with_names(labels, names)
+
+
+def _is_gap(label: Any) -> bool:
+    """Whether a label is missing: None, or NaN in a column of fractions."""
+    return label is None or label != label
 
 
 def label_names(columns: Sequence[str], entries: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -358,7 +363,8 @@ def with_names(
     """
     found = dict(labels)
     for column in names.keys() & labels.keys():
-        values = [None if v is None else names[column].get(str(v), str(v)) for v in labels[column]]
+        texts = names[column]
+        values = [None if _is_gap(v) else texts.get(str(v), str(v)) for v in labels[column]]
         found[column] = np.array(values, dtype=object)
     return found
 
@@ -437,6 +443,8 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
                 features=features,
                 n_jobs=options.jobs,
                 checkpoint=options.checkpoint,
+                # Whatever is refused from here on, no row need be counted again.
+                keep_checkpoint=True,
                 progress=lambda state: update(state.text()),
                 **local,
             )

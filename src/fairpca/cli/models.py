@@ -63,6 +63,8 @@ def fit(options: FitOptions) -> None:
         label_names=label_names(list(model.group_names_), options.labels),
         notes=notes,
     )
+    if options.checkpoint is not None:
+        options.checkpoint.unlink(missing_ok=True)
     output.note(f"wrote {options.output}")
     if len(model.groups_) == 1:
         output.note(
@@ -159,7 +161,7 @@ def transform(options: TransformOptions) -> None:
             raise ValueError(
                 f"--keep {column}: a component is called so; rename the column first."
             )
-        frame.insert(0, column, table.frame[column].to_numpy()[prepared.kept])
+        frame.insert(0, column, _copied(table.frame[column], column)[prepared.kept])
         numbers = frame[column].dtype.kind in "biuf"
         if options.output is not None and options.output.suffix.lower() == ".npy" and not numbers:
             raise ValueError(
@@ -175,9 +177,30 @@ def transform(options: TransformOptions) -> None:
         tsv=lambda: output.csv_text(frame, "\t"),
         parquet=lambda: partial(frame.to_parquet, index=False),
         feather=lambda: frame.to_feather,
-        npy=lambda: partial(np.save, arr=frame.to_numpy(dtype=float)),
+        npy=lambda: partial(np.save, arr=frame.to_numpy(dtype=float, na_value=np.nan)),
         json=lambda: output.json_text(_records(frame, "records")),
     )
+
+
+def _copied(values: Any, column: str) -> Any:
+    """Return a column that is kept: whole numbers are whole, though gaps made fractions of them.
+
+    ValueError where they have lost digits that way: two people would get one number.
+    """
+    from fairpca.io.columns import INEXACT
+
+    known = values.dropna()
+    if values.dtype.kind != "f" or len(known) == len(values) or (known % 1 != 0).any():
+        return values.array
+    if known.abs().max() >= 2**63:
+        # No file stores such numbers as whole ones.
+        return values.array
+    if known.abs().max() >= INEXACT:
+        raise ValueError(
+            f"--keep {column}: whole numbers of more than 15 digits beside empty cells lose "
+            "digits; store the column as text."
+        )
+    return values.astype("Int64").array
 
 
 def _texts(saved: SavedModel, options: TransformOptions) -> list[str]:

@@ -41,12 +41,25 @@ _LAST = ("tables", "output", "force", "json")
 _STDIN = Path("-")
 
 
-def option(metavar: str, *names: str, among: tuple[str, ...] = (), **settings: Any) -> Any:
+def _criteria() -> tuple[str, ...]:
+    # Not before: the help needs no NumPy.
+    from fairpca.criteria import CRITERIA
+
+    return tuple(CRITERIA)
+
+
+def option(
+    metavar: str,
+    *names: str,
+    among: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
+    **settings: Any,
+) -> Any:
     """Return what typer has to know about an option; it stands in the annotation of a field.
 
     The metavar stands for the value in the help, such as ``COL``; it is empty for a flag. Without
-    `names` the option is called like the field. Values that are not `among` those given, in any
-    case, are refused before any work starts. Settings are those of `typer.Option`, say ``min=0``.
+    `names` the option is called like the field. Values that are not `among` those given, or those
+    that a function returns, are refused before any work starts; case does not count. Settings are
+    those of `typer.Option`, say ``min=0``.
     """
     info = typer.Option(*names, metavar=metavar, **settings)
     info.among = among
@@ -241,9 +254,7 @@ class FitOptions(EngineOptions, TableOptions):
   fairpca fit 'parts/*.parquet' -g sex -r 2 --engine local -o model.skops"""
     endings: ClassVar[tuple[str, ...]] = (".skops",)
     output: Annotated[Path, option("FILE", "-o", "--output")]
-    criterion: Annotated[
-        str, option("NAME", among=("loss", "error", "variance", "relative", "share"))
-    ] = "loss"
+    criterion: Annotated[str, option("NAME", among=_criteria)] = "loss"
     shrinkage: Annotated[str | None, option("AMOUNT")] = None
     prove: Annotated[bool, option("", "--prove")] = False
     weight: Annotated[str | None, option("COL")] = None
@@ -309,6 +320,7 @@ def as_command(verb: Callable[..., Any]) -> Any:
     def gather(**given: Any) -> Any:
         for name, hint in annotations.items():
             among, value = getattr(hint.__metadata__[0], "among", ()), given[name]
+            among = among() if callable(among) else among
             if among and value is not None:
                 given[name] = value.lower()
                 if value.lower() not in among:

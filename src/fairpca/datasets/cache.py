@@ -8,14 +8,13 @@ where it broke, within one call.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -129,7 +128,7 @@ def download(remote: Remote, home: Path) -> Path:
         part = Path(folder) / target.name
         try:
             with open(part, "wb") as file:
-                _receive(remote, file, (Path(folder), home))
+                _receive(remote, file)
             _verify(remote, part)
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(part, "rb") as complete, atomic_write(target) as file:
@@ -146,7 +145,7 @@ def download(remote: Remote, home: Path) -> Path:
     return target
 
 
-def _receive(remote: Remote, file: IO[bytes], folders: Sequence[Path]) -> None:
+def _receive(remote: Remote, file: IO[bytes]) -> None:
     """Write the remote file into an open one, continuing after a broken connection.
 
     What has arrived is kept for the next attempt if a checksum will confirm it, or if the server
@@ -157,7 +156,6 @@ def _receive(remote: Remote, file: IO[bytes], folders: Sequence[Path]) -> None:
     import requests
     from requests import exceptions as http
 
-    broken = (ConnectionError, http.ConnectionError, http.ChunkedEncodingError, http.Timeout)
     version = ""
     for attempt in range(_ATTEMPTS):
         have = file.tell() if version or remote.sha256 else 0
@@ -169,37 +167,24 @@ def _receive(remote: Remote, file: IO[bytes], folders: Sequence[Path]) -> None:
             answer = requests.get(remote.url, stream=True, headers=headers, timeout=_TIMEOUT)
             with answer:
                 answer.raise_for_status()
-                version = _version(answer.headers)
+                # A strong tag says which version of the file this is, else its date does.
+                tag = answer.headers.get("ETag", "W/")
+                version = answer.headers.get("Last-Modified", "") if tag[:2] == "W/" else tag
                 resumed = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
                 file.seek(have if resumed else 0)
                 file.truncate()
-                _append(remote, file, answer, folders)
+                length = answer.headers.get("Content-Length")
+                total = None if length is None else file.tell() + int(length)
+                for piece in _shown(answer.iter_content(_PIECE), remote.name, length):
+                    file.write(piece)
+                file.flush()
+                if total is not None and file.tell() != total:
+                    raise http.ConnectionError(f"{file.tell()} of {total} bytes arrived")
             return
-        except broken:
+        except (http.ConnectionError, http.ChunkedEncodingError, http.Timeout):
             if attempt + 1 == _ATTEMPTS:
                 raise
             time.sleep(_PAUSE * 2**attempt)
-
-
-def _append(remote: Remote, file: IO[bytes], answer: Any, folders: Sequence[Path]) -> None:
-    """Write what a server sends at the end of a file; ConnectionError if it is incomplete."""
-    length = answer.headers.get("Content-Length")
-    total = None if length is None else file.tell() + int(length)
-    for folder in folders:
-        _check_room(folder, int(length or 0))
-    with _progress(remote.name, file.tell(), total) as advance:
-        for piece in answer.iter_content(_PIECE):
-            file.write(piece)
-            advance(len(piece))
-    file.flush()
-    if total is not None and file.tell() != total:
-        raise ConnectionError(f"{file.tell()} of {total} bytes arrived")
-
-
-def _version(headers: Any) -> str:
-    """Return what identifies this version of a file: a strong ETag, else its date."""
-    tag = str(headers.get("ETag", ""))
-    return tag if tag and not tag.startswith("W/") else str(headers.get("Last-Modified", ""))
 
 
 def _verify(remote: Remote, path: Path) -> None:
@@ -213,24 +198,13 @@ def _verify(remote: Remote, path: Path) -> None:
             remote.check(path)
 
 
-def _check_room(folder: Path, wanted: int) -> None:
-    """Raise the error of a full disk unless `wanted` bytes fit into a folder, existing or not."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if shutil.disk_usage(existing).free < wanted:
-        raise OSError(errno.ENOSPC, f"{wanted} bytes do not fit into {folder}")
-
-
-@contextlib.contextmanager
-def _progress(name: str, done: int, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on a terminal, if rich is installed; yields what advances it."""
+def _shown(pieces: Iterator[bytes], name: str, length: str | None) -> Iterable[bytes]:
+    """Return pieces that move a progress bar on a terminal as they come, if rich is installed."""
     try:
-        from rich import progress
         from rich.console import Console
+        from rich.progress import track
     except ImportError:
-        yield lambda count: None
-        return
-    columns = (*progress.Progress.get_default_columns(), progress.DownloadColumn())
+        return pieces
+    total = None if length is None else int(length) / _PIECE
     on, hidden = Console(stderr=True), not sys.stderr.isatty()
-    with progress.Progress(*columns, console=on, disable=hidden) as bar:
-        task = bar.add_task(name, total=total, completed=done)
-        yield lambda count: bar.advance(task, count)
+    return track(pieces, name, total, console=on, disable=hidden)

@@ -10,24 +10,22 @@ from __future__ import annotations
 import hashlib
 import inspect
 import io
-import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from fairpca._checks import check_choice
+from fairpca._checks import check_choice, warn
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.datasets.cache import Remote, need, obtain
 
-# Where files are published: the UCI repository, GitHub, and there the authors of Fair PCA.
+# Where the UCI repository publishes files.
 UCI = "https://archive.ics.uci.edu/static/public/"
-GITHUB = "https://raw.githubusercontent.com/"
-AUTHORS = GITHUB + "JunhuiShen/Fair-PCA-via-EigOpt/ea74a195001dc5491ea437b158daba0516d69f51/"
 
 
 @dataclass(frozen=True)
@@ -55,13 +53,9 @@ class Table:
 
         `meaning` is what A and B stand for; the Bunch shows it as `group_meaning`.
         """
-        return replace(
-            self,
-            data=data,
-            feature_names=names,
-            groupings={"group": np.where(in_a, "A", "B")},
-            extras={**self.extras, "group_meaning": dict(zip("AB", meaning, strict=True))},
-        )
+        groupings = {"group": np.where(in_a, "A", "B")}
+        extras = {**self.extras, "group_meaning": dict(zip("AB", meaning, strict=True))}
+        return Table(data, names, groupings, self.target, self.target_name, extras)
 
     def standardised(self) -> Table:
         """Subtract the mean and divide by the standard deviation (ddof=1) of all rows."""
@@ -160,21 +154,13 @@ def open_member(path: Path, *names: str) -> IO[bytes]:
     if path.suffix != ".zip":
         return open(path, "rb")
     with zipfile.ZipFile(path) as archive:
-        found = _find_member(archive, names)
-    if found is None:
-        raise ValueError(f"{path}: the archive has no {' and no '.join(names)}")
-    return io.BytesIO(found)
-
-
-def _find_member(archive: zipfile.ZipFile, names: Sequence[str]) -> bytes | None:
-    """Return the content of the first member with one of the names, or None."""
-    members = archive.namelist()
-    for member in members:
-        if Path(member).name in names:
-            return archive.read(member)
-    nested = (io.BytesIO(archive.read(name)) for name in members if name.endswith(".zip"))
-    found = (_find_member(zipfile.ZipFile(inner), names) for inner in nested)
-    return next((content for content in found if content is not None), None)
+        packed = (name for name in archive.namelist() if name.endswith(".zip"))
+        nested = (zipfile.ZipFile(io.BytesIO(archive.read(name))) for name in packed)
+        for inside in chain([archive], nested):
+            for member in inside.namelist():
+                if Path(member).name in names:
+                    return io.BytesIO(inside.read(member))
+    raise ValueError(f"{path}: the archive has no {' and no '.join(names)}")
 
 
 def expect(condition: object, path: Path, message: str) -> None:
@@ -186,12 +172,9 @@ def expect(condition: object, path: Path, message: str) -> None:
 def check_digest(expected: str, path: Path, *arrays: AnyArray) -> None:
     """Warn when a table has the right shape but not the published values."""
     if digest(*arrays) != expected:
-        warnings.warn(
+        warn(
             f"{path} has the expected shape but some values differ from the table behind the "
-            "published numbers; they may not be reproduced exactly.",
-            UserWarning,
-            # The line that called the loader: loader, `Source.load` and `read` lie between.
-            stacklevel=5,
+            "published numbers; they may not be reproduced exactly."
         )
 
 

@@ -14,18 +14,13 @@ from typing import IO, Any
 import numpy as np
 
 from fairpca._checks import check_choice
-from fairpca._linalg import AnyArray, FloatArray, IntArray
+from fairpca._linalg import AnyArray, IntArray
 from fairpca.datasets.cache import Remote, need
-from fairpca.datasets.loading import (
-    AUTHORS,
-    GITHUB,
-    UCI,
-    Source,
-    Table,
-    check_digest,
-    expect,
-    open_member,
-)
+from fairpca.datasets.loading import UCI, Source, Table, check_digest, digest, expect, open_member
+
+# Where GitHub publishes files, and there the authors of Fair PCA.
+GITHUB = "https://raw.githubusercontent.com/"
+AUTHORS = GITHUB + "JunhuiShen/Fair-PCA-via-EigOpt/ea74a195001dc5491ea437b158daba0516d69f51/"
 
 # The columns of every form of the bank's file, in their order.
 _BANK_NAMES = (
@@ -104,31 +99,14 @@ _SPLIT_NAMES = (
 _SPLIT_ROWS = {"train": 1727, "test": 741}
 # Where the authors publish the parts as text, at a fixed commit.
 _SPLIT_URL = GITHUB + "nick-jhlee/fair-manifold-pca/888245a1e0c7d294bc8244164b79b6ddcb08ce72/"
-# SHA-256 of the values of all twenty parts, in the order train_0, test_0, train_1, ..., and of the
-# text files in the same order.
-_SPLIT_DIGEST = "c5f1ff16722acb46e398d58980ffa522ddb74806897fde428bb55030a4d073b2"
-_SPLIT_SHA256 = """
-a31668336c0f2b868b28bf049a11846db11538b09f7e242c662c69ce76e6725f
-f80253b7b07c1f50bfd2d871e0fdee8b81bb990969645304b6c5c0c45708a482
-f46a859ba4d4a1ae1a9c3273d7dacb8a761a7d1f7448d3be1b546c93478b1b97
-c1f7bc6de11466988933e931d86e0efa2b1301f235475d8726865335f41ca32e
-2b3da8cf37ea5416fb37ee14649622603b36ffa3660b0362f1d214cf0f0de5e6
-75dd462e70a65167e317efc4d484db1fbe99883f571846719cb09e23db52ea0e
-aa167e1d66a2a17a9985723ecb6282f177a78057644b8bd7b2edf905117b4071
-85c348f0f2ad7f79e3c2c4f9b677b40c379a4d7b1630254b1b5e630581b70c7b
-4a1b60eca14f1ee7b9e16431a2e0174ae22137b39b6242dd4f0b353277db7178
-8679aaacf36e1f4df67cb925f6b860643ee1596c4012824a35293cef89d42f93
-95afe84136d2bc5f3b04fb9b54e42efbcfe2e0f2b1dafff0f9d3c09994d89449
-0bba33fcd7c38448fe2b6474649428c90734afd00a77625959b6ed0d84bacf9d
-805d0730dcfec8c8a8bd46e36f2f5761d91a32306590cbc61f46db0fb816ca88
-61ad1d8aa522f8153f5358501114fc4ab33c67890a194a712377356a5f8096ee
-d2ac95684b2c3bc5b8210bdc01a29dd67ad41c42df34e6d0caa945cd59c469dd
-0ea5cb0011941287b87df71327bcd212c84224568aa3a9398e0b07b7d27f6f48
-63f946d6a221dc93ec1fbcc4add75d383ffd045a7e25826061aaa8fc609ce5a3
-b4674f63079dd47f4b2b07566bbad879755861bb4036f2fc2df3ca15b1d5aea5
-dcb28637d60dce4ae3ac62c7478ec7cadb376a862579693b9d3a042cc14f1b17
-d8db06c5753e1e5bbe3f8c76eed4066b775483dc617064e7b26afa35667df561
-""".split()
+# The first twelve digits of the SHA-256 of the values of the parts of splits 0 to 9, the same
+# for the text files and for an archive of them. A part with other values is refused.
+_SPLIT_DIGESTS = {
+    "train": "ed1d8e2a067e 6e7233d82b08 bccdfccd1af4 62d937d3b3e6 fe1991db7fea "
+    "83c3352b1ee6 1192fb153a6b b7da85289967 f922f3df7cce 1d4035eeda19".split(),
+    "test": "7ef54a9d2f6f ae66c0755e7c 4d4717051905 9bddf626bc44 0a124a6498a2 "
+    "5e1d1539f4a3 a097f8c2f501 4105ea3e0db3 a32221ae5879 bd36837dbc7a".split(),
+}
 
 
 def _paper(table: Table, in_a: AnyArray, meaning: tuple[str, str]) -> Table:
@@ -142,9 +120,8 @@ def _read_bank(path: Path) -> Table:
     """Return the table from any of the accepted files."""
     with open_member(path, "bank-full.csv") as file:
         codes = _read_codes(file, path)
-    rows, columns = codes.shape
-    right = (rows, columns) == (_BANK_ROWS, len(_BANK_NAMES))
-    expect(right, path, f"{rows} rows and {columns} columns instead of {_BANK_ROWS} and 17")
+    wanted = (_BANK_ROWS, len(_BANK_NAMES))
+    expect(codes.shape == wanted, path, f"its shape is {codes.shape} instead of {wanted}")
     check_digest(_BANK_DIGEST, path, codes)
     groupings = {"age": np.where(codes[:, 0] >= 65, "65 or older", "under 65")}
     for name in ("marital", "education", "job"):
@@ -335,12 +312,17 @@ def fetch_credit_default(
     return _CREDIT.load(fetch_credit_default, sensitive, variant, *options)
 
 
-def _one_hot(frame: Any, names: Sequence[str]) -> tuple[FloatArray, list[str]]:
-    """Return a frame as numbers, and the names of the columns, ``column=level`` for `names`."""
-    coded = need("pandas").get_dummies(frame, columns=list(names), prefix_sep="=")
+def _one_hot(
+    frame: Any, numeric: Sequence[str], categorical: Sequence[str], target: Any, **extras: Any
+) -> Table:
+    """Return people with columns ``column=level`` for categories, grouped by race or sex."""
+    features, levels = frame[[*numeric, *categorical]], list(categorical)
+    coded = need("pandas").get_dummies(features, columns=levels, prefix_sep="=")
     # Of the two levels of the sex one column says everything; both would count it twice.
     coded = coded.drop(columns="sex=Female", errors="ignore")
-    return coded.to_numpy(dtype=float), list(coded.columns)
+    groupings = {name: frame[name].to_numpy().astype(str) for name in ("race", "sex")}
+    data, codes = coded.to_numpy(dtype=float), target.to_numpy().astype(np.int64)
+    return Table(data, list(coded.columns), groupings, codes, target.name, extras)
 
 
 def _read_adult(path: Path) -> Table:
@@ -357,15 +339,9 @@ def _read_adult(path: Path) -> Table:
         expect(not part["income"].isna().any(), path, f"{name} has rows without a label")
         parts.append(part)
     frame = pd.concat(parts, ignore_index=True)
-    data, names = _one_hot(frame[[*_ADULT_NUMERIC, *_ADULT_CATEGORICAL]], _ADULT_CATEGORICAL)
-    return Table(
-        data,
-        names,
-        {name: frame[name].to_numpy().astype(str) for name in ("sex", "race")},
-        target=frame["income"].str.startswith(">").to_numpy().astype(np.int64),
-        target_name="income",
-        extras={"sample_weight": frame["fnlwgt"].to_numpy().astype(float)},
-    )
+    weight = frame["fnlwgt"].to_numpy().astype(float)
+    rich = frame["income"].str.startswith(">")
+    return _one_hot(frame, _ADULT_NUMERIC, _ADULT_CATEGORICAL, rich, sample_weight=weight)
 
 
 def _check_adult(path: Path) -> None:
@@ -444,14 +420,8 @@ def _read_compas(path: Path) -> Table:
     )
     frame = frame[keep].reset_index(drop=True)
     frame["felony"] = frame["c_charge_degree"] == "F"
-    data, names = _one_hot(frame[[*_COMPAS_NUMERIC, "felony", "sex", "race"]], ("sex", "race"))
-    return Table(
-        data,
-        names,
-        {name: frame[name].to_numpy().astype(str) for name in ("race", "sex")},
-        target=frame["two_year_recid"].to_numpy().astype(np.int64),
-        target_name="two_year_recid",
-    )
+    numeric = [*_COMPAS_NUMERIC, "felony"]
+    return _one_hot(frame, numeric, ("sex", "race"), frame["two_year_recid"])
 
 
 _COMPAS = Source(
@@ -471,19 +441,18 @@ _COMPAS = Source(
 
 def _split_source(split: int, subset: str) -> Source:
     """Return the source of one part of one split: one archive of all parts, or its text file."""
-    every = [f"{part}_{i}" for i in range(10) for part in _SPLIT_ROWS]
     name = f"{subset}_{split}"
 
     def read(path: Path) -> Table:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
-                parts = {part: file[part] for part in every}
-            check_digest(_SPLIT_DIGEST, path, *parts.values())
-            values = parts[name]
+                values = file[name]
         else:
             values = np.loadtxt(path, delimiter=",")
         wanted = (_SPLIT_ROWS[subset], len(_SPLIT_NAMES) + 2)
         expect(values.shape == wanted, path, f"{name} has shape {values.shape}, not {wanted}")
+        right = digest(values).startswith(_SPLIT_DIGESTS[subset][split])
+        expect(right, path, f"some values of {name} differ from the published ones")
         return Table(
             values[:, :-2],
             _SPLIT_NAMES,
@@ -493,8 +462,8 @@ def _split_source(split: int, subset: str) -> Source:
             keep_groups=True,
         )
 
-    text, sha256 = f"compas_splits/{name}.csv", _SPLIT_SHA256[every.index(name)]
-    remote = Remote(text, f"{_SPLIT_URL}datasets/COMPAS/{name}.csv", sha256=sha256)
+    text = f"compas_splits/{name}.csv"
+    remote = Remote(text, f"{_SPLIT_URL}datasets/COMPAS/{name}.csv", check=read)
     return Source(accepted=("compas_splits.npz", text), remotes=(remote,), read=read)
 
 

@@ -112,9 +112,8 @@ def make_three_lines(
     angles = np.deg2rad([0.0, 60.0, 120.0])
     directions = np.column_stack([np.cos(angles), np.sin(angles), np.zeros((3, n_features - 2))])
     covariances, labels = [np.outer(line, line) for line in directions], ("0", "60", "120")
-    answer: dict[str, Any] = {"n_components": 1, "optimum": 0.75, "lower_bound": 0.5}
-    # On one line; the two others are 60 degrees away and lose sin(60)^2 each.
-    answer["components"] = directions[:1]
+    # A component on one line; the two others are 60 degrees away and lose sin(60)^2 each.
+    answer = dict(n_components=1, optimum=0.75, lower_bound=0.5, components=directions[:1])
     return _known(make_three_lines, covariances, n_samples, labels, random_state, answer)
 
 
@@ -169,15 +168,20 @@ def make_shared_subspace(
     from fairpca.methods.sdr import least_worst
 
     rng = check_random_state(random_state)
-    k = 4 if isinstance(n_samples, int | np.integer) else len(n_samples)
-    if n_shared < 1:
-        raise ValueError(f"n_shared={n_shared} must be at least 1: it is the rank of the optimum.")
-    if n_features < n_shared + k:
+    k = np.size(n_samples) if np.ndim(n_samples) else 4
+    if not 1 <= n_shared <= n_features - k:
         raise ValueError(
-            f"n_features={n_features} must be at least n_shared + number of sources, "
-            f"{n_shared + k}."
+            f"n_shared={n_shared}, the rank of the optimum, must be at least 1, and with the "
+            f"number of sources, {k}, at most n_features={n_features}."
         )
-    private = np.broadcast_to(np.asarray(private_variance, dtype=float), (k,))
+    private = np.asarray(private_variance, dtype=float)
+    lowest = min(shared_variance, noise_variance, private.min(initial=0.0))
+    if private.shape not in ((), (k,)) or lowest < 0:
+        raise ValueError(
+            f"shared_variance={shared_variance}, noise_variance={noise_variance} and "
+            f"private_variance={private_variance!r} must be at least 0, and the last one number "
+            f"or one for each of {k} sources."
+        )
     axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
     # One row per source: variance along each of the common axes.
     spectra = np.full((k, n_features), float(noise_variance))
@@ -212,8 +216,13 @@ def _known(
 ) -> Bunch:
     """Draw rows with exactly these covariances and state the answer beside them."""
     sizes = np.asarray(n_samples) if np.ndim(n_samples) else np.full(len(labels), n_samples)
-    if len(sizes) != len(labels):
-        raise ValueError(f"n_samples={n_samples!r} must have {len(labels)} entries.")
+    n = len(covariances[0])
+    if sizes.dtype.kind not in "iu" or len(sizes) != len(labels) or sizes.min() <= n:
+        raise ValueError(
+            f"n_samples={n_samples!r} must be a whole number, or must have {len(labels)} entries, "
+            f"one a group: more than {n} rows each, as fewer cannot have a given covariance of "
+            f"{n} features."
+        )
     rng = check_random_state(random_state)
     rows = [_rows(matrix, int(m), rng) for matrix, m in zip(covariances, sizes, strict=True)]
     return Bunch(
@@ -226,13 +235,7 @@ def _known(
 
 def _rows(covariance: FloatArray, m: int, rng: np.random.RandomState) -> FloatArray:
     """Draw `m` rows of mean zero whose covariance (dividing by m) is exactly `covariance`."""
-    n = len(covariance)
-    if m <= n:
-        raise ValueError(
-            f"n_samples: a group of {m} rows cannot have a given covariance of {n} features; use "
-            f"more than {n} rows per group."
-        )
-    draws = rng.standard_normal((m, n))
+    draws = rng.standard_normal((m, len(covariance)))
     # The columns of Q are orthonormal, and combinations of centred columns are centred: so Q has
     # mean zero and covariance I / m. The second centring removes what rounding left.
     white = np.linalg.qr(draws - draws.mean(axis=0))[0]

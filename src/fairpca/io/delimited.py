@@ -101,13 +101,14 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     """
     with damage_named(f"{path} cannot be read", "write it again."), _opened(path) as file:
         start = file.read(_HEAD_BYTES)
-    marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
-    encoding = wanted.encoding or next(marked, "utf-8")
+    marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+    encoding = _encoding(wanted.encoding, marked)
     if b"\0" in start and not encoding.startswith("utf-16"):
         raise ValueError(
             f"{path} is not text (it holds zero bytes); pass a table as text, Parquet or NumPy."
         )
-    lines = _decode(path, start, encoding).splitlines(keepends=True)
+    # Not `splitlines`, which breaks lines at letters that pandas does not break them at.
+    lines = io.StringIO(_decode(path, start, encoding), newline="").readlines()
     if len(start) == _HEAD_BYTES and len(lines) > 1:
         # The last line may be cut in the middle.
         lines = lines[:-1]
@@ -121,6 +122,20 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     return Layout(separator, decimal, rows, encoding), head
 
 
+def _encoding(wanted: str | None, marked: str | None) -> str:
+    """Return the encoding of a file: the one asked for, or that of the mark at its beginning.
+
+    The mark is no part of the first name, whoever names an encoding without it.
+    """
+    if wanted is None:
+        return marked or "utf-8"
+    try:
+        name = codecs.lookup(wanted).name
+    except LookupError:
+        raise ValueError(f"encoding={wanted!r} is not known; try utf-8 or latin-1.") from None
+    return marked if marked and (marked.startswith(name) or name.startswith(marked)) else name
+
+
 def _opened(path: Path) -> Any:
     """Open a file for its bytes, those inside of one whose name ends in ``.gz``."""
     return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
@@ -130,8 +145,6 @@ def _decode(path: Path, start: bytes, encoding: str) -> str:
     """Return the text of the first bytes, of which the last letter may be cut."""
     try:
         return codecs.getincrementaldecoder(encoding)().decode(start)
-    except LookupError:
-        raise ValueError(f"encoding={encoding!r} is not known; try utf-8 or latin-1.") from None
     except UnicodeError as error:
         # UTF-16 without its mark is no error of a certain byte.
         why = str(error)
@@ -187,6 +200,10 @@ def _decimal(head: Iterable[list[str]], separator: str) -> str:
     return "," if separator != "," and numbers > 0.5 * len(cells) else "."
 
 
+# What stands for a missing value at the start of a column of numbers, and is no name of it.
+_MISSING_CELLS = {"", "-", "--", ".", "?", "na", "n/a", "nan", "null", "none", "#n/a", "<na>"}
+
+
 def _header_rows(head: list[list[str]], decimal: str) -> int:
     """Count the rows of names: 0 where the first row is all numbers, 2 where the second is names.
 
@@ -202,7 +219,8 @@ def _header_rows(head: list[list[str]], decimal: str) -> int:
     text_above_numbers = 0
     for j, cell in enumerate(head[1]):
         below = [row[j] for row in head[2:] if j < len(row) and row[j].strip()]
-        named = cell.strip() and not _is_number(cell, decimal)
+        empty = cell.strip().casefold() in _MISSING_CELLS
+        named = not empty and not _is_number(cell, decimal)
         if named and below and all(_is_number(cell, decimal) for cell in below):
             text_above_numbers += 1
     return 2 if 2 * text_above_numbers > len(head[1]) else 1
@@ -284,16 +302,35 @@ def _text_file(path: Path, layout: Layout, head: dict[int, list[str]]) -> TextFi
     if rows and 2 * longer <= len(cells) - rows:
         # A cell too many in a few rows moves the others to the side: the parser refuses them. In
         # most rows, it is a column without a name.
+        if len(cells[rows]) > len(names):
+            # Of the first row alone the parser would say nothing, nor of others as long as it.
+            raise ValueError(
+                f"{path}: the first row has {len(cells[rows])} cells and the header "
+                f"{len(names)} names; check the separator ({layout.describe()}), or quote cells "
+                "that hold it."
+            )
         width = len(names) if longer else width
     if len(names) > width:
         raise ValueError(
             f"{path} names {len(names)} columns and its rows have {width}; check the separator "
             f"({layout.describe()})."
         )
+    if rows and len(names) == width - 1 and _last_is_full(cells[rows:]):
+        # R writes the names of rows first, and none for their column.
+        names.insert(0, "")
     names += [""] * (width - len(names))
     named = tuple(name or f"column{j + 1}" for j, name in enumerate(names))
     # Blank rows and rows of several lines stand above the data as well.
     return TextFile(layout, named, list(head)[rows])
+
+
+def _last_is_full(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether all rows of full width end in a cell that is not empty.
+
+    One that is empty follows a separator at the end of rows.
+    """
+    width = max(len(row) for row in rows)
+    return all(row[-1].strip() for row in rows if len(row) == width)
 
 
 def read_text(
@@ -334,6 +371,9 @@ def read_text(
             f"{path} is not {layout.encoding}: {error.reason}; name its encoding."
         ) from None
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, *_DAMAGE) as error:
+        if "Calling read(nbytes) on source failed" in str(error):
+            # pandas loses an exception without a value on the way, which only Ctrl-C has.
+            raise KeyboardInterrupt from None
         what = str(error).strip().removeprefix("Error tokenizing data. C error: ").rstrip(".")
         raise ValueError(
             f"{path} cannot be read as a table ({layout.describe()}): {what}."

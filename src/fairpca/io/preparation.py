@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._checks import check_choice, did_you_mean, listed, require
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._linalg import AnyArray, FloatArray, constant_columns
 from fairpca.io.columns import cell_among_numbers, column_numbers, compound, data_row, odd_cells
 
 #: What to do about missing values in features.
@@ -21,9 +21,6 @@ MISSING = ("error", "drop", "mean", "median")
 # Text with more distinct values than this is a name or a note, not a category: its indicators
 # would outnumber the other features and hold a row or two each.
 MAX_LEVELS = 50
-# A column whose standard deviation is at most this share of its mean is constant: the rounding of
-# a sum of equal numbers leaves about 1e-16 of it, and dividing by that would blow noise up.
-_CONSTANT = 1e-12
 #: A date, and perhaps a time, as ISO 8601 writes them. A year alone is a number.
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 # Nanoseconds end in the year 2262, and many a table writes 9999-12-31 for never.
@@ -92,6 +89,10 @@ class Preparation:
                 f"those it lacks.{did_you_mean(lacking[0], frame.columns)}"
             )
         X, notes, filled = _numbers(frame, self.features)
+        infinite = np.isinf(X).any(axis=0)
+        if infinite.any():
+            name = self.feature_names[int(infinite.argmax())]
+            raise ValueError(f"column {name!r} has infinite values; replace them first.")
         if filled:
             notes.append(f"{filled:,} missing number(s) replaced by the {self.missing}")
         if self.standardized:
@@ -196,10 +197,6 @@ def prepare(
     # Means and scales are 0 and 1 still, and these are the numbers before scaling.
     found = Preparation(features, False, missing).apply(frame)
     preparation, X = Preparation(features, standardize, missing), found.X
-    infinite = np.isinf(X).any(axis=0)
-    if infinite.any():
-        name = preparation.feature_names[int(infinite.argmax())]
-        raise ValueError(f"column {name!r} has infinite values; replace them first.")
     with np.errstate(over="ignore", invalid="ignore"):
         mean = X.mean(axis=0)
         if standardize:
@@ -213,7 +210,7 @@ def prepare(
         raise ValueError(
             f"column {name!r} has values too large to square; replace or rescale them first."
         )
-    same = scale <= _CONSTANT * np.maximum(np.abs(mean), 1e-300)
+    same = constant_columns(mean, scale)
     constant = [name for name, flat in zip(preparation.feature_names, same, strict=True) if flat]
     if standardize:
         scale = np.where(same, 1.0, scale)

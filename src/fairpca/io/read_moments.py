@@ -98,6 +98,7 @@ def read_moments(
     backend: str = "thread",
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = _CHECKPOINT_SECONDS,
+    keep_checkpoint: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     layout: Any = None,
@@ -136,6 +137,9 @@ def read_moments(
         no row twice; it is removed at the end.
     checkpoint_seconds : float, default=60
         Time between two writes of it.
+    keep_checkpoint : bool, default=False
+        Leave it at the end, complete, for a caller who has more to do that may fail: with it the
+        same call counts nothing again.
     memory_limit : int, optional
         Most bytes of moments; by default a quarter of the machine's memory.
     progress : callable, optional
@@ -213,7 +217,9 @@ def read_moments(
         raise
     if counted.moments is None:
         raise ValueError(f"{opened.files[0].path}: the table has no rows; pass one with rows.")
-    if place is not None:
+    if place is not None and keep_checkpoint:
+        counted.write(place, opened)
+    elif place is not None:
         place.unlink(missing_ok=True)
     # A column that is constant in a group has no variance at all, not even rounding.
     scatter = counted.moments.scatter.copy()

@@ -108,6 +108,11 @@ def _read_one(
         note = text.layout.describe() + no_header(text.names)
     elif kind == "numpy":
         frame, note = _read_numpy(path), "NumPy"
+    elif kind not in ("parquet", "arrow"):
+        raise ValueError(
+            f"{path}: a {kind} file is read in pieces only; count it with fit --engine local, or "
+            "with fairpca.io.read_moments."
+        )
     else:
         # What pandas wrote as the index of a frame is no column of the table.
         frame = _truth_values(read_whole(str(path)).to_pandas().reset_index(drop=True))

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse
 
 import fairpca.auditing
-from fairpca._checks import require
+from fairpca._checks import distinct, require
 from fairpca._linalg import AnyArray, is_dask, is_sparse
 from fairpca.auditing.findings import Audit
 from fairpca.covariances.implicit import products_pay
@@ -121,10 +121,11 @@ def pca(
             f"n_comps={n_comps!r} must be an integer from 1 to the number of genes in use, "
             f"{n_genes}."
         )
-    if copy and adata.isbacked:
+    if adata.isbacked and (copy or adata.is_view):
+        what = "copy=True of" if copy else "adata is a part of"
         raise ValueError(
-            "copy=True of a file that is open would copy the file; leave copy out, which changes "
-            "nothing in the file, or read it with adata.to_memory() first."
+            f"{what} a file that is open: pass all of it, without copy, which changes nothing in "
+            "the file, or read it with adata.to_memory() first."
         )
     model = FairPCA(n_comps, criterion=criterion, center=center, shrinkage=shrinkage)
     cells.fit(model)
@@ -205,31 +206,34 @@ def audit(
     (['a', 'b'], 2)
     """
     cells = _Cells.of(adata, groupby, layer, mask_var)
-    data: Any = cells.X
-    labels: Any = cells.labels
-    if not isinstance(cells.X, np.ndarray):
-        in_memory = is_sparse(cells.X)
-        cells.check_size(1 if in_memory else max(n_folds, 1))
-        if not in_memory:
-            data, labels = cells.folds(max(n_folds, 1)), None
+    data, labels = cells.X, cells.labels
+    if not isinstance(data, np.ndarray):
+        counted = 1 if is_sparse(data) else max(n_folds, 1)
+        n, k = int(cells.genes.sum()), cells.groups.n_groups
+        what = f"{n:,} genes in {k} group(s) and {counted} fold(s)"
+        check_fits(n, k * counted, what, "choose genes, for example mask_var='highly_variable'")
+        if not is_sparse(data):
+            data, labels = cells.folds(counted), None
     return fairpca.auditing.audit(data, labels, n_comps, n_folds=n_folds, **options)
 
 
 def _group_frame(model: FairPCA) -> Any:
     """Return what is known of every group: one line each, the label columns first."""
     pandas = _require("pandas")
-    names = model.group_names_
+    facts = {
+        "cells": model.group_counts_,
+        "loss": model.group_losses_,
+        "error": model.group_errors_,
+        "weight": model.group_weights_,
+        "shrinkage": model.shrinkage_,
+    }
+    # A column of labels may have the name of a fact.
+    names = distinct([*facts, *model.group_names_])[len(facts) :]
     labels = [(label,) if len(names) == 1 else label for label in model.groups_]
     rows = [[str(part) for part in label] for label in labels]
     # As objects: not every version of anndata can write the newer texts of pandas to a file.
     index = pandas.Index([", ".join(row) for row in rows], dtype=object)
-    return pandas.DataFrame(rows, index, list(names), dtype=object).assign(
-        cells=model.group_counts_,
-        loss=model.group_losses_,
-        error=model.group_errors_,
-        weight=model.group_weights_,
-        shrinkage=model.shrinkage_,
-    )
+    return pandas.DataFrame(rows, index, names, dtype=object).assign(**facts)
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,7 @@ class _Cells:
 
     X: Any
     genes: AnyArray
-    labels: dict[str, AnyArray]
+    labels: Any
     groups: Groups
     on_disk: bool
 
@@ -278,33 +282,29 @@ class _Cells:
         if not self.on_disk:
             model.fit(self.X, sensitive_features=self.labels)
         elif products_pay(int(self.genes.sum()), self.groups.n_groups, _stored(self.X)):
-            model.fit_operators(self._operators())
+            model.fit_operators(PassOperators.over(partial(self._pieces, self.groups)))
         else:
             model.fit_moments(self._moments(self.groups))
 
     def projected(self, model: FairPCA) -> AnyArray:
         """Return all cells projected by a fitted model, in single precision as scanpy has them."""
         # Of a Dask array this is where it is computed.
-        parts = [np.asarray(model.transform(rows), np.float32) for _, rows in self._pieces()]
-        return np.concatenate(parts)
-
-    def check_size(self, n_folds: int) -> None:
-        """Raise MemoryError where the covariances of so many folds would not fit."""
-        n, k = int(self.genes.sum()), self.groups.n_groups
-        what = f"{n:,} genes in {k} group(s) and {n_folds} fold(s)"
-        remedy = "choose genes, for example mask_var='highly_variable'"
-        check_fits(n, k * n_folds, what, remedy)
+        pieces = self._pieces(self.groups)
+        return np.concatenate([np.asarray(model.transform(X), np.float32) for X, *_ in pieces])
 
     def folds(self, n_folds: int) -> Any:
         """Return the moments of every fold, in a list."""
         numbers = row_folds(0, len(self.groups.codes), n_folds)
         return split_folds(self._moments(self.groups.in_folds(numbers, n_folds)), n_folds)
 
-    def _pieces(self) -> Iterator[tuple[slice, Any]]:
-        """Yield all rows in order, the genes in use only: all at once where they are in memory."""
+    def _pieces(self, groups: Groups) -> Iterator[tuple[Any, Groups, None, str]]:
+        """Yield rows in order, the genes in use only: all at once where they are in memory.
+
+        With them come their groups, no weights, and where they are.
+        """
         m, n = self.X.shape
         if not self.on_disk:
-            yield slice(0, m), self.X
+            yield self.X, groups, None, "all cells"
             return
         stored = _stored(self.X)
         a_row = n if stored is None else stored / max(m, 1)
@@ -312,34 +312,18 @@ class _Cells:
         for start in range(0, m, step):
             part = slice(start, min(start + step, m))
             rows = self.X[part] if stored is None else _stored_rows(self.X, part)
-            yield part, rows if self.genes.all() else rows[:, self.genes]
+            rows = rows if self.genes.all() else rows[:, self.genes]
+            yield rows, groups.with_codes(groups.codes[part]), None, f"cells {start} on"
 
     def _moments(self, groups: Groups) -> GroupMoments:
         """Return the moments of every group, from one pass over the rows."""
-        found = (GroupMoments.from_array(rows, _rows_of(groups, p)) for p, rows in self._pieces())
-        return reduce(GroupMoments.merge, found)
-
-    def _operators(self) -> PassOperators:
-        """Return products with the covariances, one pass over the rows each."""
-        return PassOperators.over(
-            lambda: (
-                (rows, _rows_of(self.groups, part), None, f"cells {part.start} on")
-                for part, rows in self._pieces()
-            )
-        )
-
-
-def _rows_of(groups: Groups, part: slice) -> Groups:
-    return groups.with_codes(groups.codes[part])
+        pieces = self._pieces(groups)
+        return reduce(GroupMoments.merge, (GroupMoments.from_array(X, g) for X, g, *_ in pieces))
 
 
 def _stored(X: Any) -> int | None:
-    """Return the stored entries of a sparse matrix, wherever it is; None of a dense one."""
-    if is_sparse(X):
-        return int(X.nnz)
-    if getattr(X, "format", None) == "csr":
-        return int(X.group["data"].shape[0])
-    return None
+    """Return the stored entries of a sparse matrix in a file; None of a dense one."""
+    return int(X.group["data"].shape[0]) if getattr(X, "format", None) == "csr" else None
 
 
 def _stored_rows(X: Any, part: slice) -> Any:

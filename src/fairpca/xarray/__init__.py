@@ -13,8 +13,7 @@ always the library.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,8 +22,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from fairpca import __version__
-from fairpca._checks import check_choice, require
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._checks import check_choice, require, warn
+from fairpca._linalg import AnyArray, FloatArray, constant_columns
 from fairpca.estimator import FairPCA
 from fairpca.solvers.solution import Certificate
 
@@ -100,7 +99,7 @@ class FairEOF:
             NaN in the components; a cell with some values missing is refused.
         dim : str or sequence of str, default="time"
             The dimensions whose points are samples; all others are cells.
-        group : str, DataArray, array-like or mapping, optional
+        group : str, DataArray or array-like, optional
             Which group a sample belongs to: the name of a coordinate, of a dimension in `dim`
             (such as the ensemble member) or of a part of a date ("time.season"); or one label a
             sample; or, for a list, one label an entry. By default a list has the groups 0, 1, ...,
@@ -113,25 +112,22 @@ class FairEOF:
         -------
         self
         """
-        xarray = _xarray()
-        several = isinstance(X, list | tuple)
-        parts = X if several else [X]
-        if not parts or not all(isinstance(p, xarray.DataArray | xarray.Dataset) for p in parts):
-            kinds = ", ".join(sorted({type(part).__name__ for part in parts})) or "an empty list"
-            raise ValueError(f"X is {kinds}; pass a DataArray, a Dataset, or a list of them.")
+        parts, several = _parts(X), isinstance(X, list | tuple)
         dims = (dim,) if isinstance(dim, str) or not isinstance(dim, Sequence) else tuple(dim)
         cells = _Cells.of(parts, dims, weights)
         rows = np.concatenate([cells.rows(part) for part in parts])
         labels = _list_labels(parts, dims, group) if several else _labels(X, dims, group)
-        if not 1 <= self.n_modes <= rows.shape[1]:
+        whole = isinstance(self.n_modes, int | np.integer)
+        if not whole or not 1 <= self.n_modes <= rows.shape[1]:
             raise ValueError(
-                f"n_modes={self.n_modes!r} must be between 1 and the number of cells with data, "
-                f"{rows.shape[1]}."
+                f"n_modes={self.n_modes!r} must be an integer between 1 and the number of cells "
+                f"with data, {rows.shape[1]}."
             )
         if self.standardize:
             # A cell that never changes stays as it is.
             spread = rows.std(axis=0)
-            cells = replace(cells, weight=cells.weight / np.where(spread > 0, spread, 1.0))
+            spread[constant_columns(rows.mean(axis=0), spread)] = 1.0
+            cells = replace(cells, weight=cells.weight / spread)
         model = FairPCA(
             self.n_modes, criterion=self.criterion, center=self.center, shrinkage=self.shrinkage
         )
@@ -175,21 +171,13 @@ class FairEOF:
         if isinstance(X, list | tuple):
             return [self.transform(part) for part in X]
         cells = self._fitted._cells
-        if not hasattr(X, "dims"):
-            raise ValueError(
-                f"X is a {type(X).__name__}; pass a DataArray or a Dataset with the cells of the "
-                "fit, or a list of them."
-            )
+        (X,) = _parts(X)
         values = self.model_.transform(cells.rows(X) * cells.weight).T
         # What has no dimension at all says nothing about the samples, and is left out.
         along = {key: given for key, given in _coords_along(X, cells.dims).items() if given.dims}
-        return _xarray().DataArray(
-            values.reshape(-1, *(X.sizes[name] for name in cells.dims)),
-            along | self._modes,
-            ("mode", *cells.dims),
-            name="scores",
-            attrs=self._attrs,
-        )
+        values = values.reshape(-1, *(X.sizes[name] for name in cells.dims))
+        coords, dims = along | self._modes, ("mode", *cells.dims)
+        return _xarray().DataArray(values, coords, dims, "scores", self._attrs)
 
     def fit_transform(self, X: Any, dim: Any = "time", **options: Any) -> Any:
         """Fit, then return the scores; arguments as in `fit`."""
@@ -248,9 +236,8 @@ class FairEOF:
         model = self._fitted.model_
         names = [str(label) for label in model.groups_]
         coords = {"group": names, "samples": ("group", model.group_counts_)}
-        return _xarray().DataArray(
-            model.group_losses_, coords, "group", name="group_losses", attrs=self._attrs
-        )
+        losses = model.group_losses_
+        return _xarray().DataArray(losses, coords, "group", "group_losses", self._attrs)
 
     @property
     def certificate_(self) -> Certificate:
@@ -349,23 +336,14 @@ class _Cells:
         for field in self.fields:
             # A single array is known by its place, whatever it is called.
             name = field.name if self.dataset else next(iter(variables))
-            variable = variables.get(name)
-            if variable is None or set(variable.dims) != {*self.dims, *field.sizes}:
+            try:
+                ordered = variables[name].transpose(*self.dims, *field.dims)
+                _xarray().align(field, ordered, join="exact", exclude=self.dims)
+            except (KeyError, ValueError) as error:
                 raise ValueError(
-                    f"X has no {field.name!r} with the dimensions "
-                    f"{', '.join(map(repr, [*self.dims, *field.sizes]))}; fields that belong "
-                    "together have the same variables and dimensions."
-                )
-            for key, size in field.sizes.items():
-                same = variable.sizes[key] == size
-                if same and key in field.coords and key in variable.coords:
-                    same = field.coords[key].equals(variable.coords[key])
-                if not same:
-                    raise ValueError(
-                        f"X has other cells along {key!r} than the first field; put all of them "
-                        "on one grid, for example with interp_like."
-                    )
-            ordered = variable.transpose(*self.dims, *field.sizes)
+                    f"X has other cells than the first field: {error}. Give fields that belong "
+                    "together the same variables and dimensions on one grid, as by interp_like."
+                ) from None
             columns.append(ordered.to_numpy().astype(float, copy=False).reshape(-1, field.size))
         return np.concatenate(columns, axis=1)
 
@@ -384,12 +362,6 @@ class _Cells:
                     f"weights is a {type(weights).__name__}; pass 'coslat', or a DataArray over "
                     f"{', '.join(map(repr, field.sizes))}."
                 )
-            extra = [key for key in given.dims if key not in field.sizes]
-            if extra:
-                raise ValueError(
-                    f"weights has the dimension {extra[0]!r}, which is none of the cells; they "
-                    f"have {', '.join(map(repr, field.sizes))}."
-                )
             found.append(_along(given, field, tuple(field.dims), "weights").astype(float))
         return np.concatenate(found)
 
@@ -406,15 +378,22 @@ class _Cells:
         ends = np.cumsum([field.size for field in self.fields])
         found = {}
         for field, part in zip(self.fields, np.split(every, ends[:-1], axis=-1), strict=True):
-            found[field.name] = xarray.DataArray(
-                part.reshape(*rows.shape[:-1], *field.sizes.values()),
-                dims=(*dims, *field.sizes),
-                coords={**field.coords, **coords},
-                attrs=attrs,
-            )
+            values, along = part.reshape(*rows.shape[:-1], *field.shape), (*dims, *field.dims)
+            known = {**field.coords, **coords}
+            found[field.name] = xarray.DataArray(values, known, along, attrs=attrs)
         if self.dataset:
             return xarray.Dataset(found, attrs=attrs)
         return next(iter(found.values())).rename(name)
+
+
+def _parts(X: Any) -> Sequence[Any]:
+    """Return a field in a list, or a list of fields as it is; ValueError for anything else."""
+    xarray = _xarray()
+    parts = X if isinstance(X, list | tuple) else [X]
+    if not parts or not all(isinstance(p, xarray.DataArray | xarray.Dataset) for p in parts):
+        kinds = ", ".join(sorted({type(part).__name__ for part in parts})) or "an empty list"
+        raise ValueError(f"X is {kinds}; pass a DataArray, a Dataset, or a list of them.")
+    return parts
 
 
 def _variables(X: Any) -> list[tuple[Hashable, Any]]:
@@ -434,20 +413,16 @@ def _along(array: Any, X: Any, dims: tuple[Hashable, ...], what: str) -> AnyArra
     the order; without them the order does. ValueError calls the array `what`.
     """
     for key in array.dims:
-        known = key in array.indexes and key in X.indexes
-        if known and not array.indexes[key].equals(X.indexes[key]):
+        held, wanted = array.indexes.get(key), X.indexes.get(key)
+        fits = key in dims and array.sizes[key] == X.sizes[key]
+        if key in dims and held is not None and wanted is not None and not held.equals(wanted):
             # Where the array has a value several times, none of them is the one that is meant.
-            if array.indexes[key].is_unique and X.indexes[key].isin(array.indexes[key]).all():
-                array = array.sel({key: X.indexes[key]})
-                continue
+            fits = held.is_unique and wanted.isin(held).all()
+            array = array.sel({key: wanted}) if fits else array
+        if not fits:
             raise ValueError(
-                f"{what} has other values along {key!r} than X, or some of them twice; pass one "
-                f"entry for every {key!r} of X."
-            )
-        if array.sizes[key] != X.sizes[key]:
-            raise ValueError(
-                f"{what} has {array.sizes[key]} entries along {key!r} and X has {X.sizes[key]}; "
-                "pass as many."
+                f"{what} has {array.sizes[key]} values along {key!r}, which are not those of X; "
+                f"pass one for each along {', '.join(map(repr, dims))}, or some of these."
             )
     lacking = {key: X.sizes[key] for key in dims if key not in array.dims}
     return np.asarray(array.expand_dims(lacking).transpose(*dims).to_numpy().ravel())
@@ -466,11 +441,10 @@ def _root_of_area(field: Any) -> Any:
 
 def _list_labels(parts: Sequence[Any], dims: tuple[Hashable, ...], group: Any) -> list[Any]:
     """Return one label a sample of a list of fields, in the order of the rows."""
-    names = list(range(len(parts))) if group is None else list(group)
-    if len(names) != len(parts):
+    names = list(range(len(parts)) if group is None else group)
+    if isinstance(group, str | Mapping) or len(names) != len(parts):
         raise ValueError(
-            f"group has {len(names)} label(s) and X has {len(parts)} fields; pass one label a "
-            "field."
+            f"group={group!r}: for a list of {len(parts)} fields pass a list, one label a field."
         )
     lengths = [int(np.prod([part.sizes[d] for d in dims])) for part in parts]
     return [name for name, m in zip(names, lengths, strict=True) for _ in range(m)]
@@ -480,11 +454,9 @@ def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray:
     """Return one label a sample of one field, in the order of its rows; all alike without any."""
     m = math.prod(X.sizes[key] for key in dims)
     if group is None:
-        warnings.warn(
+        warn(
             "group=None: all samples are one group, and the modes are ordinary EOFs. Pass one "
-            "label a sample, fit(X, dim, group=labels), to serve the worst group.",
-            UserWarning,
-            stacklevel=3,
+            "label a sample, fit(X, dim, group=labels), to serve the worst group."
         )
         return np.full(m, "all")
     if isinstance(group, str):
@@ -496,12 +468,6 @@ def _labels(X: Any, dims: tuple[Hashable, ...], group: Any) -> AnyArray:
                 f"{', '.join(map(repr, X.coords))}, and parts of dates such as 'time.season'."
             ) from None
     if hasattr(group, "dims"):
-        extra = [key for key in group.dims if key not in dims]
-        if extra:
-            raise ValueError(
-                f"group varies along {extra[0]!r}, which is no dimension of samples; name it in "
-                "dim, or pass a group of every sample."
-            )
         group = _along(group, X, dims, "group")
     labels = np.asarray(group)
     if labels.shape != (m,):
