@@ -153,3 +153,17 @@ def test_the_readme_prints_what_it_shows():
     assert done.stdout.splitlines() == shown
     assert not done.stderr
     assert len(page.splitlines()) < 120
+
+
+def test_what_stands_beside_the_package_imports():
+    # The commands import their parts only once they run.
+    root = PAGE.parent
+    parts = [
+        f"{folder}.{file.stem}"
+        for folder in ("benchmarks", "experiments", "tools")
+        for file in sorted((root / folder).glob("*.py"))
+        if file.stem not in ("__main__", "__init__")
+    ]
+    code = f"import importlib\nfor module in {parts!r}: importlib.import_module(module)"
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
+    assert len(parts) > 15

@@ -166,6 +166,7 @@ plt.show()
 folder.cleanup()
 
 # %%
-# From the terminal the same is ``fairpca fit people.parquet --group sex -r 4 -o model.skops``;
-# files of more than 1 GB, directories and patterns are streamed by themselves, and
-# ``--checkpoint`` lets an interrupted run go on where it stopped.
+# From the terminal the same is
+# ``fairpca fit people.parquet --group sex -r 4 --no-standardize -o model.skops``; files of more
+# than 1 GB, directories and patterns are streamed by themselves, and ``--checkpoint`` lets an
+# interrupted run go on where it stopped.
