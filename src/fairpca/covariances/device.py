@@ -314,10 +314,9 @@ def _degree(growth: FloatArray, sizes: FloatArray, r: int, target: float) -> int
         Residuals to reach.
     """
     # A few more than wanted: another round costs more than they do.
-    wanted = 1.2 * math.log(sizes[:r].max() / target) / growth[r - 1] + 3
+    wanted = 1.2 * math.log(sizes[:r].max() / target) / float(growth[r - 1]) + 3
     room = _DROWNING - np.log(np.maximum(sizes[:r], np.finfo(float).eps))
     apart = np.maximum(growth[:r] - growth[r - 1], 1e-300)
-    most = min(float((room / apart).min()), 300 / growth[0], _MOST_DEGREE)
+    most = max(min(float((room / apart).min()), 300 / float(growth[0]), _MOST_DEGREE), 1)
     # As many as possible at once would leave the least room to the last polynomial.
-    rounds = math.ceil(wanted / max(most, 1))
-    return max(int(math.ceil(wanted / rounds)), 1)
+    return max(math.ceil(wanted / math.ceil(wanted / most)), 1)
