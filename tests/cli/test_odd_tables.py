@@ -210,6 +210,17 @@ def test_a_slip_after_counting_loses_no_checkpoint(people, tmp_path, capsys):
     assert load_model(tmp_path / "model.skops").model.groups_ == ["female", "m", "x"]
 
 
+def test_a_model_is_not_its_own_checkpoint(people, tmp_path, capsys):
+    table, model = tmp_path / "people.parquet", tmp_path / "model.skops"
+    people.drop(columns="city").to_parquet(table)
+    other_name = tmp_path / "folder" / ".." / model.name
+    other_name.parent.parent.mkdir()
+    arguments = ["fit", table, "-g", "sex", "-r", "2", "-o", model, "--checkpoint", other_name]
+    assert run([*map(str, arguments)]) == 2
+    assert "is the --checkpoint, too; choose another name" in capsys.readouterr().err
+    assert not model.exists()
+
+
 def test_a_note_in_one_row_makes_no_names_of_rows(people, tmp_path):
     lines = [f"{line}," for line in people.to_csv(index=False, header=False).splitlines()]
     lines[10] += "late"

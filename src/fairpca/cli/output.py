@@ -390,9 +390,13 @@ def check_output(options: Any) -> None:
     ending = f"one of {ending}" if len(options.endings) > 1 else ending
     # Nobody wants to lose a table for what was made of it, not even with --force.
     tables = [table.resolve() for table in getattr(options, "tables", ())]
+    checkpoint = getattr(options, "checkpoint", None)
     reasons = {
         f": the ending must be {ending}": path.suffix.lower() not in options.endings,
         " is read by this very command; choose another name": path.resolve() in tables,
+        # It is removed at the end, and the output would go with it.
+        " is the --checkpoint, too; choose another name": checkpoint is not None
+        and path.resolve() == checkpoint.resolve(),
         " is a directory; name a file": path.is_dir(),
         " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
         " exists; add --force to replace it, or choose another name": kept,
