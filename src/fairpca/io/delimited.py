@@ -51,8 +51,11 @@ _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 # Tried in this order: a file whose lines all have as many ";" is not separated by the decimal
 # commas that stand between them.
 _SEPARATORS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
-# A file that starts with one of these marks says its encoding itself, as those of Excel do.
+# A file that starts with one of these marks says its encoding itself, as those of Excel do. The
+# first one is longer than that of UTF-16, and begins with it.
 _MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
@@ -103,7 +106,7 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
         start = file.read(_HEAD_BYTES)
     marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
     encoding = _encoding(wanted.encoding, marked)
-    if b"\0" in start and not encoding.startswith("utf-16"):
+    if b"\0" in start and not encoding.startswith(("utf-16", "utf-32")):
         raise ValueError(
             f"{path} is not text (it holds zero bytes); pass a table as text, Parquet or NumPy."
         )
@@ -130,8 +133,10 @@ def _encoding(wanted: str | None, marked: str | None) -> str:
     if wanted is None:
         return marked or "utf-8"
     try:
+        # Python knows encodings of other things than text, such as hex.
+        "".encode(wanted)
         name = codecs.lookup(wanted).name
-    except LookupError:
+    except (LookupError, UnicodeError):
         raise ValueError(f"encoding={wanted!r} is not known; try utf-8 or latin-1.") from None
     return marked if marked and (marked.startswith(name) or name.startswith(marked)) else name
 
