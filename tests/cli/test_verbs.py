@@ -104,11 +104,15 @@ class TestAudit:
             assert cli(*call, *more, "--on", "rows").code == 0
         assert "--folds 1 must be at least 2" in cli(*call, "--folds", 1).err
 
-    def test_the_command_it_advises_fits_what_was_audited(self, cli, csv, tmp_path, monkeypatch):
+    # A target is a feature where it is named as one.
+    @pytest.mark.parametrize("more", [(), ("--feature", "paid")])
+    def test_the_command_it_advises_fits_what_was_audited(
+        self, cli, csv, tmp_path, monkeypatch, more
+    ):
         monkeypatch.chdir(tmp_path)
         call = ("audit", csv, "-g", "sex", "-r", 2, "--target", "paid", "--no-standardize")
         call = (*call, "--labels", "f=women,m=men", "--feature", "v*", "--json", "--ranks", 2)
-        data = cli(*call, "--bootstrap", 0).json
+        data = cli(*call, "--bootstrap", 0, *more).json
         advice = data["new_rows"]["advice"]
         arguments = shlex.split(advice["command"])
         assert arguments[:3] == ["fairpca", "fit", "people.csv"]

@@ -225,8 +225,9 @@ def _fit_arguments(options: AuditOptions, files: list[str]) -> list[str]:
     """
     tables = zip(options.tables, files, strict=True)
     found = ["-" if path.name == "stdin" else name for path, name in tables]
-    # A target is no feature of the audit.
-    options = replace(options, drop=[*options.drop, *filter(None, [options.target])])
+    # A target is no feature of the audit, unless it was named as one.
+    if options.target is not None and options.target not in options.features:
+        options = replace(options, drop=[*options.drop, options.target])
     for entry in fields(FitOptions):
         default = [] if entry.default is MISSING else entry.default
         value = getattr(options, entry.name, default)
