@@ -118,6 +118,11 @@ def test_whole_numbers_beside_gaps_are_copied_whole_or_refused(people, tmp_path,
     capsys.readouterr()
     assert run(["transform", model, str(table), "--keep", "id"]) == 0
     assert "\n1234567890123456790," in capsys.readouterr().out
+    # An array of fractions would round them.
+    out = tmp_path / "long.npy"
+    assert run(["transform", model, str(table), "--keep", "id", "-o", str(out)]) == 2
+    assert "keeps 15 digits, and --keep id has more; write .csv" in capsys.readouterr().err
+    assert not out.exists()
     # Without pandas' own notes in the file, gaps make fractions of them.
     numbers = pyarrow.array([1234567890123456789, 1234567890123456790, None])
     rows = pyarrow.Table.from_pandas(people.head(3)).append_column("id", numbers)

@@ -162,12 +162,8 @@ def transform(options: TransformOptions) -> None:
                 f"--keep {column}: a component is called so; rename the column first."
             )
         frame.insert(0, column, _copied(table.frame[column], column)[prepared.kept])
-        numbers = frame[column].dtype.kind in "biuf"
-        if options.output is not None and options.output.suffix.lower() == ".npy" and not numbers:
-            raise ValueError(
-                f"-o {options.output}: a .npy file holds numbers only, and --keep {column} is "
-                "text or dates; write .csv or .parquet instead."
-            )
+        if options.output is not None and options.output.suffix.lower() == ".npy":
+            _check_array(frame[column], options)
     summary = {"output": options.output, "columns": list(frame.columns), "n_rows": len(frame)}
     output.deliver(
         options,
@@ -179,6 +175,22 @@ def transform(options: TransformOptions) -> None:
         feather=lambda: frame.to_feather,
         npy=lambda: partial(np.save, arr=frame.to_numpy(dtype=float, na_value=np.nan)),
         json=lambda: output.json_text(_records(frame, "records")),
+    )
+
+
+def _check_array(values: Any, options: TransformOptions) -> None:
+    """Refuse a column that is kept in an array of float64, and is no such numbers."""
+    from fairpca.io.columns import INEXACT
+
+    if values.dtype.kind not in "biuf":
+        what, why = "holds numbers only", "is text or dates"
+    elif values.dtype.kind in "iu" and not values.between(-INEXACT, INEXACT).all():
+        what, why = "keeps 15 digits", "has more"
+    else:
+        return
+    raise ValueError(
+        f"-o {options.output}: a .npy file {what}, and --keep {values.name} {why}; write .csv or "
+        ".parquet instead."
     )
 
 
