@@ -42,6 +42,17 @@ class TestDelimited:
         path = written(tmp_path, "ä,b\n1,2\n3,4\n", encoding=encoding)
         assert read_tables([path]).frame.columns.tolist() == ["ä", "b"]
 
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+    def test_blank_lines_above_the_rows_take_no_row_along(self, tmp_path, end):
+        lines = ["", "a,b", "", "", *(f"{i},{i * i}" for i in range(9))]
+        table = tmp_path / "t.csv"
+        table.write_bytes(end.join(lines).encode())
+        assert read_tables([table]).frame["a"].tolist() == list(range(9))
+        # Lines of an error are those of the file.
+        table.write_bytes(end.join([*lines, "1,2,3"]).encode())
+        with pytest.raises(ValueError, match="Expected 2 fields in line 14, saw 3"):
+            read_tables([table])
+
     def test_other_encodings_are_asked_for(self, tmp_path):
         path = written(tmp_path, "größe,b\n1,2\n", encoding="latin-1")
         with pytest.raises(ValueError, match="latin-1"):

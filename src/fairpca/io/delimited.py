@@ -164,8 +164,7 @@ def _rows(lines: Sequence[str], separator: str) -> dict[int, list[str]]:
     """Return the first rows that are not blank, each by its number among all rows."""
     rows: dict[int, list[str]] = {}
     try:
-        reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-        for number, row in enumerate(reader):
+        for number, row in enumerate(_reader(lines, separator)):
             if any(cell.strip() for cell in row):
                 rows[number] = row
             if len(rows) == _HEAD_ROWS:
@@ -173,6 +172,11 @@ def _rows(lines: Sequence[str], separator: str) -> dict[int, list[str]]:
     except csv.Error as error:
         raise ValueError(f"the text cannot be split into columns: {error}.") from None
     return rows
+
+
+def _reader(lines: Iterable[str], separator: str) -> Any:
+    """Return what reads lines as rows of cells, and knows how many lines it has read."""
+    return csv.reader(lines, delimiter=separator, skipinitialspace=True)
 
 
 def _separator(lines: Sequence[str]) -> str:
@@ -348,11 +352,18 @@ def read_text(
     rows. ValueError naming the file where it is damaged or not such a table.
     """
     pandas = require("pandas", extra="data", purpose="reading tables")
-    layout, texts = text.layout, set(as_text)
+    layout, texts, above = text.layout, set(as_text), 0
     try:
         with _opened(Path(path)) as raw:
+            rows = io.TextIOWrapper(raw, encoding=layout.encoding, newline="")
+            # Read by what has counted them: pandas skips a blank row that ends in \r and the one
+            # after it as one.
+            skipped = _reader(rows, str(layout.separator))
+            for _ in range(text.skip):
+                next(skipped, None)
+            above = skipped.line_num
             reader = pandas.read_csv(
-                io.TextIOWrapper(raw, encoding=layout.encoding, newline=""),
+                rows,
                 sep=layout.separator,
                 decimal=layout.decimal,
                 header=None,
@@ -361,7 +372,6 @@ def read_text(
                 names=list(range(len(text.names))),
                 dtype={j: str for j, name in enumerate(text.names) if name in texts},
                 index_col=False,
-                skiprows=text.skip,
                 skipinitialspace=True,
                 low_memory=False,
                 # Without a number, all rows are one batch, larger than any table.
@@ -380,6 +390,8 @@ def read_text(
             # pandas loses an exception without a value on the way, which only Ctrl-C has.
             raise KeyboardInterrupt from None
         what = str(error).strip().removeprefix("Error tokenizing data. C error: ").rstrip(".")
+        # Lines are counted from the top of the file.
+        what = re.sub(r"(line|row) (\d+)", lambda at: f"{at[1]} {int(at[2]) + above}", what)
         raise ValueError(
             f"{path} cannot be read as a table ({layout.describe()}): {what}."
         ) from None
