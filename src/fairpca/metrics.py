@@ -782,7 +782,7 @@ def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
     """Return a target as codes of classes or as numbers, and whether they are classes.
 
     Of `TARGETS`, "auto" takes text and a few distinct whole numbers for classes. ValueError where
-    values are missing, all the same, or no numbers although numbers were asked for.
+    values are missing, infinite, all the same, or no numbers although numbers were asked for.
     """
     coded = factorize(np.asarray(y))
     labels: tuple[Any, ...] = coded.labels
@@ -799,10 +799,14 @@ def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
     if target == "classes" or (target == "auto" and classes):
         return coded.codes, True
     try:
-        return np.asarray(y, dtype=float), False
+        values = np.asarray(y, dtype=float)
     except (TypeError, ValueError):
         what = f"target='numbers' needs numbers and y holds {labels[0]!r}"
         raise ValueError(f"{what}; pass target='classes'.") from None
+    infinite = int(np.isinf(values).sum())
+    if infinite:
+        raise ValueError(f"y has {infinite} infinite value(s); replace them or drop those rows.")
+    return values, False
 
 
 def held_out_predictions(

@@ -100,6 +100,12 @@ class TestTarget:
         done = cli("audit", path, "-g", "sex", "-r", 2, "--target", "paid", "--drop", "plan")
         assert done.code == 2
         assert "--target has 1 missing value(s)" in done.err
+        income = frame["v0"].where(frame.index != 3, np.inf)
+        frame.assign(paid=income).to_csv(path, index=False)
+        for verb in ("audit", "compare"):
+            done = cli(verb, path, "-g", "sex", "-r", 2, "--target", "paid", "--drop", "plan")
+            assert done.code == 2
+            assert "--target has 1 infinite value(s); replace them" in done.err
 
 
 def test_the_columns_used_are_named(cli, csv, tmp_path):
