@@ -195,7 +195,7 @@ class TestEngines:
             (("--engine", "local", "--criterion", "los"), "Did you mean 'loss'?"),
             (("--engine", "local", "--missing", "mean"), "--missing mean cannot be done in"),
             (("--engine", "local", "--categorical", "paid"), "--categorical cannot be done"),
-            (("--engine", "dask", "-g", "v0>=0"), "cut of numbers, which --engine dask does not"),
+            (("--engine", "dask", "-g", "v0>=0"), "'v0>=0' is a cut of numbers, which --engine"),
             (("--engine", "local", "-g", "sex>=0"), "column 'sex' has the type string"),
             (("--engine", "memory", "--jobs", 2), "--jobs goes with --engine local"),
             (("--engine", "dask", "--checkpoint", "c"), "--checkpoint goes with --engine local"),

@@ -525,7 +525,8 @@ def _count_on_cluster(
             f"--group-by marginal with --unlabelled ignore cannot be done with --engine {engine}; "
             "use --engine local."
         )
-    cuts = [label.name for label in source.wanted.labels if label.cut is not None]
+    labels = zip(options.group, source.wanted.labels, strict=True)
+    cuts = [entry for entry, label in labels if label.cut is not None]
     if cuts:
         raise ValueError(
             f"--group {cuts[0]!r} is a cut of numbers, which --engine {engine} does not take; use "
