@@ -42,6 +42,12 @@ class TestDelimited:
         path = written(tmp_path, "ä,b\n1,2\n3,4\n", encoding=encoding)
         assert read_tables([path]).frame.columns.tolist() == ["ä", "b"]
 
+    @pytest.mark.parametrize("encodings", [("utf-16", "utf-8"), ("utf-8", "utf-16")])
+    def test_a_file_without_rows_has_an_encoding_of_its_own(self, tmp_path, encodings):
+        full = written(tmp_path, "a;b\n1;2\n3;4\n", "full.csv", encodings[0])
+        empty = written(tmp_path, "a;b\n", "empty.csv", encodings[1])
+        assert read_tables([full, empty]).frame["b"].tolist() == [2, 4]
+
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
     def test_blank_lines_above_the_rows_take_no_row_along(self, tmp_path, end):
         lines = ["", "a,b", "", "", *(f"{i},{i * i}" for i in range(9))]

@@ -274,9 +274,11 @@ def open_texts(files: Sequence[DataFile], layout: Layout) -> list[TextFile]:
     found = []
     for file, text in zip(files, texts, strict=True):
         if text is None:
-            # What separates the names of one row cannot be guessed.
-            ((number, names),) = detect(Path(file.path), known.layout)[1].items()
-            text = TextFile(known.layout, tuple(map(str.strip, names)), number + 1)
+            # What separates the names of one row cannot be guessed. Its encoding is its own.
+            like = replace(known.layout, encoding=layout.encoding)
+            full, head = detect(Path(file.path), like)
+            ((number, names),) = head.items()
+            text = TextFile(full, tuple(map(str.strip, names)), number + 1)
         found.append(text)
     return found
 
