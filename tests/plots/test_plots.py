@@ -131,6 +131,27 @@ class TestGroupLoss:
         ax = display.from_audit(found).ax_
         assert "the rows in hand" in f"{ax.get_xlabel()} {ax.get_ylabel()} {ax.get_title()}"
 
+    def test_reducers_of_any_number_and_name_are_told_apart(self, rows):
+        X, labels = rows
+        fitted = FairPCA(2, criterion="relative").fit(X, sensitive_features=labels)
+        more = {f"FairPCA, centre {i}": FairPCA(2, center="group") for i in range(4)}
+        options = {"ranks": [2], "n_folds": 0, "n_bootstrap": 0}
+        found = audit(X, labels, 2, reducers={"FairPCA": fitted, **more}, **options)
+        display = GroupLossDisplay.from_audit(found)
+        assert len({bars[0].get_facecolor() for bars in display.bars_}) == len(found.reducers)
+        display.figure_.canvas.draw()
+        legend = display.ax_.get_legend()
+        shown = [text.get_text() for text in legend.get_texts()]
+        assert len(set(shown)) == len(found.reducers)
+        # Neither the legend nor the axes leave the figure.
+        box = display.figure_.bbox
+        for part in (legend.get_window_extent(), display.ax_.get_tightbbox()):
+            assert part.x0 >= box.x0 - 1
+            assert part.x1 <= box.x1 + 1
+        lines = RankCurveDisplay.from_audit(found, reducers=["FairPCA", "FairPCA (given)"])
+        names = [text.get_text() for text in lines.ax_.get_legend().get_texts()]
+        assert len(set(names)) == len(names)
+
     def test_unknown_measure(self, found):
         with pytest.raises(ValueError, match="measure='nothing'"):
             GroupLossDisplay.from_audit(found, measure="nothing")

@@ -39,13 +39,18 @@ _GIVEN = " (given)"
 # Inches of a new figure: what the axes need without a bar, what a group and every bar of it add,
 # and the limits. A taller figure than the upper one no longer fits on a printed page.
 _BASE, _PER_GROUP, _PER_BAR, _LOWEST, _TALLEST = 0.9, 0.2, 0.16, 2.2, 30.0
+# Letters of the longest name in a row of the legend, which is as wide as the figure; the key beside
+# a name, and the space around both, are as wide as seven letters.
+_ROW_OF_LETTERS, _KEY = 78, 7
 # How far apart, in points of the page, two numbers are at least, so that neither covers the other.
 _LETTERS = 14.0
 
 
-def _shown_name(reducer: str) -> str:
-    """Return the name of a reducer as it is drawn."""
-    return drawable(reducer.removesuffix(_GIVEN))
+def _shown_names(reducers: Sequence[str]) -> list[str]:
+    """Return the names of reducers as they are drawn, without the mark where all then differ."""
+    bare = [name.removesuffix(_GIVEN) for name in reducers]
+    names = bare if len(set(bare)) == len(bare) else reducers
+    return [drawable(name) for name in names]
 
 
 def _worst_groups(audit: Audit, n_components: int, limit: int) -> tuple[IntArray, dict[str, Any]]:
@@ -215,17 +220,17 @@ class GroupLossDisplay(_AuditDisplay):
         """Draw the bars, the first group at the top."""
         n_reducers, k = self.values.shape
         thickness = 0.8 / n_reducers
+        known = {"PCA": PCA_COLOUR, "FairPCA": FAIR_COLOUR, SHRUNK: SHRUNK_COLOUR}
+        names = _shown_names(self.reducers)
         self.bars_ = []
-        for j, (name, values) in enumerate(zip(self.reducers, self.values, strict=True)):
-            fair = FAIR_COLOUR if name.startswith("FairPCA") else group_colour(j)
-            known = {"PCA": PCA_COLOUR, SHRUNK: SHRUNK_COLOUR}
+        for j, (name, values) in enumerate(zip(names, self.values, strict=True)):
             bars = axes.barh(
                 np.arange(k) + (j - (n_reducers - 1) / 2) * thickness,
                 values,
                 height=thickness * 0.92,
                 xerr=None if self.intervals is None else np.abs(self.intervals[j].T - values),
-                color=known.get(name, fair),
-                label=_shown_name(name),
+                color=known.get(name, group_colour(j)),
+                label=name,
                 error_kw={"ecolor": "0.35", "elinewidth": 1.2},
             )
             self.bars_.append(bars)
@@ -237,7 +242,9 @@ class GroupLossDisplay(_AuditDisplay):
         # The length of a bar can be compared only if all start at zero.
         axes.set_xlim(left=0)
         # Above the axes: inside there is no corner an interval may not reach.
-        axes.legend(frameon=False, ncols=n_reducers, loc="lower right", bbox_to_anchor=(1, 1))
+        columns = max(1, _ROW_OF_LETTERS // (max(map(len, names)) + _KEY))
+        place = {"loc": "lower right", "bbox_to_anchor": (1, 1)}
+        axes.legend(frameon=False, ncols=min(columns, n_reducers), **place)
 
 
 @dataclass(eq=False, repr=False)
@@ -340,8 +347,8 @@ class RankCurveDisplay(_AuditDisplay):
             for colour, group in zip(colours, self.groups, strict=True)
         ]
         handles += [
-            line([], [], color="0.4", linestyle=dash, label=_shown_name(name))
-            for dash, name in zip(dashes, self.reducers, strict=True)
+            line([], [], color="0.4", linestyle=dash, label=name)
+            for dash, name in zip(dashes, _shown_names(self.reducers), strict=True)
         ]
         self._legend_beside(handles, self.title)
 
@@ -416,5 +423,6 @@ class TradeoffDisplay(_AuditDisplay):
                 axes.annotate(str(r), point, **beside)
                 written.append(place)
         axes.set(xlabel="error over all rows rises by (%)", ylabel="worst loss shrinks by (%)")
-        title = f"{_shown_name(self.reducer)} against PCA {_ROWS}, by number of components"
+        name = _shown_names([self.reducer])[0]
+        title = f"{name} against PCA {_ROWS}, by number of components"
         axes.set_title(title, fontsize="medium")
