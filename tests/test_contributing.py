@@ -100,6 +100,21 @@ def test_many_groups_are_followed_in_fourteen_files():
     assert not files - passed(4)
 
 
+@pytest.mark.parametrize(
+    "title", ["Follow two groups from rows to certificate", "Three and more groups"]
+)
+def test_names_in_a_reading_list_are_in_their_file(title):
+    items = re.findall(r"^\d+\. `([\w/]+\.py)`:((?:.*\n)(?:   .*\n)*)", SECTIONS[title], re.M)
+    assert [file for file, _ in items] == reading_list(title)
+    missing = [
+        f"{file}: {name}"
+        for file, text in items
+        for name in re.findall(r"`([\w.]+)`", text)
+        if not re.search(rf"\b(def|class) {name.split('.')[-1]}\b", (PACKAGE / file).read_text())
+    ]
+    assert not missing
+
+
 def test_every_file_that_the_page_names_exists():
     root = PAGE.parent
     named = set(
