@@ -544,6 +544,16 @@ class TestInABrowser:
         assert (levels[0] < levels[1]) == (scheme == "light")
         assert abs(levels[0] - levels[1]) > 0.7
 
+    def test_tables_of_short_names_fit_a_phone(self, visit):
+        X, sizes = rows((4000, 2500, 1200))
+        labels = {"education": np.repeat([1, 2, 3], sizes)}
+        page = visit(audit(X, labels, 2, ranks=[2], n_bootstrap=0), 390)
+        for side in ("new", "hand"):
+            page.check(f"input[name=side][value={side}]")
+            wider = """[...document.querySelectorAll('.scroll')].filter(
+                (e) => e.scrollWidth > e.clientWidth).map((e) => e.ariaLabel)"""
+            assert page.evaluate(wider) == []
+
     def test_long_names_wrap(self, visit):
         X, sizes = rows((80, 50))
         options = {"ranks": [2], "n_bootstrap": 0}
