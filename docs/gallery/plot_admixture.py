@@ -153,6 +153,6 @@ plt.show()
 # Nothing here is free: two components cannot hold the three contrasts between four populations.
 # PCA keeps the large samples apart and loses the island; FairPCA brings the island back, and the
 # coast and the plain move together. Balanced PCA goes the same way, and on new people does about
-# as well here; it has no proof of its worst case. With three components all contrasts fit, and
-# the choice hardly matters. Draw a plane for what you want to see, and say in the caption how it
-# was chosen.
+# as well here; it has no proof of its worst case. With three components all contrasts fit, and the
+# worst loss of new people is about as large by PCA as by FairPCA. Draw a plane for what you want
+# to see, and say in the caption how it was chosen.

@@ -157,10 +157,10 @@ plt.show()
 # %%
 # What to read from it
 # --------------------
-# * Methods that serve the worst group by its *loss* end at the same line; they differ in how they
-#   get there, in time, and in whether they can tell that they have arrived. ``StablePCA`` and
-#   ``WorstCasePCA`` are asked by default for the variance or the share that is kept, which is
-#   another aim.
+# * Methods that serve the worst group by its *loss* end at the same line, ``SDRFairPCA`` and
+#   ``ARPGDA`` a little above it; they differ in how they get there, in time, and in whether they
+#   can tell that they have arrived. ``StablePCA`` and ``WorstCasePCA`` are asked by default for
+#   the variance or the share that is kept, which is another aim.
 # * Methods that hide the group have the means on top of each other, or nearly. The older clients
 #   lose more for it than by PCA.
 # * The others lie between, each where its own aim puts it.

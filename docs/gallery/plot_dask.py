@@ -10,11 +10,12 @@ average the components of the partitions instead.
 """
 
 # %%
-# Rows that came sorted
-# ---------------------
+# Rows that came in an order
+# --------------------------
 # Two groups with different directions, in twelve partitions. As in many tables that grew over
-# time, the first partitions hold almost only one group, the last ones mostly the other. Another
-# array, with the same chunks, says who belongs where.
+# time, the first partitions hold almost only one group, and the other comes later: in the last
+# partition it has a third of the rows. Another array, with the same chunks, says who belongs
+# where.
 
 import dask.array as da
 import matplotlib.pyplot as plt
