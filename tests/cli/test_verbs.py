@@ -11,6 +11,7 @@ import pytest
 from fairpca import FairPCA
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit
+from fairpca.auditing.verdict import number
 from fairpca.cli.auditing import parse_ranks
 from fairpca.cli.options import parse_components
 from fairpca.persistence import load_model
@@ -315,6 +316,16 @@ class TestModels:
         assert "proven optimal" in text.out
         assert "Losses are about the group's own mean" in text.out
         assert load_model(tmp_path / "n.skops").model.center == "group"
+
+    @pytest.mark.parametrize("criterion", ["error", "share", "relative", "variance"])
+    def test_the_number_of_the_proof_is_in_the_table(self, cli, csv, tmp_path, criterion):
+        call = ("fit", csv, "-g", "sex", "-r", 2, "--criterion", criterion, "-o")
+        done = cli(*call, tmp_path / "m.skops")
+        certificate = load_model(tmp_path / "m.skops").model.certificate_
+        head, *rows = done.out.splitlines()[1:5]
+        assert head.split()[-1] == criterion
+        assert number(certificate.value) in [row.split()[-1] for row in rows[1:]]
+        assert f'The proof is about the column "{criterion}"' in " ".join(done.out.split())
 
     @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "feather", "npy", "json"])
     def test_transform_writes_every_format(self, cli, csv, frame, tmp_path, ending):

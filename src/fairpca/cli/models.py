@@ -74,16 +74,29 @@ def fit(options: FitOptions) -> None:
     output.print_result(options, *_described(model, options.output))
 
 
+# Behind the name of a criterion: what its numbers are, where the name does not say so.
+_MEANINGS = {
+    "variance": ", minus the variance kept",
+    "relative": ", the loss as a share of the group's variance",
+    "share": ", one minus the share of variance kept",
+}
+
+
 def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
     """Return what `fit` prints about a model that was saved at a path: as JSON, and for people."""
     from fairpca.auditing.verdict import MEANS, components, label_texts, number
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)
-    columns = texts, model.group_counts_, model.group_losses_, model.group_errors_
     groups: list[dict[str, Any]] = [
-        {"text": text, "count": int(count), "loss": float(loss), "error": float(error)}
-        for text, count, loss, error in zip(*columns, strict=True)
+        {"text": text, "count": int(count)}
+        for text, count in zip(texts, model.group_counts_, strict=True)
     ]
+    measures = {"loss": model.group_losses_, "error": model.group_errors_}
+    # The proof has the worst value of the criterion; without its column nobody could tell whose.
+    measures.setdefault(model.criterion, model.group_values_)
+    for name, values in measures.items():
+        for group, value in zip(groups, values, strict=True):
+            group[name] = float(value)
     certificate = ("value", "lower_bound", "gap", "optimal")
     summary = {
         "output": str(path),
@@ -94,16 +107,24 @@ def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
         "groups": groups,
         "certificate": {name: getattr(model.certificate_, name) for name in certificate},
     }
-    rows = [[g["text"], f"{g['count']:,}", number(g["loss"]), number(g["error"])] for g in groups]
+    rows = [
+        [g["text"], f"{g['count']:,}", *(number(g[name]) for name in measures)] for g in groups
+    ]
     name, proof = "FairPCA", str(model.certificate_)
+    about = []
+    if model.criterion != "loss":
+        meaning = _MEANINGS.get(model.criterion, "")
+        about = [f'The proof is about the column "{model.criterion}"{meaning}.']
     if (model.shrinkage_ == 1).all():
         # The audit advises it. Of groups that are all alike it is proven that none loses anything.
         name = "PCA"
+        about = []
         proof = "Shrunk altogether, groups do not count: this is PCA of all of them together."
     lines = [
         f"{name}, {components(model.n_components_)}",
-        output.Table([" · ".join(model.group_names_), "rows", "loss", "error"], rows),
+        output.Table([" · ".join(model.group_names_), "rows", *measures], rows),
         f"Losses are about {MEANS[model.center]}; errors are those of the rows rebuilt.",
+        *about,
         proof,
     ]
     return summary, lines

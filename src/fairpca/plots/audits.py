@@ -39,8 +39,8 @@ _GIVEN = " (given)"
 # Inches of a new figure: what the axes need without a bar, what a group and every bar of it add,
 # and the limits. A taller figure than the upper one no longer fits on a printed page.
 _BASE, _PER_GROUP, _PER_BAR, _LOWEST, _TALLEST = 0.9, 0.2, 0.16, 2.2, 30.0
-# Letters of the longest name in a row of the legend, which is as wide as the figure; the key beside
-# a name, and the space around both, are as wide as seven letters.
+# How many letters fit into a row of the legend, which is as wide as the figure; the key beside a
+# name, and the space around both, take as much as seven letters.
 _ROW_OF_LETTERS, _KEY = 78, 7
 # How far apart, in points of the page, two numbers are at least, so that neither covers the other.
 _LETTERS = 14.0
