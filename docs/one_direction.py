@@ -11,7 +11,8 @@ from sklearn.decomposition import PCA
 from fairpca import FairPCA
 from fairpca.metrics import group_losses
 
-_GROUPS = {"120 rows": "#0072b2", "40 rows": "#d55e00"}
+# Colours of groups. Vermilion and blue are those of PCA and FairPCA in every other picture.
+_GROUPS = {"large group, 120 rows": "#009e73", "small group, 40 rows": "#cc79a7"}
 
 
 def main() -> None:
@@ -31,12 +32,19 @@ def main() -> None:
     for axis, (name, model) in zip(axes, models.items(), strict=False):
         for label, colour in _GROUPS.items():
             rows = X[groups == label]
-            axis.scatter(*rows.T, s=12, color=colour, label=label, linewidths=0)
+            axis.scatter(*rows.T, s=14, color=colour, label=label, linewidths=0)
         ends = model.mean_ + np.outer([-6, 6], model.components_[0])
         axis.plot(*ends.T, color="#222222", linewidth=2)
         axis.set(xlim=(-6.6, 6.6), ylim=(-4.6, 4.6), aspect="equal", xticks=[], yticks=[])
         axis.set_title(f"{name}: one direction for everybody", fontsize=11)
-    axes[0].legend(frameon=False, loc="lower right", fontsize=10)
+    axes[0].legend(
+        frameon=False,
+        loc="upper left",
+        fontsize=9,
+        handletextpad=0.2,
+        borderpad=0.4,
+        markerscale=1.5,
+    )
     for i, (label, colour) in enumerate(_GROUPS.items()):
         losses = [
             group_losses(model, X, sensitive_features=groups)[sorted(_GROUPS).index(label)]
