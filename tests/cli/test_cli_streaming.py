@@ -236,6 +236,8 @@ class TestEngines:
         call = ("fit", tmp_path / "t.csv", "-g", "sex", "-r", 2, "-o", tmp_path / "m.skops")
         done = cli(*call, "--engine", "local")
         assert "in pieces; semicolon-separated, decimal commas, 1 header row; 6" in done.err
+        # How many groups there are is not known yet.
+        assert "take 288 B a group" in done.err
 
     def test_too_many_components_are_refused_before_rows_are_counted(
         self, cli, parts, tmp_path, monkeypatch

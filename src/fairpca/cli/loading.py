@@ -48,7 +48,7 @@ from fairpca.io.sources import FORMATS, Source, open_source
 from fairpca.io.tables import TableFile, read_tables
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, are_measurements
-from fairpca.moments.memory import check_moments_size
+from fairpca.moments.memory import check_moments_size, moments_bytes, readable
 
 # Columnar files of more bytes than this are read in pieces unless asked otherwise: in memory
 # their columns take several times as much, which an ordinary laptop no longer has.
@@ -435,7 +435,9 @@ def stream(options: FitOptions, engine: str) -> tuple[GroupMoments, Preparation,
         check_rank(options.n_components, len(features))
     many = f"{len(source.files)} file(s)"
     # Said before the work: the size of the moments depends on the columns alone.
-    note(f"counting {many} in pieces; {check_moments_size(len(features), 1)}.")
+    check_moments_size(len(features), 1)
+    size = readable(moments_bytes(len(features), 1))
+    note(f"counting {many} in pieces; moments of {len(features):,} features take {size} a group.")
     if engine == "local":
         with progress("counting rows") as update:
             counted = read_moments(
