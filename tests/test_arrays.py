@@ -118,6 +118,14 @@ def test_batches_are_counted_where_they_live(library):
     assert np.abs(projector(model.components_) - projector(want.components_)).max() < 1e-8
 
 
+@pytest.mark.parametrize("method", ["get_covariance", "get_precision"])
+def test_the_first_question_after_partial_fit_may_be_about_the_model(library, method):
+    counted = FairPCA(2).partial_fit(library(X), sensitive_features=G)
+    want = FairPCA(2).fit(X, sensitive_features=G)
+    found = fetched(getattr(counted, method)())
+    np.testing.assert_allclose(found, getattr(want, method)(), atol=1e-8)
+
+
 def test_more_columns_than_rows(library):
     wide = np.random.default_rng(1).normal(size=(30, 400))
     got = FairPCA(3).fit(library(wide), sensitive_features=G[:30])

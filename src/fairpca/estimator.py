@@ -18,7 +18,7 @@ from fairpca._checks import (
     is_share,
     warn,
 )
-from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, placed
+from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, is_foreign, placed
 from fairpca.all_ranks import fit_nested
 from fairpca.base import LinearReducer, Rows, is_result, projection_attributes, warn_one_group
 from fairpca.covariances.sources import (
@@ -345,12 +345,14 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
-        model = self._on_host()
+        # The components are asked for first: after `partial_fit` that solves.
+        if is_foreign(self.components_):
+            return placed(self._on_host().get_covariance(), self.components_)
         # Not as in PCA, whose components never have less variance than what is left out.
-        rows, noise = model.components_, model.noise_variance_
-        found = (rows.T * (model.explained_variance_ - noise)) @ rows
+        rows, noise = self.components_, self.noise_variance_
+        found = (rows.T * (self.explained_variance_ - noise)) @ rows
         found[np.diag_indices_from(found)] += noise
-        return placed(found, self.components_)
+        return found
 
     def get_precision(self) -> Any:
         """Return the inverse of `get_covariance`.
@@ -360,9 +362,8 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
-        model = self._on_host()
-        if model is not self:
-            return placed(model.get_precision(), self.components_)
+        if is_foreign(self.components_):
+            return placed(self._on_host().get_precision(), self.components_)
         rows, noise = self.components_, self.noise_variance_
         # A direction without variance has a precision beyond all bounds.
         variances = np.maximum(self.explained_variance_, np.finfo(float).tiny)[:, None]
