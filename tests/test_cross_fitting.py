@@ -6,7 +6,7 @@ from scipy.stats import t as student
 from sklearn.decomposition import PCA
 
 import fairpca
-from fairpca import FairPCA, GroupMoments, cross_fit
+from fairpca import FairPCA, GroupMoments, audit, cross_fit
 from fairpca.cross_fitting import _dealt
 
 
@@ -315,9 +315,18 @@ def test_folds_without_a_group_say_nothing_about_its_spread():
     np.testing.assert_allclose(found.high[0, 0, 1] - found.losses[0, 0, 1], half, rtol=1e-9)
 
 
-def test_a_fold_without_weight_adds_nothing():
+@pytest.mark.parametrize("place", [0, 2, 3])
+@pytest.mark.parametrize("rows", [0, 4])
+def test_a_fold_that_nobody_is_in_adds_nothing(rows, place):
     X, labels = np.random.default_rng(0).normal(size=(90, 4)), np.arange(90) % 2
     folds = [GroupMoments.from_array(X[i::3], labels[i::3]) for i in range(3)]
-    empty = GroupMoments.from_array(X[:4], labels[:4], sample_weight=np.zeros(4))
-    one, other = (cross_fit(parts, n_components=2) for parts in (folds, [*folds, empty]))
-    np.testing.assert_allclose(one.total_errors, other.total_errors, rtol=1e-12)
+    empty = GroupMoments.from_array(X[:rows], labels[:rows], sample_weight=np.zeros(rows))
+    for known in (folds, folds[:2]):
+        parts = [*known[:place], empty, *known[place:]]
+        one, other = (cross_fit(given, n_components=2) for given in (known, parts))
+        for name in ("total_errors", "losses", "low", "high", "fold_losses"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        gains = [found.improvement("FairPCA", than="PCA").high for found in (one, other)]
+        assert gains[0] == gains[1]
+        audits = [audit(given, n_components=2).new_rows for given in (known, parts)]
+        assert audits[0].n_folds == audits[1].n_folds == len(known)

@@ -296,6 +296,8 @@ def _each_left_out(
     Returns all groups together; errors and losses of shape (folds, f, q, k), weights of shape
     (folds, k) and the mean error of all rows, shape (f, q). ValueError for fewer than two folds.
     """
+    # A fold that nobody is in has nothing to fit to and nothing to measure.
+    folds = [fold for fold in folds if fold.weight.any()]
     if len(folds) < 2:
         raise ValueError(
             f"{len(folds)} fold(s) leave nothing to fit to; pass at least two, or more rows."
@@ -321,8 +323,7 @@ def _each_left_out(
         training = reduce(GroupMoments.merge, others)
         seen = seen_directions(training)
         left_out, share = fold.grouped(group_by), float(fold.weight.sum()) / everything
-        # A fold that nobody is in has nothing to add to the error of all rows.
-        whole = fold.pooled() if share > 0 else None
+        whole = fold.pooled()
         places = [column[label] for label in left_out.labels]
         weight[i, places] = left_out.weight
         own[i][:, places] = own_errors(others, left_out, ranks, group_by)
@@ -330,8 +331,7 @@ def _each_left_out(
             for f, model in enumerate(models.values()):
                 model = fitted_without_warnings(clone(model).set_params(n_components=r), training)
                 errors[i, f, j, places] = shared_errors(model, left_out, seen)
-                if whole is not None:
-                    totals[f, j] += share * shared_errors(model, whole, seen)[0]
+                totals[f, j] += share * shared_errors(model, whole, seen)[0]
     errors[..., known.count < len(folds)] = np.nan
     return known, (errors, errors - own[:, None], weight, totals)
 
@@ -381,7 +381,7 @@ def _dealings(
         fold[counted] = _dealt(groups.codes[counted], n_folds, rng)
         in_folds = groups.in_folds(fold, n_folds)
         moments = GroupMoments.from_array(rows, in_folds, sample_weight=weights)
-        yield [part for part in split_folds(moments, n_folds) if part.labels]
+        yield split_folds(moments, n_folds)
 
 
 def _weighted(groups: Groups, weights: FloatArray | None) -> tuple[Groups, AnyArray]:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.preprocessing import StandardScaler
 
-from fairpca import GroupMoments
+from fairpca import FairPCA, GroupMoments
 from fairpca.io.preparation import prepare
 from fairpca.moments.groups import Groups
 
@@ -208,3 +209,35 @@ def test_folds_are_standardised_alike():
     for name in ("weight", "mean", "scatter"):
         got = getattr(merged, name)
         np.testing.assert_allclose(got, getattr(wanted, name), rtol=1e-9, atol=1e-9)
+
+
+def test_standardising_like_others_leaves_what_is_constant_only_there():
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(60, 3)), np.arange(60) % 2
+    training = X[:40].copy()
+    training[:, 2] = 0.0
+    like = GroupMoments.from_array(training, labels[:40])
+    got = GroupMoments.from_array(X[40:], labels[40:]).standardized(like=like)
+    rows = StandardScaler().fit(training).transform(X[40:])
+    assert_same(got.moments, GroupMoments.from_array(rows, labels[40:]), rtol=1e-12)
+
+
+def test_standardising_like_moments_of_other_columns_is_refused():
+    X = np.random.default_rng(2).normal(size=(20, 3)) * [1, 10, 100]
+    counted = GroupMoments.from_array(X, [0, 1] * 10)
+    for other, match in (
+        (counted.named("bac"), "column 1 is 'a' here and 'b' there"),
+        (GroupMoments.from_array(X[:, :2], [0, 1] * 10), "3 and of 2 features"),
+        (X, "a ndarray cannot be standardised alike"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            counted.named("abc").standardized(like=other)
+
+
+def test_moments_of_no_rows_have_no_spread():
+    counted = GroupMoments.from_array(np.eye(3), [0, 0, 1])
+    nobody = counted.subtract(counted)
+    assert nobody.pooled().count.tolist() == [0]
+    assert nobody.standardized(like=counted).moments.labels == ()
+    with pytest.raises(ValueError, match="0 sample"):
+        FairPCA(1).fit_moments(nobody)

@@ -473,7 +473,7 @@ def _new_rows(
     """
     groups, folds = table.source.groups, table.folds
     if folds is not None and n_folds:
-        n_folds = len(folds)
+        n_folds = sum(bool(fold.weight.any()) for fold in folds)
     if not n_folds:
         return None, "New rows were not checked, because no folds were asked for."
     if table.source.center == "group":

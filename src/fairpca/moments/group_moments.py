@@ -299,8 +299,8 @@ class GroupMoments:
         """The means with what rounding left of them, shape (k, 2, n)."""
         return np.stack([self.mean, self.mean_rest], axis=1)
 
-    def _aligned(self, other: GroupMoments, verb: str) -> tuple[GroupMoments, GroupMoments]:
-        """Return both moments over all labels of both; ValueError where they do not fit."""
+    def _check_columns(self, other: Any, verb: str) -> None:
+        """Raise ValueError where `other` is no moments, or of other columns than these."""
         if not isinstance(other, GroupMoments):
             raise ValueError(
                 f"a {type(other).__name__} cannot be {verb}; pass GroupMoments, such as those of "
@@ -318,12 +318,17 @@ class GroupMoments:
                 f"moments of other columns cannot be {verb}: column {j + 1} is {ours[j]!r} here "
                 f"and {theirs[j]!r} there; count the same columns, in the same order."
             )
+
+    def _aligned(self, other: GroupMoments, verb: str) -> tuple[GroupMoments, GroupMoments]:
+        """Return both moments over all labels of both; ValueError where they do not fit."""
+        self._check_columns(other, verb)
         if other.names != self.names:
             raise ValueError(
                 f"moments grouped by {self.names} and by {other.names} cannot be {verb}; pass "
                 "sensitive_features with the same names of columns for both."
             )
-        first = self if ours is not None or theirs is None else self.named(theirs)
+        names = other.feature_names
+        first = self if self.feature_names is not None or names is None else self.named(names)
         if self.labels == other.labels:
             return first, other
         labels = all_labels(self.labels, other.labels)
@@ -363,7 +368,8 @@ class GroupMoments:
         apart = placed(between, chosen.scatter)
         scatter = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True)
         scatter += apart.T @ apart
-        check_between(np.abs(between).max(axis=0, keepdims=True), weight, mean[:1], scatter)
+        largest = np.abs(between).max(axis=0, keepdims=True, initial=0.0)
+        check_between(largest, weight, mean[:1], scatter)
         clear_dust(weight, mean[:1], scatter)
         return GroupMoments(
             chosen.count.sum(keepdims=True),
@@ -417,20 +423,25 @@ class GroupMoments:
         Parameters
         ----------
         like : GroupMoments, optional
-            Whose mean and standard deviation are taken; by default these moments' own. Folds of
-            one table are standardised alike, by those of all of them together.
+            Of the same columns: whose mean and standard deviation are taken; by default these
+            moments' own. Folds of one table are standardised alike, by those of all of them
+            together. A column that is constant there, but not here, is only centred.
 
         Returns
         -------
         Standardized
             With `moments`, the `mean` that was subtracted and the `scale` that was divided by.
         """
-        total = (self if like is None else like).pooled()
-        mean, weight = total.mean[0], float(total.weight[0])
-        scale = np.sqrt(np.diag(total.scatter[0]) / (weight or 1.0))
+        own = total = self.pooled()
+        if like is not None:
+            self._check_columns(like, "standardised alike")
+            total = like.pooled()
+        mean, scale = total.mean[0], _deviations(total)
         constant = constant_columns(mean, scale)
         scale[constant] = 1.0
         scatter = self.scatter / np.outer(scale, scale)
+        # What is constant there may vary here, such as a rare mark that no training row has.
+        constant &= constant_columns(own.mean[0], _deviations(own))
         scatter[:, constant] = 0.0
         scatter[:, :, constant] = 0.0
         shifts = self.distances_from(total)
@@ -612,6 +623,11 @@ def split_folds(moments: GroupMoments, n_folds: int | None) -> Any:
         cells = moments.select([place[fold, label] for label in labels])
         folds.append(replace(cells, labels=labels))
     return folds
+
+
+def _deviations(whole: GroupMoments) -> FloatArray:
+    """Return the standard deviation of every column; the moments are those of one group."""
+    return np.asarray(np.sqrt(np.diag(whole.scatter[0]) / (float(whole.weight[0]) or 1.0)))
 
 
 def all_labels(one: Iterable[Label], other: Iterable[Label]) -> tuple[Label, ...]:

@@ -160,12 +160,17 @@ def moved(mean: FloatArray, by: FloatArray) -> FloatArray:
 
 
 def overall_mean(weight: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return the mean of all cells together, shape (2, n), from their means, shape (c, 2, n)."""
+    """Return the mean of all cells together, shape (2, n), from their means, shape (c, 2, n).
+
+    It is zero where there is no weight, or no cell at all.
+    """
     total = float(weight.sum())
+    if total == 0:
+        return np.zeros(mean.shape[1:])
     # Distances from one cell's mean, not from zero: a large mean would eat their digits.
     origin = mean[int(np.argmax(weight))]
     shifts = (mean - origin).sum(axis=1)
-    return moved(origin, weight @ shifts / total) if total > 0 else np.zeros_like(origin)
+    return moved(origin, weight @ shifts / total)
 
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
