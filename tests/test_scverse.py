@@ -244,6 +244,40 @@ def test_rows_of_a_dask_array_stay_lazy_until_they_are_counted(cells):
     np.testing.assert_allclose(*losses, rtol=1e-7)
 
 
+def test_an_audit_computes_every_chunk_of_a_dask_array_once(cells):
+    """Slices of 500 rows computed a chunk of 4,000 ten times, and sparse chunks not at all."""
+    import dask.array as da
+
+    computed = []
+
+    def sparse(chunk):
+        computed.append(chunk.shape)
+        return sp.csr_matrix(chunk)
+
+    def lazy(X):
+        rows = da.from_array(X, chunks=(60, X.shape[1]))
+        return rows.map_blocks(sparse, dtype=X.dtype, meta=sp.csr_matrix((0, 0), dtype=X.dtype))
+
+    adata, memory = annotated(cells, lazy), annotated(cells)
+    options = {"mask_var": "few", "ranks": [4], "n_bootstrap": 0, "leave_one_out": False}
+    for n_folds in (5, 0):
+        computed.clear()
+        got, want = (
+            fairpca.scverse.audit(each, "batch", 4, n_folds=n_folds, **options)
+            for each in (adata, memory)
+        )
+        np.testing.assert_allclose(got.at("PCA").loss, want.at("PCA").loss, rtol=1e-7)
+        assert (got.new_rows is None) == (n_folds == 0)
+        assert len(computed) == -(-adata.n_obs // 60)
+
+
+def test_which_genes_were_used_can_be_written(cells, tmp_path):
+    adata = annotated(cells)
+    fairpca.scverse.pca(adata, "batch", 3, mask_var=adata.var["few"])
+    np.testing.assert_array_equal(adata.uns[KEY]["params"]["mask_var"], adata.var["few"])
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+
+
 def test_an_audit_says_when_genes_are_too_many(cells, monkeypatch):
     monkeypatch.setattr(memory, "default_limit", lambda: 10**5)
     with pytest.raises(MemoryError, match=r"240 genes in 2 group.*mask_var='highly_variable'"):

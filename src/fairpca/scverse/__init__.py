@@ -138,7 +138,8 @@ def pca(
         "groupby": list(cells.groups.names),
         "zero_center": True,
         "use_highly_variable": isinstance(mask_var, str) and mask_var == "highly_variable",
-        "mask_var": mask_var,
+        # A series cannot be written to a file.
+        "mask_var": mask_var if mask_var is None or isinstance(mask_var, str) else cells.genes,
         "criterion": criterion,
         "center": center,
         "shrinkage": shrinkage,
@@ -294,6 +295,12 @@ class _Cells:
 
     def folds(self, n_folds: int) -> Any:
         """Return the moments of every fold, in a list."""
+        if is_dask(self.X):
+            # Chunk by chunk: slices across chunks would compute each of them again and again.
+            from fairpca.distributed import dask
+
+            found = dask.moments(self.X, self.labels, n_folds=n_folds if n_folds > 1 else None)
+            return found if n_folds > 1 else [found]
         numbers = row_folds(0, len(self.groups.codes), n_folds)
         return split_folds(self._moments(self.groups.in_folds(numbers, n_folds)), n_folds)
 
