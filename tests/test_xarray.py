@@ -256,3 +256,14 @@ def test_labels_of_a_list_are_a_list_and_modes_are_a_number():
     for n_modes in ("2", None, 1.5):
         with pytest.raises(ValueError, match=r"n_modes=.* must be an integer between 1"):
             FairEOF(n_modes).fit(field, group=["a", "b"] * 10)
+
+
+def test_of_a_dataset_the_variable_of_the_fit_is_taken():
+    """The first one was taken in silence, whatever it was."""
+    da = field()
+    both = xr.Dataset({"z": field(seed=1) * 3, "t": da})
+    eof = FairEOF(2).fit(da, "time", group=["a", "b"] * 40)
+    np.testing.assert_array_equal(eof.transform(both), eof.scores())
+    np.testing.assert_array_equal(eof.transform(both[["t"]].rename(t="u")), eof.scores())
+    with pytest.raises(ValueError, match="other cells than the first field: 't'"):
+        eof.transform(both.rename(t="u"))

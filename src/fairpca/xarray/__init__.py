@@ -334,8 +334,9 @@ class _Cells:
         variables = dict(_variables(part))
         columns = []
         for field in self.fields:
-            # A single array is known by its place, whatever it is called.
-            name = field.name if self.dataset else next(iter(variables))
+            # A single array is known by its place, whatever it is called; one of several is not.
+            alone = not self.dataset and len(variables) == 1
+            name = next(iter(variables)) if alone else field.name
             try:
                 ordered = variables[name].transpose(*self.dims, *field.dims)
                 _xarray().align(field, ordered, join="exact", exclude=self.dims)
