@@ -264,7 +264,7 @@ def test_all_components_lose_nothing(people, name):
 
 BAD_PARAMETERS = {
     "criterion": ["best"], "solver": ["fast"], "center": ["middle"], "tol": [0, 2],
-    "eta": [-1, "x"], "max_iter": [0], "n_starts": [0, "x", 1.5], "beta": [0, None],
+    "eta": [-1, "x", np.inf], "max_iter": [0], "n_starts": [0, "x", 1.5], "beta": [0, np.inf],
     "rho": [0, [1]], "inner_steps": [0, 1e9], "penalty": ["cubic"], "floor": [2, None],
     "step": ["long"], "start": ["here"], "mu": [-1, "x"], "search": ["random"],
     "selection": ["best"], "population": [1, None], "delta": [-1], "tau": [0, None],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._linalg import FloatArray, orthonormal
-from fairpca.methods._base import POSITIVE, MinMaxFound, MinMaxMethod, number
+from fairpca.methods._base import LARGEST, POSITIVE, MinMaxFound, MinMaxMethod, number
 from fairpca.methods._descent import (
     ARMIJO,
     minimise_on_simplex,
@@ -172,7 +172,7 @@ class ARPGDA(LocalSearch):
     True
     """
 
-    beta: float = number(10.0, POSITIVE)
+    beta: float = number(10.0, POSITIVE, LARGEST)
     rho: float = number(1.5, POSITIVE)
     n_starts: int = number(5, 1)
     tol: float = 1e-4
@@ -224,7 +224,7 @@ class RADA(ARPGDA):
     """
 
     inner_steps: int = number(5, 1)
-    beta: float = number(0.1, POSITIVE)
+    beta: float = number(0.1, POSITIVE, LARGEST)
     tol: float = 1e-8
 
 

@@ -17,7 +17,15 @@ import scipy.stats
 from fairpca._checks import check_choice
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.criteria import CRITERIA, pose
-from fairpca.methods._base import POSITIVE, MinMaxFound, MinMaxMethod, Sample, choice, number
+from fairpca.methods._base import (
+    LARGEST,
+    POSITIVE,
+    MinMaxFound,
+    MinMaxMethod,
+    Sample,
+    choice,
+    number,
+)
 from fairpca.methods._descent import minimise_on_simplex
 from fairpca.methods.sdr import Relaxed, extreme_point, rounded, solve_relaxation
 from fairpca.metrics import kept_variance
@@ -79,7 +87,7 @@ class MultiCriteriaPCA(MinMaxMethod):
 
     criterion: str = "loss"
     solver: str = choice("columns", "frank-wolfe", "mw", "sdp")
-    eta: float = number(1.0, POSITIVE)
+    eta: float = number(1.0, POSITIVE, LARGEST)
     max_iter: int = 1000
     tol: float = 1e-9
 

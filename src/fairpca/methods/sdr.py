@@ -17,7 +17,15 @@ import scipy.special
 from fairpca._checks import require
 from fairpca._linalg import FloatArray, symmetric
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
-from fairpca.methods._base import POSITIVE, MinMaxFound, MinMaxMethod, choice, number, phi_at
+from fairpca.methods._base import (
+    LARGEST,
+    POSITIVE,
+    MinMaxFound,
+    MinMaxMethod,
+    choice,
+    number,
+    phi_at,
+)
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rounding import settle
 
@@ -282,7 +290,7 @@ class SDRFairPCA(MinMaxMethod):
     """
 
     solver: str = choice("mw", "columns", "sdp")
-    eta: float = number(1.0, POSITIVE)
+    eta: float = number(1.0, POSITIVE, LARGEST)
     scale_losses: bool = False
     max_iter: int = 10
     tol: float = 1e-9
