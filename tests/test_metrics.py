@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 from fairpca import FairPCA, GroupMoments, Groups, metrics
 from fairpca.auditing import audit_model
+from fairpca.comparison import compare
 from fairpca.metrics import (
     covariance_gap,
     group_errors,
@@ -355,3 +356,31 @@ def test_a_group_without_weight_is_refused():
     for metric in (metrics.mean_gap, metrics.covariance_gap, metrics.group_losses):
         with pytest.raises(ValueError, match=r"group\(s\) 'a' have no row"):
             metric([[1.0, 0, 0]], X, sensitive_features=group, sample_weight=weight)
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_predictions_know_only_the_subspace_and_count_weights_as_rows(classes):
+    """Of columns with means far apart nothing was learned: the means were taken for spread."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(120, 2))
+    y = Z[:, 0] + 0.1 * rng.normal(size=120)
+    y = (y > 0).astype(int) if classes else y
+    weight = rng.integers(1, 4, 80).astype(float)
+    twice = np.repeat(np.arange(80), weight.astype(int))
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+
+    def predicted(Z, rows=slice(80), **options):
+        return metrics.held_out_predictions(Z[rows], y[rows], Z[80:], classes=classes, **options)
+
+    far = Z + 1000.0 * np.array([1.0, -1.0])
+    tolerance = {"rtol": 1e-6, "atol": 1e-6}
+    np.testing.assert_allclose(predicted(far), predicted(Z), **tolerance)
+    np.testing.assert_allclose(predicted(far @ turn), predicted(Z), **tolerance)
+    np.testing.assert_allclose(predicted(Z, weight=weight), predicted(Z, twice), **tolerance)
+
+
+def test_a_reducer_that_subtracts_no_mean_predicts_as_well():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 4)) * [3, 2, 1, 1] + [0, 1e4, 0, -1e4]
+    found = compare([PCA(3), TruncatedSVD(3)], X, np.arange(300) % 2, X[:, 0])
+    assert found["TruncatedSVD"].r_squared > 0.99

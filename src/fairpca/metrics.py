@@ -821,9 +821,12 @@ def held_out_predictions(
     from sklearn.linear_model import LogisticRegression, Ridge
 
     Z_train, Z_test = np.asarray(Z_train, dtype=float), np.asarray(Z_test, dtype=float)
-    center, spread = Z_train.mean(axis=0), float(Z_train.std()) or 1.0
+    center = np.average(Z_train, axis=0, weights=weight)
+    apart = Z_train - center
+    # About the mean of every column: means that lie far apart are no spread.
+    spread = float(np.average((apart**2).mean(axis=1), weights=weight)) ** 0.5 or 1.0
     model = LogisticRegression(max_iter=1000) if classes else Ridge()
-    model.fit((Z_train - center) / spread, y_train, sample_weight=weight)
+    model.fit(apart / spread, y_train, sample_weight=weight)
     return np.asarray(model.predict((Z_test - center) / spread))
 
 
