@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from fairpca import FairPCA, methods
+from fairpca.methods._base import number
 
 ANY_GROUPS = {
     "ARPGDA": {"max_iter": 50},
@@ -306,3 +307,16 @@ def test_a_refused_fit_leaves_the_fit_before(people, name):
     np.testing.assert_array_equal(model.transform(frame), before)
     with pytest.raises(ValueError, match="feature names"):
         model.transform(frame.iloc[:, ::-1])
+
+
+def test_a_whole_number_is_told_by_its_annotation_in_any_module(people):
+    """Annotations are not postponed here, and 2.5 was taken for an integer."""
+
+    class Repeated(methods.BalancedPCA):
+        times: int = number(1, 1)
+        share: float = number(0.5, 0, 1)
+
+    X, sex = people
+    with pytest.raises(ValueError, match=r"^times=2\.5 .* and an integer"):
+        Repeated(times=2.5).fit(X, sensitive_features=sex)
+    assert Repeated(times=2, share=0.3).fit(X, sensitive_features=sex).n_components_ == X.shape[1]

@@ -236,7 +236,8 @@ class PublishedMethod(LinearReducer):
             if "range" not in declared.metadata or (value is None and declared.default is None):
                 continue
             low, high = declared.metadata["range"]
-            whole = str(declared.type).startswith("int")
+            # A text where a module postpones annotations, a class where it does not.
+            whole = str(declared.type).removeprefix("<class '").startswith("int")
             kind: Any = Integral if whole else Real
             if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
                 limit = f"at least {low}" if high >= LARGEST else f"between {low} and {high}"
