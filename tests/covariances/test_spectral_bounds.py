@@ -159,6 +159,17 @@ def test_wrong_pairs_never_prove_a_sum_that_is_too_small(family, n):
                         assert found.bound >= exact[r - 1] - unit, (what, q, r, found)
 
 
+def test_columns_that_mix_across_a_narrow_step_prove_no_sum_that_is_too_small():
+    """The step past two is a tenth of the widest one, and less than what is off the diagonal."""
+    matrix = np.diag([20.0, 20.0, 19.0, 9.0, 19.24])
+    matrix[0, 1] = matrix[1, 0] = 0.7
+    # What the four columns leave out is coupled with the lower of the two that lead.
+    matrix[:2, 4] = matrix[4, :2] = np.array([0.3, -0.3]) / np.sqrt(2)
+    columns = np.eye(5)[:, :4]
+    found = sum_bound(matrix, EigenPairs(np.diag(matrix)[:4], columns), 2)
+    assert found is None or found.bound >= sums(matrix)[1]
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("n", [130, 180])
 def test_a_pair_replaced_in_a_large_matrix_is_noticed(n):
