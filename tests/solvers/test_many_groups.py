@@ -559,6 +559,17 @@ def test_subspace_route_without_the_groups_own_bases(criterion):
     assert solution.solver == "krylov"
 
 
+def test_a_subspace_that_cannot_grow_still_gets_the_bound_at_the_best_weights():
+    # Of 200 columns five vary: the first eigenvectors span them all, and nothing is left to add.
+    for seed in range(12):
+        small = random_psd(np.random.default_rng(seed), 6, 5)
+        covariances = np.zeros((6, 200, 200))
+        covariances[:, :5, :5] = small
+        dense = solve(small, 2, "error", exact_search=False).certificate
+        found = check(solve(covariances, 2, "error"), covariances, 2, "error")
+        assert found.lower_bound == pytest.approx(dense.lower_bound, rel=1e-9), seed
+
+
 def test_subspace_route_on_few_features():
     covariances = random_psd(np.random.default_rng(2), 4, 7)
     solution = solve(covariances, 3, method="krylov")

@@ -313,11 +313,12 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     """
     space = _Visited(problem, start, options.max_iter)
     grown, apart, exact = True, 1.0, _TARGET * options.tol
+    target = exact
     while True:
         inside = restricted(problem, space.inside)
         # A subspace that has to be widened anyway is not searched to the last digit.
         early = grown and problem.oracle.n_eigen < options.max_iter
-        target = max(exact, _ROUGHLY * apart) if early else exact
+        before, target = target, max(exact, _ROUGHLY * apart) if early else exact
         dual = Dual(inside, max_iter=_NO_LIMIT, target=target)
         basis = space.inside.basis
         maximise_dual(dual, start)
@@ -328,7 +329,8 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         if space.bound >= limit:
             reason = _SOLVED
             break
-        if not grown:
+        if not grown and before == exact:
+            # Weights that were found roughly get a bound at the exact ones first.
             reason = "no new direction at working precision"
             break
         if target == exact and space.bound >= dual.bound - problem.resolution:
