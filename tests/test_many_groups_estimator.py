@@ -227,6 +227,37 @@ def test_a_share_says_where_fewer_components_may_do():
     assert model.group_shares_.min() >= 0.375
 
 
+@pytest.mark.parametrize("prove", [True, np.True_, 60.0])
+def test_a_share_that_a_search_rules_out_is_not_said_to_be_open(prove):
+    rows = np.random.default_rng(38).normal(size=(7, 14))
+    X, labels = np.concatenate([rows, -rows]), np.tile(np.arange(7), 2)
+
+    def fitted(**options):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = FairPCA(criterion="share", **options).fit(X, sensitive_features=labels)
+        return model, "".join(str(warning.message) for warning in caught)
+
+    assert "2 components are enough, and 1 may be" in fitted(n_components=0.21)[1]
+    model, said = fitted(n_components=0.21, prove=prove)
+    assert model.n_components_ == 2
+    assert "may be" not in said
+    # The same search by itself: no projection with one component keeps as much.
+    assert 1 - fitted(n_components=1, prove=prove)[0].certificate_.lower_bound < 0.21
+
+
+def test_no_search_is_advised_where_there_is_none():
+    """A search takes up to 256 columns."""
+    rng = np.random.default_rng(2)
+    for n in (200, 300):
+        X = rng.normal(size=(2 * n, n))
+        labels = np.arange(2 * n) % 8
+        with pytest.warns(ConvergenceWarning) as caught:
+            FairPCA(2, max_iter=2).fit(X, sensitive_features=labels)
+        said = "".join(str(one.message) for one in caught if one.category is ConvergenceWarning)
+        assert ("prove=True" in said) == (n <= 256)
+
+
 def test_a_gap_that_was_asked_for_is_none_to_be_warned_of():
     known = make_three_lines(random_state=0)
     with warnings.catch_warnings():

@@ -39,9 +39,6 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.shrinkage import warn_of_noise
 
-# What can be done about an open gap of three or more groups.
-_MORE = " prove=True searches for a better proof."
-
 
 class FairPCA(LinearReducer):
     """PCA whose worst-served group is served as well as possible.
@@ -550,7 +547,7 @@ class FairPCA(LinearReducer):
             warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{solution.certificate}. The projection is valid; only its optimality is "
-                f"unproven.{_MORE if not self.prove and len(groups.labels) > 2 else ''}",
+                f"unproven.{settings.more_proof(len(groups.labels), len(fit.basis))}",
                 ConvergenceWarning,
             )
         about_losses = find_criterion(self.criterion).against_own_pca

@@ -6,6 +6,7 @@ The estimator asks here; nothing here knows about attributes, and nothing below 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ from fairpca.criteria import find_criterion, pose, pose_on, unit_for
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.shrinkage import shares_by_rows
 from fairpca.solvers import SOLVERS, solve_problem
+from fairpca.solvers.branch_and_bound import MOST_FEATURES
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rank_path import RankPath
 from fairpca.solvers.solution import Solution
@@ -70,12 +72,23 @@ class Settings:
         if self.random_state is not None:
             check_at_least("random_state", self.random_state, 0)
 
+    @property
+    def seconds(self) -> float:
+        """For how long a problem with a gap may be searched."""
+        # NumPy's own truth values come from grids of parameters.
+        asked = self.prove and isinstance(self.prove, bool | np.bool_)
+        return _SECONDS if asked else float(self.prove)
+
+    def more_proof(self, n_groups: int, n_features: int) -> str:
+        """Return what to do about an open gap, for a warning; empty where no search follows."""
+        searched = n_groups > 2 and n_features <= MOST_FEATURES
+        return "" if self.prove or not searched else " prove=True searches for a better proof."
+
     def solve(self, problem: Problem, *, exact_search: bool = True, **changes: Any) -> Solution:
         """Solve a problem of one rank; `changes` are options of `solve_problem`.
 
         Without `exact_search` a gap is reported as the dual leaves it.
         """
-        seconds = _SECONDS if self.prove is True else float(self.prove)
         options: dict[str, Any] = {
             "solver": self.solver,
             "tol": self.tol,
@@ -83,7 +96,7 @@ class Settings:
             "random_state": self.random_state,
             "max_extra_components": self.max_extra_components,
             "exact_search": exact_search,
-            "prove": seconds if exact_search else 0.0,
+            "prove": self.seconds if exact_search else 0.0,
         }
         return solve_problem(problem, **{**options, **changes})
 
@@ -351,23 +364,30 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
         if largest.keeps(told, share) or r == largest.n_features:
             break
         weights = told.solution.weights
-        certificate = told.solution.certificate
-        if not certificate.closed and certificate.lower_bound <= 1 - share:
+        if _leaves_open(told, share):
             undecided[r] = told
+    left = settings.seconds
+    for fewer in sorted(undecided):
+        if left <= 0:
+            break
+        # The limit in seconds is for all that is searched for.
+        began = time.monotonic()
+        searching = Ranks(source, replace(free, criterion="share", prove=left))
+        found = searching.solve(fewer, undecided.pop(fewer).solution.weights)
+        left -= time.monotonic() - began
+        if largest.keeps(found, share):
+            r, told = fewer, found
+            break
+        if _leaves_open(found, share):
+            undecided[fewer] = found
     fewer = min(undecided, default=r)
-    if undecided and settings.prove:
-        # Once, for the fewest: the limit in seconds is for all that is searched for.
-        searching = Ranks(source, replace(free, criterion="share", prove=settings.prove))
-        undecided[fewer] = searching.solve(fewer, undecided[fewer].solution.weights)
-        if largest.keeps(undecided[fewer], share):
-            r, told, undecided = fewer, undecided[fewer], {}
-    if undecided:
+    if fewer < r:
         kept = 1 - undecided[fewer].solution.certificate.value
         warn(
             f"n_components={share:g}: {r} components are enough, and {fewer} may be: the best "
             f"projection found with {fewer} keeps {kept:.4g} of the worst-served group's "
-            "variance, and no bound rules the share out. prove=True searches for up to a minute "
-            "longer.",
+            "variance, and no bound rules the share out."
+            f"{settings.more_proof(k, largest.n_features)}",
             ConvergenceWarning,
         )
     ranks = Ranks(source, settings)
@@ -384,6 +404,12 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
         r += 1
         asked = ranks.solve(r)
     return asked
+
+
+def _leaves_open(fit: Fit, share: float) -> bool:
+    """Return whether a projection with the largest share may exist that keeps more than this."""
+    certificate = fit.solution.certificate
+    return not certificate.closed and certificate.lower_bound <= 1 - share
 
 
 def solve(
