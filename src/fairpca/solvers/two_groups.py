@@ -28,7 +28,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, fetched, library_of, placed, symmetric
+from fairpca._linalg import (
+    FloatArray,
+    fetched,
+    library_of,
+    placed,
+    rounding_level,
+    symmetric,
+)
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
@@ -173,11 +180,7 @@ class RootSearch:
         reason : str
             Why the search stopped, in words.
         """
-        own = self.problem.own
-        low, high = (
-            self._end(t, self._served(t) if own is None else own[0 if t == 1 else 1])
-            for t in (0.0, 1.0)
-        )
+        low, high = self._end(0.0), self._end(1.0)
         # Where one group's own optimum already serves the other better, there is nothing to trade.
         if low.slope <= 0 or high.slope >= 0:
             return self._result(), "one group binds alone"
@@ -209,28 +212,29 @@ class RootSearch:
                 break
         return self._result(), reason
 
-    def _end(self, t: float, pairs: EigenPairs) -> _Point:
+    def _end(self, t: float) -> _Point:
         """Return the point at an end of the interval, where one group has all the weight."""
-        basis = pairs.columns[:, : self.r]
-        value = self.problem.phi(np.array([t, 1 - t]), pairs)
+        weights, own = np.array([t, 1 - t]), self.problem.own
+        pairs = self.oracle.full(weights) if own is None else own[0 if t == 1 else 1]
+        basis = self._served(t, pairs) if own is None else pairs.columns[:, : self.r]
+        value = self.problem.phi(weights, pairs)
         self._raise_bound(value, t, pairs)
         slope = self._consider(basis, t, *self.problem.losses(basis).tolist())
         return _Point(t, value, slope, 0.0, 0.0, basis, pairs)
 
-    def _served(self, t: float) -> EigenPairs:
-        """Return one group's own pairs, ties among them resolved in favour of the other group.
+    def _served(self, t: float, pairs: EigenPairs) -> FloatArray:
+        """Return one group's own basis, with its ties resolved in favour of the other group.
 
         Only criteria whose optimum may lie at an end need it: with "loss" both groups bind.
         """
-        pairs = self.oracle.full(np.array([t, 1 - t]))
         # Relative to this group: beside a much larger one all of its eigenvalues would seem tied.
-        width = 1e-12 * float(np.abs(pairs.values).max())
+        width = rounding_level(float(np.abs(pairs.values).max()), len(pairs.values))
         near = np.abs(pairs.values - pairs.values[self.r - 1]) <= width
         first, last = int(np.argmax(near)), len(near) - int(np.argmax(near[::-1]))
         cluster = pairs.vectors[:, first:last]
         other = self.oracle.matrices[1 if t == 1 else 0]
         best = full_pairs(symmetric(cluster.T @ other @ cluster)).vectors
-        return EigenPairs(pairs.values, np.hstack([pairs.vectors[:, :first], cluster @ best]))
+        return np.hstack([pairs.vectors[:, :first], cluster @ best])[:, : self.r]
 
     def _evaluate(self, t: float) -> _Point:
         """Decompose at weight `t`; keep its bound and its basis if they are the best so far.
