@@ -272,6 +272,16 @@ def test_many_components_of_one_large_direction_leave_no_gap():
     assert found.gap == 0.0
 
 
+def test_a_search_is_not_left_where_eigenvectors_still_turn():
+    """Nearly tied at the optimum: left after steps of a hundredth it went round in circles."""
+    rng = np.random.default_rng(0)
+    spectrum = 1.0 / np.arange(1, 301)
+    bases = [rotation(rng, 300) for _ in range(2)]
+    found = fairpca.solve([(q * spectrum) @ q.T for q in bases], 5)
+    assert found.certificate.optimal
+    assert found.n_eigen <= 7
+
+
 @pytest.mark.parametrize("criterion", ["error", "share"])
 def test_eigenvalues_below_rounding_open_no_gap(criterion):
     """Nearly tied eigenvalues of 1e-13 were mixed as if tied, and the bound lost as much."""

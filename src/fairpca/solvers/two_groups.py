@@ -48,7 +48,8 @@ _CLOSED = 1e-14
 # longer ones too, but off the right one by a thousand times the step (at 1e-9, by 2e-6 in a table
 # of 400 columns).
 _SHORTEST = 1e-15
-# Steps of t up to this are short: the next one is smaller by orders of magnitude.
+# Steps that turn eigenvectors by up to this are short: the next one is smaller by orders of
+# magnitude. A step of t alone says nothing near a tie, where they turn fast.
 _SHORT = 1e-2
 # Eigenvectors that tie are turned by any angle. With this number for it, weights that agree to
 # eight digits count as the same.
@@ -206,7 +207,8 @@ class RootSearch:
                 self._recover(point.t, low, high)
                 reason = "bracket at working precision"
                 break
-            if leave is not None and abs(t - point.t) <= _SHORT and leave(t):
+            turned = max(self.turning, 1.0) * abs(t - point.t)
+            if leave is not None and turned <= _SHORT and leave(t):
                 self.left_at = t
                 reason = "left early"
                 break
