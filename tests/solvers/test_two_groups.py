@@ -282,6 +282,18 @@ def test_a_search_is_not_left_where_eigenvectors_still_turn():
     assert found.n_eigen <= 7
 
 
+@pytest.mark.parametrize("n", [6, 60])
+def test_max_iter_counts_decompositions_of_full_size_alone(n):
+    """Few of them are no reason to stop early inside the subspace, nor to go without a bound."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        matrices = [psd(rng, n), psd(rng, n)]
+        found = fairpca.solve(matrices, 2, criterion="error", solver="krylov", max_iter=3)
+        assert found.n_eigen <= 4
+        assert found.certificate.gap <= 0.2, seed
+        assert found.certificate.closed or found.stop_reason == "max_iter reached", seed
+
+
 @pytest.mark.parametrize("criterion", ["error", "share"])
 def test_eigenvalues_below_rounding_open_no_gap(criterion):
     """Nearly tied eigenvalues of 1e-13 were mixed as if tied, and the bound lost as much."""

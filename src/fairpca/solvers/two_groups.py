@@ -357,6 +357,8 @@ _WIDE_GAP = 1e-3
 # angle is estimated, and the true one is mostly ten times smaller or less (faces, 50 components:
 # 4e-8 estimated, 3e-10 true). With 1e-8 faces take a decomposition more.
 _SETTLED = 1e-7
+# Decompositions inside the subspace that one search may take; they are not of full size.
+_MOST_INSIDE = 200
 # Eigenpairs past r that a decomposition of explicit matrices returns: the certificate needs them
 # to separate the leading ones from the rest.
 _SPARE = 6
@@ -466,7 +468,7 @@ class _LargeSearch:
 
             # A subspace that has to be widened anyway is not searched to the last digit.
             early = unsettled if growing and self.oracle.n_eigen < max_iter else None
-            found, _ = inner.run(max_iter=max_iter, first=t, leave=early)
+            found, _ = inner.run(max_iter=_MOST_INSIDE, first=t, leave=early)
             # Where several bases tie, the best one was met at another weight than the bound; the
             # next decomposition belongs to the bound.
             t = found.proof if inner.left_at is None else inner.left_at
@@ -477,8 +479,10 @@ class _LargeSearch:
             if self.oracle.n_eigen >= max_iter:
                 reason = "gap closed" if closed else "max_iter reached"
                 return self._proven(best), reason
-            # While the gap is wide a decomposition serves for its directions only.
+            # While the gap is wide a decomposition serves for its directions only, unless it is
+            # the last one: then the bound has to come from it.
             rough = len(visited) == 2 and self._gap(found.bound) > _WIDE_GAP
+            rough &= self.oracle.n_eigen + 1 < max_iter
             rough &= self.space.width < self.oracle.n_features
             pairs = self._decompose(best, rough)
             visited.append(t)
