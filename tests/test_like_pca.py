@@ -199,6 +199,20 @@ def test_no_variance_outside_of_the_components_has_no_precision():
         model.get_precision()
 
 
+@pytest.mark.parametrize("constant", [False, True])
+def test_rows_without_variance_in_some_directions_have_a_likelihood_in_the_others(constant):
+    """Rounding was divided by the smallest number there is: rows of the fit had -1e276."""
+    rng = np.random.default_rng(0)
+    mixed = np.eye(3, 6) if constant else rng.normal(size=(3, 6))
+    X = rng.normal(size=(60, 3)) @ mixed + 5
+    model = FairPCA(3).fit(X, sensitive_features=np.arange(60) % 2)
+    law = multivariate_normal(model.mean_, model.get_covariance(), allow_singular=True)
+    np.testing.assert_allclose(model.score_samples(X), law.logpdf(X), rtol=1e-9)
+    others = np.r_[X[:1] + 1e-3 * rng.normal(size=6), rng.normal(size=(3, 6))]
+    assert np.all(model.score_samples(others) == -np.inf)
+    assert np.all(law.logpdf(others) == -np.inf)
+
+
 def test_weights_act_like_repeated_rows_in_the_noise_too():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(6, 10)), np.array([0, 0, 0, 1, 1, 1])

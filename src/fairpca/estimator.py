@@ -18,7 +18,15 @@ from fairpca._checks import (
     is_share,
     warn,
 )
-from fairpca._linalg import FloatArray, array_namespace, fetched, is_dask, is_foreign, placed
+from fairpca._linalg import (
+    FloatArray,
+    array_namespace,
+    fetched,
+    is_dask,
+    is_foreign,
+    placed,
+    rounding_level,
+)
 from fairpca.all_ranks import fit_nested
 from fairpca.base import LinearReducer, Rows, is_result, projection_attributes, warn_one_group
 from fairpca.covariances.sources import (
@@ -378,6 +386,10 @@ class FairPCA(LinearReducer):
     def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of every row under the model of `get_covariance`.
 
+        Where the rows of the fit had no variance in some directions, it is that of a normal
+        distribution in the others alone, and minus infinity for rows that leave them, as in
+        ``scipy.stats.multivariate_normal(..., allow_singular=True)``.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -390,20 +402,26 @@ class FairPCA(LinearReducer):
         if self._followed(X, "score_samples") is not None:
             return placed(self._on_host().score_samples(fetched(X)), X)
         X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
-        # A model without noise holds what is outside of its components for impossible.
-        rows, noise = self.components_, max(self.noise_variance_, np.finfo(float).tiny)
+        rows, noise, known = self.components_, self.noise_variance_, self.explained_variance_ > 0
+        variances = self.explained_variance_[known]
         centred, spare = X - self.mean_, rows.shape[1] - len(rows)
+        lengths = np.einsum("ij,ij->i", centred, centred)
         # Along the components and outside of them, without a matrix of all columns.
-        variances = np.maximum(self.explained_variance_, np.finfo(float).tiny)
         inside = centred @ rows.T
-        logarithm = np.sum(np.log(variances)) + spare * np.log(noise)
-        with np.errstate(over="ignore"):
-            distances = np.sum(inside**2 / variances, axis=1)
-            if spare:
-                centred -= inside @ rows
-                distances += np.einsum("ij,ij->i", centred, centred) / noise
-        constant = X.shape[1] * np.log(2 * np.pi) + logarithm
-        return np.asarray(-0.5 * (distances + constant))
+        distances = np.sum(inside[:, known] ** 2 / variances, axis=1)
+        constant = known.sum() * np.log(2 * np.pi) + np.sum(np.log(variances))
+        off = np.sum(inside[:, ~known] ** 2, axis=1)
+        if spare:
+            centred -= inside @ rows
+            outside = np.einsum("ij,ij->i", centred, centred)
+            if noise > 0:
+                distances += outside / noise
+                constant += spare * np.log(2 * np.pi * noise)
+            else:
+                off += outside
+        # What a model of no variance along a direction holds for impossible, up to rounding.
+        never = off > rounding_level(1.0, rows.shape[1]) * (variances.sum() + lengths)
+        return np.where(never, -np.inf, -0.5 * (distances + constant))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of `score_samples`: a model of all rows, whomever it serves.
