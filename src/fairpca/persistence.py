@@ -165,8 +165,8 @@ def save_model(
     Raises
     ------
     ValueError
-        Where the model could not be loaded again: an estimator of another library, or group
-        labels of a type that a file cannot hold. Nothing is written then.
+        Where the model could not be loaded again: an estimator of another library, a search, a
+        forest, or group labels of a type that a file cannot hold. Nothing is written then.
 
     See Also
     --------
@@ -207,9 +207,10 @@ def save_model(
     }
     refusal = (
         f"{type(model).__name__} cannot be saved: a model file holds estimators of fairpca and "
-        "scikit-learn, with group labels that are text, numbers, dates, times in whole "
-        "microseconds, durations, decimals or intervals; write other group labels as text and "
-        "fit again"
+        "those of scikit-learn that are made of arrays and numbers, with group labels that are "
+        "text, numbers, dates, times in whole microseconds, durations, decimals or intervals; "
+        "write other group labels as text and fit again, save best_estimator_ of a search, and "
+        "keep what else there is with joblib"
     )
     with damage_named(refusal):
         data = skops.dumps(content)
@@ -331,9 +332,14 @@ def _stored_value(value: Any, *, moments: bool) -> Any:
     """Return an attribute as it goes into a file; steps of a pipeline are models themselves."""
     if type(value) in (list, tuple):
         return type(value)(_stored_value(part, moments=moments) for part in value)
-    if type(value) is dict:
-        return {key: _stored_value(part, moments=moments) for key, part in value.items()}
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, dict):
+        # Copied, not made anew: a Bunch is a dictionary, too.
+        stored = copy.copy(value)
+        stored.update({key: _stored_value(part, moments=moments) for key, part in value.items()})
+        return stored
+    # What holds the models of a calibration, or scores those of a search, is no estimator itself.
+    helper = type(value).__module__.startswith("sklearn.") and hasattr(value, "__dict__")
+    if isinstance(value, BaseEstimator) or helper:
         return _stored_form(value, moments=moments)
     return fetched(value) if is_foreign(value) else _standard_labels(value)
 

@@ -16,6 +16,10 @@ import pandas as pd
 import pytest
 import sklearn
 import skops.io
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -364,6 +368,26 @@ def test_a_pipeline_that_routes_labels_is_stored(tmp_path):
     save_model(tmp_path / "pipeline.skops", pipeline)
     stored = load_model(tmp_path / "pipeline.skops").model
     np.testing.assert_array_equal(stored.transform(X), pipeline.transform(X))
+
+
+def test_what_holds_models_in_other_ways_is_refused_by_its_type(tmp_path):
+    """It was refused for the depth of a recursion, and labels were to be written as text."""
+    X, group = np.random.default_rng(0).normal(size=(60, 4)), np.array(["a", "b"] * 30)
+    with sklearn.config_context(enable_metadata_routing=True):
+        reducer = FairPCA(2).set_fit_request(sensitive_features=True)
+        one = make_pipeline(reducer, LogisticRegression())
+        wholes = {
+            "Bunch": VotingClassifier([("one", one)]),
+            "_CalibratedClassifier": CalibratedClassifierCV(one, cv=2),
+            "_PassthroughScorer": GridSearchCV(one, {"fairpca__n_components": [1, 2]}, cv=2),
+        }
+        for kind, model in wholes.items():
+            model.fit(X, X[:, 0] > 0, sensitive_features=group)
+            with pytest.raises(ValueError, match=rf"save best_estimator_ .*joblib .*\.{kind}\b"):
+                save_model(tmp_path / "m.skops", model)
+    save_model(tmp_path / "m.skops", model.best_estimator_)
+    again = load_model(tmp_path / "m.skops").model
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_a_pipeline_holds_no_moments_either(tmp_path):
