@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairpca import FairPCA, GroupMoments
+from fairpca import FairPCA, GroupMoments, cross_fit
 from fairpca.distributed import dask as engine
 from fairpca.distributed import parquet
 from fairpca.moments.groups import row_folds
@@ -198,6 +198,17 @@ def test_memory_is_refused_before_the_work(frame):
     assert not counted
     # Three groups, two of them and their sum at once: the least that a merge needs.
     engine.moments(A, lazy, memory_limit=9 * one_group)
+    assert sum(counted) == len(A)
+
+
+def test_rows_of_a_dask_array_are_computed_once_without_a_cluster_too():
+    """`from_array` computed every chunk for each of its blocks, and `cross_fit` for each fold."""
+    A, _, counted = watched_rows()
+    _, labels, weight = small_rows()
+    assert_same_moments(GroupMoments.from_array(A, labels, sample_weight=weight), want())
+    assert sum(counted) == len(A)
+    counted.clear()
+    cross_fit(A, labels, n_components=2, n_repeats=1)
     assert sum(counted) == len(A)
 
 

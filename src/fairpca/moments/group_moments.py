@@ -12,8 +12,10 @@ first; `subtract` runs it backwards.
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from fairpca._linalg import (
     IntArray,
     constant_columns,
     fetched,
+    is_dask,
     is_foreign,
     is_sparse,
     library_of,
@@ -128,7 +131,8 @@ class GroupMoments:
         Parameters
         ----------
         X : array or sparse matrix of shape (m, n)
-            Numeric rows without NaN. Read in blocks, so a memory map works.
+            Numeric rows without NaN. Read in blocks, so a memory map works; of a Dask array chunk
+            by chunk.
         sensitive_features : array-like or Groups, optional
             Labels; None puts every row in one group.
         sample_weight : array-like of shape (m,), optional
@@ -156,6 +160,20 @@ class GroupMoments:
         groups = Groups.of(sensitive_features, m, rows=X, group_by=group_by, unlabelled=unlabelled)
         # One batch of a table may have no others than zero.
         weights = check_weights(sample_weight, m, all_zero=True)
+        if is_dask(X) and m:
+            # Chunk by chunk: slices across chunks would compute each of them again and again.
+            cuts = itertools.accumulate(X.chunks[0], initial=0)
+            parts = [slice(*ends) for ends in itertools.pairwise(cuts)]
+            counted = (
+                cls.from_array(
+                    X[part].compute(),
+                    groups.with_codes(groups.codes[part]),
+                    sample_weight=None if weights is None else weights[part],
+                )
+                for part in parts
+                if part.start < part.stop
+            )
+            return reduce(cls.merge, counted)
         codes, labels, counts = groups.cells()
         found = cls._counted(group_scatter(X, codes, counts, weights), labels, groups.names)
         return found if feature_names is None else found.named(feature_names)
