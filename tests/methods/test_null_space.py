@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from credit_variants import by_education, olfat
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
@@ -162,6 +163,22 @@ def test_stream_weights_are_repeated_rows(stream):
         weighted.partial_fit(X, sensitive_features=group, sample_weight=weight)
         repeated.partial_fit(np.repeat(X, weight, 0), sensitive_features=np.repeat(group, weight))
     np.testing.assert_allclose(weighted.components_, repeated.components_, atol=1e-9)
+
+
+@pytest.mark.parametrize("change", [{"n_components": 3}, {"n_directions": 2}])
+def test_a_stream_keeps_its_numbers_of_columns(change):
+    """Another number between two blocks was ignored without a word."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(60, 6)), np.arange(60) % 2
+    model = StreamingFairPCA(2, n_directions=1, learning_blocks=1)
+    model.partial_fit(X, sensitive_features=group).set_params(**change)
+    with pytest.raises(ValueError, match="set them back, or begin the stream anew"):
+        model.partial_fit(X, sensitive_features=group)
+    model.set_params(n_components=2, n_directions=1).partial_fit(X, sensitive_features=group)
+    assert model.components_.shape == (2, 6)
+    again = clone(model).set_params(**change).partial_fit(X, sensitive_features=group)
+    again.partial_fit(X, sensitive_features=group)
+    assert len(again.components_) == again.n_components
 
 
 def test_stream_refuses_a_third_group(stream):

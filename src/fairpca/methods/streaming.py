@@ -99,14 +99,21 @@ class StreamingFairPCA(PublishedMethod):
             stream: _Stream | None = copy.deepcopy(self.__dict__.get("_stream"))
             new = stream is None
             rows = self._rows(X, sensitive_features, sample_weight, reset=new, part=True)
+            n = rows.X.shape[1]
+            r = self._rank(n - self.n_directions - 1, _LEFT)
             if stream is None:
-                n = rows.X.shape[1]
-                r = self._rank(n - self.n_directions - 1, _LEFT)
                 draw = generator(self.random_state).standard_normal
                 first = orthonormal(draw((n, self.n_directions)))
                 stream = _Stream({}, first, orthonormal(draw((n, r))))
                 # What `fit` found is not of this stream.
                 self._clear_fitted()
+            known = stream.directions.shape[1], stream.components.shape[1]
+            if known != (self.n_directions, r):
+                raise ValueError(
+                    f"n_directions={self.n_directions} and n_components={self.n_components!r} are "
+                    f"other numbers than those of the blocks read so far, {known[0]} and "
+                    f"{known[1]}; set them back, or begin the stream anew with sklearn.base.clone."
+                )
             weight = np.ones(len(rows.X)) if rows.weight is None else rows.weight
             parts = _parts(rows, weight)
             # One group so far is no mistake: the other may come with a later block.
