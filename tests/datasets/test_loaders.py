@@ -252,6 +252,14 @@ def test_credit_with_the_original_names(home, tmp_path):
     assert np.array_equal(found.data, expected)
 
 
+def test_a_missing_value_is_no_number(home, tmp_path):
+    """It was loaded as -9223372036854775808."""
+    text = (home / "default_degree.csv").read_text()
+    (tmp_path / "default_degree.csv").write_text(text.replace("20000", "nan", 1))
+    with pytest.raises(ValueError, match=r"default_degree\.csv: it has missing values"):
+        fetch_credit_default(data_home=tmp_path)
+
+
 def test_a_changed_value_warns(home, tmp_path):
     codes = np.loadtxt(home / "bank.csv", delimiter=",", dtype=int)
     codes[17, 5] += 1
@@ -277,6 +285,17 @@ def test_a_changed_value_warns(home, tmp_path):
         (fetch_adult, "adult.data", b"", r"adult.test must lie beside it"),
         (fetch_compas, "compas-scores-two-years.csv", b"a,b\n1,2\n", "no column age"),
         (fetch_lfw_faces, "fair-pca-data.zip", zipped(other__txt=b""), "no sex.txt"),
+        # Errors of other libraries named neither the file nor a way out.
+        (fetch_credit_default, "default_degree.csv", b"", "no column EDUCATION"),
+        (
+            fetch_credit_default,
+            "default_degree.csv",
+            b"\xff\xfe",
+            "not the table .*remove it",
+        ),
+        (fetch_bank_marketing, "bank.zip", b"PK", r"bank.zip is not the table that fetch_bank"),
+        (fetch_lfw_faces, "lfw.npz", b"", r"lfw.npz is not the table that fetch_lfw_faces reads"),
+        (fetch_crop_mapping, "crop.csv", b"", "crop.csv is not the table"),
     ],
     # An archive holds the time it was made; in a test's name it would differ between processes.
     ids=lambda part: part if isinstance(part, str) else "",

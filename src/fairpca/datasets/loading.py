@@ -23,6 +23,7 @@ from sklearn.utils import Bunch
 from fairpca._checks import check_choice, warn
 from fairpca._linalg import AnyArray, FloatArray
 from fairpca.datasets.cache import Remote, need, obtain
+from fairpca.moments.storage import damage_named
 
 # Where the UCI repository publishes files.
 UCI = "https://archive.ics.uci.edu/static/public/"
@@ -133,7 +134,18 @@ class Source:
         """Find or download the file, read it, and return what `loader` returns."""
         check_choice("variant", variant, ("default", "paper") if self.paper else ("default",))
         path = obtain(loader.__name__, self.accepted, self.remotes, data_home, download_if_missing)
-        table = self.read(path)
+        try:
+            table = self.read(path)
+            expect(np.isfinite(table.data).all(), path, "it has missing values")
+        except (OSError, ImportError, MemoryError):
+            raise
+        except Exception as error:
+            # What a reader expects of the table it says itself, with the path in front.
+            if str(error).startswith(str(path)):
+                raise
+            damage = f"{path} is not the table that {loader.__name__} reads"
+            with damage_named(damage, "put the published file in its place, or remove it"):
+                raise
         if self.paper is not None and variant == "paper":
             # The paper's matrix has its own groups.
             table, sensitive = self.paper(table), "group"

@@ -219,6 +219,7 @@ def fetch_bank_marketing(
 
 def _read_credit(path: Path) -> Table:
     """Return the table with the authors' order of columns, found by name."""
+    names: list[str] = []
     with open(path, encoding="utf-8-sig") as file:
         # The names are in the first or the second line, depending on the copy.
         for skip, line in enumerate(file, start=1):
@@ -232,6 +233,7 @@ def _read_credit(path: Path) -> Table:
     # Read as floats: some copies write whole numbers as 20000.0.
     values = np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2, encoding="utf-8-sig")
     expect(len(values) == _CREDIT_ROWS, path, f"{len(values)} rows instead of {_CREDIT_ROWS}")
+    expect(np.isfinite(values).all(), path, "it has missing values")
     # `values[:, order]` would be in Fortran order, and sums over rows differ in the last digit.
     codes = np.take(values, order, axis=1).astype(np.int64)
     check_digest(_CREDIT_DIGEST, path, codes)
@@ -529,6 +531,6 @@ def fetch_compas(
     if variant == "splits":
         check_choice("split", split, tuple(range(10)))
         check_choice("subset", subset, tuple(_SPLIT_ROWS))
-        source, sensitive = _split_source(split, subset), "race"
+        source, sensitive = _split_source(int(split), subset), "race"
     options = (data_home, download_if_missing, return_X_y, as_frame)
     return source.load(fetch_compas, sensitive, "default", *options)

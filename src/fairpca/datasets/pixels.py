@@ -54,7 +54,6 @@ def _read_crop(path: Path) -> Table:
     expect(m == sum(_COUNTS), path, f"{m} rows instead of {sum(_COUNTS)}")
     counts = tuple(int(np.sum(rows[:, 0] == code)) for code in range(1, len(CROPS) + 1))
     expect(counts == _COUNTS, path, f"pixels per crop are {counts} instead of {_COUNTS}")
-    expect(np.isfinite(rows).all(), path, "it has missing values")
     crop = np.array(CROPS)[rows[:, 0].astype(int) - 1]
     groupings = {"corn": np.where(crop == "corn", "corn", "other crop"), "crop": crop}
     names = [f"f{j}" for j in range(1, _FEATURES + 1)]
