@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from sklearn.utils import check_array
 
 from fairpca._linalg import (
     AnyArray,
@@ -313,7 +314,10 @@ def check_table(X: Any) -> Any:
         return X
     X = as_numpy(X)
     if not all(hasattr(X, name) for name in ("dtype", "shape", "__getitem__")):
-        X = np.asarray(X)
+        given, X = X, np.asarray(X)
+        if X.dtype == object:
+            # Columns that know gaps become objects, and pandas' own NA no number.
+            X = check_array(given, ensure_all_finite=False, ensure_min_samples=0, ensure_2d=False)
     if not is_sparse(X) and len(X.shape) != 2:
         raise ValueError(f"X has {len(X.shape)} dimension(s); pass rows and columns, (m, n).")
     kind = getattr(X.dtype, "kind", "f")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca import FairPCA, GroupMoments, Groups
+from fairpca import FairPCA, GroupMoments, Groups, cross_fit
 from fairpca.io import read_moments
 
 
@@ -359,3 +359,15 @@ class TestNamesOfColumns:
         plain = GroupMoments.from_array(self.frame.to_numpy(), self.labels)
         assert plain.feature_names is None
         assert not hasattr(FairPCA(1).fit_moments(plain), "feature_names_in_")
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "double[pyarrow]"])
+def test_gaps_of_nullable_columns_are_missing_values(kind):
+    """They ended in an error of Python's about pandas' NAType."""
+    frame = pd.DataFrame({"x": [0, 1, 0, 1], "y": [1, 1, 0, 0]}).astype(kind)
+    whole = GroupMoments.from_array(frame, list("aabb"))
+    np.testing.assert_array_equal(whole.mean, [[0.5, 1], [0.5, 0]])
+    with pytest.raises(ValueError, match="X contains NaN"):
+        GroupMoments.from_array(frame.mask(frame["x"] == 0), list("aabb"))
+    with pytest.raises(ValueError, match="X contains NaN"):
+        cross_fit(frame.mask(frame["x"] == 0), list("aabb"), n_components=1, n_folds=2)
