@@ -281,6 +281,17 @@ def test_truth_values_of_numpy_are_truth_values(people, nested):
     np.testing.assert_array_equal(found.components_, expected.components_)
 
 
+def test_parameters_set_after_counting_are_checked():
+    """center="zero" meant "group" without a word."""
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    for bad in ({"center": "zero"}, {"group_by": "both"}, {"whiten": "no"}):
+        model = FairPCA(2).partial_fit(X, sensitive_features=[0, 1] * 15).set_params(**bad)
+        with pytest.raises(NotFittedError, match=f"{next(iter(bad))}=.* is not known"):
+            model.transform(X)
+        model.set_params(center="global", group_by="intersection", whiten=False)
+        assert model.transform(X).shape == (30, 2)
+
+
 def test_a_model_without_noise_holds_other_rows_for_impossible():
     """Some had a log-likelihood of +5e19: the covariance has no inverse."""
     for seed in range(4):

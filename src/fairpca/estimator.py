@@ -523,6 +523,8 @@ class FairPCA(LinearReducer):
         moments = self.__dict__.get("_moments") if is_result(name) else None
         if moments is not None and "components_" not in self.__dict__:
             try:
+                # They may be others than those that the last rows were counted with.
+                self._check_params()
                 found = self._solved(MomentCovariances(moments, self.group_by, self.center))
             except ValueError as error:
                 # Too few rows so far. This class is an AttributeError too, as `hasattr` expects.
