@@ -208,6 +208,23 @@ def as_numpy(X: Any) -> Any:
         ) from error
 
 
+def framed(values: Any, argument: str, **options: Any) -> Any:
+    """Return a table of any library as one of narwhals, and everything else as it is.
+
+    Columns of one name could not be told apart: a ValueError says so of the argument.
+    """
+    try:
+        return nw.from_native(values, pass_through=True, **options)
+    except nw.exceptions.DuplicateError:
+        # The columns of an Arrow table are its values.
+        names = [str(name) for name in getattr(values, "column_names", values.columns)]
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        raise ValueError(
+            f"{argument} has several columns called {listed(twice)}; rename them, or drop those "
+            "that repeat others, so that every column has a name of its own."
+        ) from None
+
+
 def _check_columns(X: Any) -> None:
     """Raise ValueError that names the columns of a frame that hold no numbers, or says it is lazy.
 
@@ -216,7 +233,7 @@ def _check_columns(X: Any) -> None:
     """
     frame = None
     if not isinstance(X, np.ndarray | list | tuple):
-        frame = nw.from_native(X, pass_through=True)
+        frame = framed(X, "X")
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(
             f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
@@ -241,7 +258,7 @@ def _check_columns(X: Any) -> None:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a frame; None where X is none, or has other names."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    frame = framed(X, "X", eager_only=True)
     if not isinstance(frame, nw.DataFrame) or not all(isinstance(n, str) for n in frame.columns):
         return None
     return tuple(frame.columns)

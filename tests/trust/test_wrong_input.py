@@ -302,3 +302,17 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
         GroupMoments.from_array(2 * X, G).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_columns_of_one_name_are_named():
+    """The error was another library's, and said neither which table nor what to do."""
+    twice = pd.DataFrame(np.eye(4), columns=["age", "age", "pay", "sex"])
+    calls = (
+        lambda: FairPCA(1).fit(twice, sensitive_features=[0, 1, 0, 1]),
+        lambda: fairpca.audit(twice, [0, 1, 0, 1], 1),
+        lambda: fairpca.GroupMoments.from_array(twice, [0, 1, 0, 1]),
+        lambda: FairPCA(1).fit(twice.to_numpy(), sensitive_features=twice),
+    )
+    for call, argument in zip(calls, ("X", "X", "X", "sensitive_features"), strict=True):
+        with pytest.raises(ValueError, match=f"^{argument} has several columns called 'age'"):
+            call()

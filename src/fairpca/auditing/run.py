@@ -30,6 +30,7 @@ from fairpca._checks import (
     check_names,
     check_rank,
     check_weights,
+    framed,
     is_share,
 )
 from fairpca._linalg import FloatArray, fetched, is_sparse, rounding_level
@@ -299,7 +300,7 @@ def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, A
         content = [*parts, table.groups.codes, table.weights]
     digest = data_hash(content, map(repr, table.moments.labels))
     found = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
-    frame = nw.from_native(X, pass_through=True)
+    frame = framed(X, "X")
     if isinstance(frame, nw.DataFrame):
         # Where the command line names its columns, too.
         found["source"] = {"features": [str(name) for name in frame.columns]}

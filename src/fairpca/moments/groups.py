@@ -18,7 +18,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairpca._checks import check_choice, warn
+from fairpca._checks import check_choice, framed, warn
 from fairpca._linalg import (
     AnyArray,
     FloatArray,
@@ -389,7 +389,7 @@ def _native(values: Any) -> Any:
     if isinstance(values, np.ndarray | list | tuple | nw.Series | nw.DataFrame):
         # narwhals would find the same, after a third of a millisecond of asking.
         return values
-    return nw.from_native(values, allow_series=True, pass_through=True)
+    return framed(values, "sensitive_features", allow_series=True)
 
 
 def _as_array(values: Any) -> AnyArray:
