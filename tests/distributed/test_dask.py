@@ -210,6 +210,8 @@ def test_rows_of_a_dask_array_are_computed_once_without_a_cluster_too():
     counted.clear()
     cross_fit(A, labels, n_components=2, n_repeats=1)
     assert sum(counted) == len(A)
+    with pytest.raises(ValueError, match=r"unknown number of rows; call X.compute_chunk_sizes"):
+        GroupMoments.from_array(A[A[:, 0] > 0], labels)
 
 
 def test_files(tmp_path, frame):
