@@ -243,3 +243,29 @@ def test_large_fractions_beside_gaps_are_copied_as_they_are(people, tmp_path):
     model = str(tmp_path / "model.skops")
     assert run(["transform", model, str(table), "--keep", "big", "-o", str(out)]) == 0
     np.testing.assert_array_equal(pd.read_parquet(out)["big"], [3.612e23, np.nan, 1.5e22])
+
+
+@pytest.mark.parametrize("gap", ["", "NA"])
+def test_gaps_beside_whole_numbers_past_the_largest_integer(people, tmp_path, capsys, gap):
+    rows = people.drop(columns="city")
+    hashed = [str(2**63 + 3**32 * i) if i % 5 else gap for i in range(len(rows))]
+    table = tmp_path / "hashed.csv"
+    rows.assign(key=hashed).to_csv(table, index=False)
+    assert run(["inspect", str(table), "--json"]) == 0
+    (key,) = [c for c in json.loads(capsys.readouterr().out)["columns"] if c["name"] == "key"]
+    assert key["type"] == "whole number"
+    assert key["missing"] == hashed.count(gap)
+    fit = ["fit", str(table), "-g", "sex", "-r", "2", "-o", str(tmp_path / "no.skops")]
+    for engine in ("memory", "local"):
+        assert run([*fit, "--engine", engine]) == 2
+        assert "missing" in capsys.readouterr().err.replace("no value", "missing")
+    model = fitted(tmp_path, table, "-g", "sex", "--missing", "mean")
+    assert model.n_features_in_ == 5
+    fitted(tmp_path, table, "-g", "sex", "--drop", "key")
+    out = tmp_path / "out.parquet"
+    kept = ["transform", str(tmp_path / "model.skops"), str(table), "--keep", "key", "-o"]
+    assert run([*kept, str(out)]) == 0
+    copied = pyarrow.parquet.read_table(out)["key"].to_pylist()
+    assert copied == [None if cell == gap else int(cell) for cell in hashed]
+    assert run([*kept, str(out.with_suffix(".json"))]) == 0
+    assert [row["key"] for row in json.loads(out.with_suffix(".json").read_text())] == copied

@@ -48,6 +48,9 @@ _HEAD_ROWS = 60
 _TYPE_ROWS = 50_000
 # What a damaged compressed file makes gzip raise.
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
+# What a cell says where a value is missing: the list of pandas.
+_MISSING = """,#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,<NA>,N/A,NA,NULL,NaN,\
+None,n/a,nan,null""".split(",")
 # Tried in this order: a file whose lines all have as many ";" is not separated by the decimal
 # commas that stand between them.
 _SEPARATORS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
@@ -373,6 +376,8 @@ def read_text(
                 # not notice rows that are too long when it is asked for some columns only.
                 names=list(range(len(text.names))),
                 dtype={j: str for j, name in enumerate(text.names) if name in texts},
+                na_values=_MISSING,
+                keep_default_na=False,
                 index_col=False,
                 skipinitialspace=True,
                 low_memory=False,
@@ -382,6 +387,7 @@ def read_text(
             with reader:
                 for frame in reader:
                     frame.columns = list(text.names)
+                    _clear_gaps(frame, texts)
                     yield frame, getattr(raw, "fileobj", raw).tell()
     except UnicodeDecodeError as error:
         raise ValueError(
@@ -397,6 +403,18 @@ def read_text(
         raise ValueError(
             f"{path} cannot be read as a table ({layout.describe()}): {what}."
         ) from None
+
+
+def _clear_gaps(frame: Any, texts: set[str]) -> None:
+    """Make missing cells of a frame missing that pandas has left as they were written.
+
+    It does so beside whole numbers of 2**63 and more, which it reads as text.
+    """
+    for j, (name, kind) in enumerate(frame.dtypes.items()):
+        if kind.kind == "O" and name not in texts and not frame.iloc[:, j].hasnans:
+            gaps = frame.iloc[:, j].isin(_MISSING)
+            if gaps.any():
+                frame.isetitem(j, frame.iloc[:, j].mask(gaps))
 
 
 @dataclass(frozen=True)

@@ -195,8 +195,19 @@ def _read_delimited(
         if not column_numbers(column.dropna().iloc[:1], decimal)[1].any():
             values, odd = column_numbers(column, decimal)
             if not odd.any():
-                frame.isetitem(j, values)
+                frame.isetitem(j, _whole(column, values))
     return frame
+
+
+def _whole(texts: Any, values: Any) -> Any:
+    """Return a column of numbers whose texts have digits only as whole numbers, if they fit.
+
+    Beside a gap, pandas has no such numbers from 2**63 on; as fractions two would become one.
+    """
+    known = texts.dropna()
+    if known.astype(str).str.fullmatch("[0-9]+").all() and np.nanmax(values) < 2.0**64:
+        return known.map(int).astype("UInt64").reindex(texts.index)
+    return values
 
 
 def _named(entries: Sequence[str], names: Sequence[str]) -> set[str]:
