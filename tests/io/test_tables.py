@@ -37,6 +37,28 @@ class TestDelimited:
         assert "semicolon-separated, decimal commas, 1 header row" in read.notes[0]
         assert "byte-order mark" in read.notes[0]
 
+    @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+    @pytest.mark.parametrize("n_rows", [2, 5, 30])
+    @pytest.mark.parametrize("above", ["R", "title", "sep=", "SEP="])
+    def test_a_first_row_that_is_unlike_the_others(self, tmp_path, separator, n_rows, above):
+        names, rows = ["x", "y", "sex"], [[f"{i}.5", f"{i}.25", "f"] for i in range(n_rows)]
+        if above == "R":
+            rows = [[f'"{i}"', *row] for i, row in enumerate(rows)]
+        lines = [separator.join(row) for row in [names, *rows]]
+        lead = {"R": [], "title": ["Our people"]}.get(above, [above + separator])
+        frame = read_tables([written(tmp_path, "\n".join([*lead, *lines]))]).frame
+        assert frame.columns.tolist() == ["column1"] * (above == "R") + names
+        assert frame["y"].tolist() == [i + 0.25 for i in range(n_rows)]
+
+    @pytest.mark.parametrize("quote", ["", '"'])
+    def test_a_first_line_for_excel_above_text(self, tmp_path, quote):
+        lines = [f"{quote}sep=;{quote}", "sex;city;x", *["f;A;1,5", "m;B;2,5"] * 20]
+        path = written(tmp_path, "\r\n".join(lines))
+        for layout in (Layout(), Layout(separator=";")):
+            frame = read_tables([path], layout).frame
+            assert frame.columns.tolist() == ["sex", "city", "x"]
+            assert frame["x"].tolist() == [1.5, 2.5] * 20
+
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
     def test_marked_encodings(self, tmp_path, encoding):
         path = written(tmp_path, "ä,b\n1,2\n3,4\n", encoding=encoding)

@@ -54,6 +54,8 @@ None,n/a,nan,null""".split(",")
 # Tried in this order: a file whose lines all have as many ";" is not separated by the decimal
 # commas that stand between them.
 _SEPARATORS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
+# The first line of a file that was written for Excel may say its separator.
+_SAID = re.compile(r'"?sep=([^"])"?[\r\n]*', re.IGNORECASE)
 # A file that starts with one of these marks says its encoding itself, as those of Excel do. The
 # first one is longer than that of UTF-16, and begins with it.
 _MARKS = {
@@ -118,13 +120,16 @@ def detect(path: Path, wanted: Layout) -> tuple[Layout, dict[int, list[str]]]:
     if len(start) == _HEAD_BYTES and len(lines) > 1:
         # The last line may be cut in the middle.
         lines = lines[:-1]
-    separator = wanted.separator or _separator(lines)
+    said = _SAID.fullmatch(next(iter(lines), ""))
+    separator = wanted.separator or (said[1] if said else _separator(lines))
     head = _rows(lines, separator)
     if not head:
         raise ValueError(f"{path} has no rows.")
     decimal = wanted.decimal or _decimal(head.values(), separator)
     rows = wanted.header_rows
-    rows = _header_rows(list(head.values()), decimal) if rows is None else rows
+    if rows is None:
+        above = 1 if said and len(head) > 1 else 0
+        rows = above + _header_rows(list(head.values())[above:], decimal)
     return Layout(separator, decimal, rows, encoding), head
 
 
@@ -183,14 +188,24 @@ def _reader(lines: Iterable[str], separator: str) -> Any:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the first separator by which nearly all rows have the same number of cells."""
+    """Return the first separator by which nearly all rows have the same number of cells.
+
+    Of few rows these may be all below the first, which then is a title of one cell, or lacks the
+    name of the first column, as R writes it.
+    """
+    widths: dict[str, list[int]] = {}
     for separator in _SEPARATORS:
-        try:
-            counts = Counter(len(row) for row in _rows(lines, separator).values())
-        except ValueError:
-            continue
-        for width, often in counts.most_common(1):
-            if width > 1 and often >= 0.9 * sum(counts.values()):
+        with contextlib.suppress(ValueError):
+            widths[separator] = [len(row) for row in _rows(lines, separator).values()]
+    for separator, found in widths.items():
+        for width, often in Counter(found).most_common(1):
+            if width > 1 and often >= 0.9 * len(found):
+                return separator
+    for titled in (False, True):
+        for separator, found in widths.items():
+            first, below = found[:1], found[1:]
+            alike = len(below) > 1 and len(set(below)) == 1
+            if alike and 1 < below[0] != first[0] and titled == (first == [1]):
                 return separator
     return ","
 
