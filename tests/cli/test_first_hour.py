@@ -372,6 +372,21 @@ class TestContradictions:
         assert done.code == 2
         assert "is given twice" in done.err
 
+    @pytest.mark.parametrize(
+        "call",
+        [
+            ("audit", "-g", "sex", "-r", 2),
+            ("inspect",),
+            ("fit", "-g", "sex", "-r", 2, "--engine", "memory", "-o", "m.skops"),
+        ],
+        ids=lambda call: call[0],
+    )
+    def test_a_pattern_in_quotes(self, cli, csv, call):
+        done = cli(call[0], csv.parent / "*.csv", *call[1:])
+        assert done.code == 2
+        assert "Write it without quotes: then the shell names the files" in done.err
+        assert "Did you mean" not in done.err
+
     def test_the_separator_that_was_seen(self, cli, frame, tmp_path):
         path = tmp_path / "t.csv"
         frame.to_csv(path, index=False, sep="\t")
@@ -572,6 +587,14 @@ class TestLabels:
         assert "begin with the column, such as sex:f=women" in done.err
         named = cli(*crossed, "--labels", "sex:f=women").json
         assert named["groups"][0]["label"] == ["m", "x"]
+
+    def test_a_code_has_one_name(self, cli, csv):
+        call = ("audit", csv, "-g", "sex", "-r", 2, "--bootstrap", 0, "--labels")
+        for more in (["f=women,f=girls"], ["f=women", "--labels", "f=girls"]):
+            done = cli(*call, *more)
+            assert done.code == 2
+            assert "'f' is 'women' already; name it once" in done.err
+        assert cli(*call, "f=women,f=women").code == 0
 
     @pytest.mark.parametrize("entry", ["f", "=x", "f=", "f=a,"])
     def test_pairs_that_cannot_be_read(self, cli, csv, entry):

@@ -374,6 +374,20 @@ class TestWhichFiles:
         with pytest.raises(ValueError, match=r"c\.npz lies in .*name a file elsewhere"):
             read_moments(tmp_path, sensitive_features="g", checkpoint=tmp_path / "c.npz")
 
+    @pytest.mark.parametrize("pattern", ["*", "a*", "**/*"])
+    def test_a_checkpoint_that_a_pattern_matches(self, tmp_path, pattern):
+        self.write(tmp_path / "a.parquet", 10)
+        source, elsewhere = str(tmp_path / pattern), {"checkpoint": tmp_path / "_c.npz"}
+        with pytest.raises(ValueError, match=r"ac\.npz lies in .*name a file elsewhere"):
+            read_moments(source, sensitive_features="g", checkpoint=tmp_path / "ac.npz")
+        # Names that mark what is no data are not read, and the checkpoint is found again.
+        for _ in range(2):
+            kept = read_moments(source, sensitive_features="g", keep_checkpoint=True, **elsewhere)
+            assert kept.count.sum() == 10
+        ending = {"checkpoint": tmp_path / "c.npz"}
+        table = str(tmp_path / "*.parquet")
+        assert read_moments(table, sensitive_features="g", **ending).count.sum() == 10
+
     def test_unsigned_codes_of_labels(self, tmp_path):
         codes = pa.DictionaryArray.from_arrays(
             pa.array([0, 1, None, 0, 1], pa.uint32()), pa.array(["f", "m"])

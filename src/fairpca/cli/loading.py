@@ -349,7 +349,11 @@ def label_names(columns: Sequence[str], entries: Sequence[str]) -> dict[str, dic
             code, _, name = (part.strip() for part in pair.rpartition("="))
             if not code or not name:
                 raise ValueError(f"--labels {entry}: pass pairs such as 1=graduate,2=university.")
-            found.setdefault(column, {})[code] = name
+            before = found.setdefault(column, {}).setdefault(code, name)
+            if before != name:
+                raise ValueError(
+                    f"--labels {entry}: {code!r} is {before!r} already; name it once."
+                )
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import json
 import logging
 import os
@@ -119,6 +120,11 @@ def missing_file(name: str) -> str:
     from fairpca._checks import did_you_mean
 
     path = Path(name)
+    if glob.glob(name, recursive=True):
+        return (
+            f"{name} does not exist, and patterns are read by fit in pieces only. Write it "
+            "without quotes: then the shell names the files that match."
+        )
     if not path.parent.is_dir():
         return f"{name} does not exist: there is no folder {path.parent}."
     near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))

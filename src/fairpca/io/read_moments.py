@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from fairpca._checks import check_at_least, check_choice
 from fairpca._threads import available_cores
-from fairpca.io.sources import Batch, Piece, Source, open_source
+from fairpca.io.sources import Batch, Piece, Source, open_source, takes_in
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.memory import check_moments_size
 from fairpca.moments.row_scatter import clear_dust
@@ -186,9 +186,8 @@ def read_moments(
     columns |= {"features": features, "drop": drop}
     rules = {"group_by": group_by, "unlabelled": unlabelled, "n_folds": n_folds}
     place = None if checkpoint is None else Path(checkpoint)
-    above = () if place is None else place.resolve().parents
     for entry in source if isinstance(source, list | tuple) else [source]:
-        if isinstance(entry, str | Path) and Path(entry).resolve() in above:
+        if place is not None and isinstance(entry, str | Path) and takes_in(entry, place):
             # Read again, the folder would hold the checkpoint as a table.
             raise ValueError(
                 f"checkpoint={place} lies in {entry}, which is read; name a file elsewhere."

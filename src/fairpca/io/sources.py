@@ -11,6 +11,7 @@ once, for all of them and for the partitions of a cluster.
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import importlib
 import os
@@ -155,6 +156,17 @@ def _expand(entry: Any) -> list[Path]:
         raise FileNotFoundError(f"no file matches {str(entry)!r}; check the pattern.")
     # Clusters write a table as a folder. A pattern may match it and the files in it.
     return list(dict.fromkeys(file for p in kept for file in _expand(p)))
+
+
+def takes_in(entry: str | Path, file: Path) -> bool:
+    """Return whether a folder or a pattern stands for a file, too, once it is written there."""
+    whole, path = Path(entry).resolve(), file.resolve()
+    if whole in path.parents:
+        return True
+    # A pattern may match the folder as well as the file; "**" stands for no folder, too.
+    pattern = str(whole).replace(f"**{os.sep}", "*")
+    is_data = not path.name.startswith(_NOT_DATA)
+    return glob.has_magic(str(entry)) and is_data and fnmatch.fnmatchcase(str(path), pattern)
 
 
 def _is_data(path: Path, above: Path) -> bool:
