@@ -60,6 +60,31 @@ def test_the_file_holds_no_pickle_and_only_known_types(model, tmp_path):
     assert names
 
 
+def test_links_and_permissions_stay(model, tmp_path):
+    path, link = tmp_path / "m.skops", tmp_path / "latest.skops"
+    path.write_text("old")
+    # Who made it private does not want it shown to everybody after the next fit.
+    path.chmod(0o600)
+    link.symlink_to(path.name)
+    save_model(link, model[0])
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load_model(path).model.groups_ == model[0].groups_
+
+
+def test_a_link_that_leads_nowhere(cli, csv, tmp_path):
+    link = tmp_path / "latest.skops"
+    link.symlink_to("gone/m.skops")
+    call = ("fit", csv, "-g", "sex", "-r", 2, "-o", link)
+    done = cli(*call)
+    assert done.code == 2
+    assert "there is no directory" in done.err
+    (tmp_path / "gone").mkdir()
+    assert cli(*call).code == 0
+    assert link.is_symlink()
+    assert (tmp_path / "gone" / "m.skops").is_file()
+
+
 def test_an_existing_file_survives_a_full_disk(model, tmp_path, monkeypatch):
     path = tmp_path / "m.skops"
     path.write_text("old")

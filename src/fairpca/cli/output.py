@@ -393,6 +393,8 @@ def check_output(options: Any) -> None:
     if path is None:
         return
     kept, ending = path.exists() and not options.force, ", ".join(options.endings)
+    # What a link leads to is written, not the link.
+    folder = (path.resolve() if path.is_symlink() else path).parent
     ending = f"one of {ending}" if len(options.endings) > 1 else ending
     # Nobody wants to lose a table for what was made of it, not even with --force.
     tables = [table.resolve() for table in getattr(options, "tables", ())]
@@ -406,8 +408,8 @@ def check_output(options: Any) -> None:
         " is a directory; name a file": path.is_dir(),
         " is not an ordinary file and is left alone": path.exists() and not path.is_file(),
         " exists; add --force to replace it, or choose another name": kept,
-        f": there is no directory {path.parent}": not path.parent.is_dir(),
-        f": the directory {path.parent} cannot be written to": not os.access(path.parent, os.W_OK),
+        f": there is no directory {folder}": not folder.is_dir(),
+        f": the directory {folder} cannot be written to": not os.access(folder, os.W_OK),
     }
     for reason, applies in reasons.items():
         if applies:

@@ -14,6 +14,7 @@ import errno
 import io
 import json
 import os
+import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,21 +45,24 @@ _MOST_TEXT = 200
 def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[IO[Any]]:
     """Open a temporary file beside `path` and move it there once it is complete.
 
-    A failure leaves the old file, or none, and never half of one. OSError names `path`.
+    A failure leaves the old file, or none, and never half of one. A link stays, and what it leads
+    to is replaced; an old file's permissions stay, too. OSError names `path`.
     """
-    path, name = Path(path), ""
+    name, place = "", os.path.realpath(path)
     try:
         # The name of the file itself may be as long as a name can be.
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".fairpca.", suffix=".part")
+        folder = os.path.dirname(place)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".fairpca.", suffix=".part")
         with os.fdopen(handle, mode, **kwargs) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes private files; the result gets the permissions of an ordinary new file.
+        # mkstemp makes private files; a new one gets the permissions of an ordinary new file.
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
+        old = os.path.exists(place)
+        os.chmod(name, stat.S_IMODE(os.stat(place).st_mode) if old else 0o666 & ~umask)
+        os.replace(name, place)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
