@@ -269,3 +269,8 @@ def test_gaps_beside_whole_numbers_past_the_largest_integer(people, tmp_path, ca
     assert copied == [None if cell == gap else int(cell) for cell in hashed]
     assert run([*kept, str(out.with_suffix(".json"))]) == 0
     assert [row["key"] for row in json.loads(out.with_suffix(".json").read_text())] == copied
+    # Of a file with smaller ones beside gaps pandas makes fractions, and of both together, too.
+    small = tmp_path / "small.csv"
+    rows.assign(key=["5", gap] * 100).to_csv(small, index=False)
+    assert run([*kept[:3], str(small), *kept[3:], str(out), "--force"]) == 2
+    assert "--keep key: whole numbers of more than 15 digits" in capsys.readouterr().err

@@ -225,7 +225,7 @@ def _copied(values: Any, column: str) -> Any:
     known = values.dropna()
     if values.dtype.kind != "f" or len(known) == len(values) or (known % 1 != 0).any():
         return values.array
-    if known.abs().max() >= 2**63:
+    if known.abs().max() >= 2**64:
         # No file stores such numbers as whole ones.
         return values.array
     if known.abs().max() >= INEXACT:
