@@ -237,7 +237,8 @@ def _check_columns(X: Any) -> None:
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(
             f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
-            "X.collect() of Polars, X.compute() of Dask."
+            "X.collect() of Polars, X.compute() of Dask, X.toPandas() of Spark; rows of Spark "
+            "that do not fit are counted by fairpca.distributed.spark.moments, for fit_moments."
         )
     if not isinstance(frame, nw.DataFrame):
         return

@@ -229,6 +229,12 @@ def test_names_of_files_are_no_patterns(session, tmp_path):
     np.testing.assert_allclose(found.mean[:, 0], [(20 + 6) / 8, (25 + 9) / 8])
 
 
+def test_a_fit_says_what_counts_rows_of_spark(session):
+    rows = session.createDataFrame(pd.DataFrame({"x": [1.0, 2.0], "y": [2.0, 1.0]}))
+    with pytest.raises(ValueError, match=r"X.toPandas\(\) of Spark.*distributed.spark.moments"):
+        FairPCA(1).fit(rows)
+
+
 def test_no_jvm_objects():
     """What Spark Connect does not have is not used."""
     tree = ast.parse(Path(engine.__file__).read_text())
