@@ -9,9 +9,11 @@ STIX Two Math along, as the package ziamath has it.
 from __future__ import annotations
 
 import re
+from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unicodedata import lookup
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -27,6 +29,8 @@ _SAME = {
     r"\argmin": r"\operatorname{argmin}",
     r"\argmax": r"\operatorname{argmax}",
 }
+# Below a root: browsers hang its sign from the top of what it covers, too low for a small letter.
+_STRUT = '<mspace width="0" height="0.75em" />'
 
 
 def mathml(formula: str, *, display: bool) -> str:
@@ -47,7 +51,26 @@ def mathml(formula: str, *, display: bool) -> str:
     left = re.search(r">\s*(\\[A-Za-z]+|&)\s*<", found)
     if left:
         raise ValueError(f"{left[1]} was not understood")
-    return found
+    found = found.replace("<msqrt>", f"<msqrt>{_STRUT}")
+    return re.sub(r"<mi([^>]*)>([^<]+)</mi>", _as_meant, found)
+
+
+def _as_meant(name: re.Match[str]) -> str:
+    """Return what latex2mathml calls a name as browsers draw it right.
+
+    They give no room to a relation or a function that is called a name, and draw an upright or
+    slanted letter where a script one is asked for.
+    """
+    sign = unescape(name[2])
+    if "script" in name[1]:
+        try:
+            letter = lookup(f"SCRIPT CAPITAL {sign}")
+        except KeyError:
+            letter = lookup(f"MATHEMATICAL SCRIPT CAPITAL {sign}")
+        return f"<mi>{letter}</mi>"
+    if sign in ("cos", "sin", "log", "exp"):
+        return f'<mo lspace="0.167em" rspace="0.167em">{sign}</mo>'
+    return name[0] if sign.isalpha() else f'<mo stretchy="false">{name[2]}</mo>'
 
 
 def _write(translator: Any, node: nodes.Element, *, display: bool) -> None:
