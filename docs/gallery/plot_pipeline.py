@@ -14,6 +14,8 @@ metadata routing, and measures what the classifier gains and loses at each site,
 # ----------------------------
 # The digits come with scikit-learn; the sites are made, so that we know what differs.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import sklearn
@@ -24,8 +26,9 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from fairpca import FairPCA
+from fairpca import FairPCA, NoisyGroupWarning
 
+warnings.simplefilter("ignore", NoisyGroupWarning)  # scans left out of the fits are counted below
 X, digit = load_digits(return_X_y=True)
 small = np.random.default_rng(0).random(len(X)) < 0.12
 X[small] = np.rot90(X[small].reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
