@@ -506,7 +506,7 @@ def _checked_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the eigenpairs of a stack of symmetric matrices, in decreasing order, checked.
 
     Bounds of cells rest on them. Their sum and the sum of their squares must be the trace and the
-    squared norm of the matrix; wrong or missing values change at least one of the two.
+    squared norm of the matrix; one or two wrong values change at least one of the two.
     """
     values, vectors = np.linalg.eigh(matrices)
     squares = np.einsum("mab,mab->m", matrices, matrices)

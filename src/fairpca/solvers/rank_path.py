@@ -2,7 +2,7 @@
 
 Neighbouring ranks have neighbouring weights, so the eigenvectors met on the way to one rank serve
 the next. Each rank is solved inside the span of all that were seen, where it costs little; the
-lower bound there is that of the large matrices, raised by the residuals of the Ritz vectors. Only
+lower bound is that of the large matrices, from Ritz values raised by what residuals allow. Only
 where that leaves a gap are the matrices themselves decomposed, for the largest rank at once.
 
 It is an idea of its own: one subspace for all ranks.
