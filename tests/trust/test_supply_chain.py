@@ -55,3 +55,15 @@ def test_the_oldest_versions_are_the_ones_tested():
     for requirement in wanted:
         name, lowest = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()
         assert (pins[name] + ".0").startswith(lowest + "."), requirement
+
+
+def test_what_the_tests_import_is_in_the_source_archive():
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        packed = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    imports = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+    used = {
+        name for path in ROOT.glob("tests/**/*.py") for name in imports.findall(path.read_text())
+    }
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")} & used
+    assert folders >= {"experiments", "tools"}
+    assert {f"/{name}" for name in folders} <= set(packed)
