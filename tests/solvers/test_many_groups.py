@@ -383,6 +383,17 @@ def test_a_group_without_variance(criterion):
     assert certificate.gap <= 1e-10
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_losses_far_below_the_variance_are_proven_too(seed):
+    # What the components leave out is a billionth of the variance, and known to four digits.
+    rng = np.random.default_rng(seed)
+    sizes = 0.7 ** np.arange(40) * np.exp(0.3 * rng.standard_normal((3, 40)))
+    rows = rng.standard_normal((3, 400, 40)) * sizes[:, None]
+    covariances = np.swapaxes(rows, 1, 2) @ rows / 400
+    found = check(solve(covariances, 29), covariances, 29)
+    assert found.value - found.lower_bound <= 1e-3 * found.value
+
+
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_no_variance_at_all(criterion):
     solution = solve(np.zeros((3, 5, 5)), 2, criterion)

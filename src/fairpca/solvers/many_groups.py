@@ -34,8 +34,9 @@ from fairpca.solvers.rounding import extra_basis
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 from fairpca.solvers.subspace import empty_subspace, restricted
 
-# Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried.
-_STAGES = (1e-4, 1e-6, 1e-8, 1e-10)
+# Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried. The
+# last ones are for losses far below that scale: many components of a steep spectrum.
+_STAGES = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 1e-14)
 # The dual is driven this much further than the tolerance: Newton gives the digits away.
 _TARGET = 1e-3
 # The dual inside a subspace is driven to this share of the gap that is left outside of it.
