@@ -283,6 +283,12 @@ def test_search_proves_three_lines(n):
     assert certificate.lower_bound <= 0.75 <= certificate.value + 1e-12
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_search_that_nobody_asked_for_proves_seven_lines(n):
+    # Symmetric cells close one after the other: the bound jumps where the last of them does.
+    assert check(solve(lines(7, n), 1), lines(7, n), 1).gap < 1e-6
+
+
 def test_lemma_8_1():
     dual = check(solve(lemma_8_1(), 1, "variance", exact_search=False), lemma_8_1(), 1, "variance")
     assert dual.lower_bound == pytest.approx(-7 / 4, abs=1e-12)

@@ -54,7 +54,7 @@ _NO_LIMIT = 10**9
 # Nodes of a search that nobody asked for, and the work it may be: nodes times groups times the
 # cube of the columns. On problems of 10 columns and 5 groups with a gap it then takes about as
 # long as the rest of the fit, and closes nearly all of them.
-_CHEAP_NODES, _CHEAP_WORK = 200, 500_000
+_CHEAP_NODES, _CHEAP_WORK = 300, 500_000
 # Fewer nodes than the root and its children prove nothing. The descents from these five find
 # bases that others miss, so they are always visited up to this many groups times the cube of the
 # columns (five groups of 58): 0.2 seconds, and only where a gap is open.
