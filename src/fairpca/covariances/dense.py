@@ -164,9 +164,10 @@ class DenseOracle(Oracle):
         return sum_bound(fetched(self.combine(weights)), near, r)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
-        """Return at least `r` leading eigenpairs of every matrix by itself, their sum proven.
+        """Return at least `r` leading eigenpairs of every matrix by itself.
 
-        Losses are measured from these sums, so one that is too small would hide a loss.
+        Losses are measured from their sums, so one that is too small would hide a loss. Sums of
+        some pairs are proven; of all pairs none can be missing, and `are_pairs` checks them.
         """
         width = min(r + _SPARE, self.n_features)
         if not self.in_full(r):

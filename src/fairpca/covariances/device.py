@@ -255,7 +255,7 @@ class ArrayOracle(DenseOracle):
         return self.leading(weights, self.n_features)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
-        """Return at least `r` leading eigenpairs of every matrix by itself, their sum proven."""
+        """Return at least `r` leading eigenpairs of every matrix by itself, as `DenseOracle`."""
         if self.in_full(r):
             return tuple(self.full(row) for row in np.eye(self.n_groups))
         return super().own_pairs(r)
