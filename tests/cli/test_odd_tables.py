@@ -274,3 +274,24 @@ def test_gaps_beside_whole_numbers_past_the_largest_integer(people, tmp_path, ca
     rows.assign(key=["5", gap] * 100).to_csv(small, index=False)
     assert run([*kept[:3], str(small), *kept[3:], str(out), "--force"]) == 2
     assert "--keep key: whole numbers of more than 15 digits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["98765432101234567890", "-9876543210123456789"])
+def test_whole_numbers_that_no_column_of_numbers_holds_are_copied_as_text_or_refused(
+    people, tmp_path, capsys, key
+):
+    rows, model = people.drop(columns="city"), tmp_path / "model.skops"
+    fitted(tmp_path, _written(rows, tmp_path), "-g", "sex")
+    table, out = tmp_path / "keys.csv", tmp_path / "out.csv"
+    rows.assign(key=[key, "5"] * 100).to_csv(table, index=False)
+    kept = ["transform", str(model), str(table), "--keep", "key"]
+    assert run([*kept, "-o", str(out)]) == 0
+    assert out.read_text().splitlines()[1].startswith(f"{key},")
+    for more in (["--json"], *(["-o", str(tmp_path / f"out.{e}")] for e in ("json", "parquet"))):
+        capsys.readouterr()
+        assert run([*kept, *more]) == 2
+        assert f"--keep key: numbers such as {key} lose digits" in capsys.readouterr().err
+    assert not (tmp_path / "out.parquet").exists()
+    # Written as fractions they have no digits to lose.
+    rows.assign(key=["9.5e30", "5"] * 100).to_csv(table, index=False)
+    assert run([*kept, "-o", str(tmp_path / "out.parquet")]) == 0

@@ -7,6 +7,7 @@ with the same columns and nothing else.
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -185,6 +186,7 @@ def transform(options: TransformOptions) -> None:
         frame.insert(0, column, _copied(table.frame[column], column)[prepared.kept])
         if options.output is not None and options.output.suffix.lower() == ".npy":
             _check_array(frame[column], options)
+    _check_digits(table, list(kept), options)
     summary = {"output": options.output, "columns": list(frame.columns), "n_rows": len(frame)}
     output.deliver(
         options,
@@ -213,6 +215,29 @@ def _check_array(values: Any, options: TransformOptions) -> None:
         f"-o {options.output}: a .npy file {what}, and --keep {values.name} {why}; write .csv or "
         ".parquet instead."
     )
+
+
+def _check_digits(table: TableFile, kept: list[str], options: TransformOptions) -> None:
+    """Refuse kept columns of which the parser made fractions that have lost digits of the file.
+
+    It does so with whole numbers that no type of 64 bits holds. Two people would get one number.
+    """
+    from fairpca.cli.loading import read
+    from fairpca.io.columns import INEXACT
+
+    columns = {name: table.frame[name].dropna() for name in kept}
+    large = [n for n, c in columns.items() if c.dtype.kind == "f" and (c.abs() >= INEXACT).any()]
+    if not large:
+        return
+    # Only the texts tell such numbers from 9.5e30.
+    texts = read(options, large)[0].frame
+    for name in large:
+        for cell in texts[name].dropna().unique():
+            if re.fullmatch(r"[+-]?\d{19,}", str(cell).strip()):
+                raise ValueError(
+                    f"--keep {name}: numbers such as {cell} lose digits there; write .csv, or a "
+                    "letter in front of them."
+                )
 
 
 def _copied(values: Any, column: str) -> Any:
