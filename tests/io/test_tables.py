@@ -104,6 +104,9 @@ class TestDelimited:
             (",b\n1,2\n3,4\n", 1, ["column1", "b"]),
             ("\n\na,b\n1,2\n3,4\n", 1, ["a", "b"]),
             ('"two\nlines",b\n1,2\n3,4\n', 1, ["two\nlines", "b"]),
+            ("Our people\nname,city,age\nAnn,Bonn,3\nBob,Bonn,4\n", 2, ["name", "city", "age"]),
+            ("Our people,,\nname,city,age\nAnn,Bonn,3\nBob,,4\n", 2, ["name", "city", "age"]),
+            ("who,,\nAnn,Bonn,m\nBob,Bonn,f\n", 1, ["who", "column2", "column3"]),
         ],
     )
     def test_header_rows(self, tmp_path, text, rows, names):

@@ -234,7 +234,8 @@ _MISSING_CELLS = {"", "-", "--", ".", "?", "na", "n/a", "nan", "null", "none", "
 def _header_rows(head: list[list[str]], decimal: str) -> int:
     """Count the rows of names: 0 where the first row is all numbers, 2 where the second is names.
 
-    The second row is names where it is text above columns of numbers.
+    The second row is names where it is text above columns of numbers, or, below a title that is
+    alone in its row, where it is texts that no column repeats.
     """
     first = [cell.strip() for cell in head[0] if cell.strip()]
     if all(_is_number(cell, decimal) for cell in first):
@@ -243,14 +244,17 @@ def _header_rows(head: list[list[str]], decimal: str) -> int:
         return 1 if len(first) > 3 and first in counted else 0
     if len(head) < 3:
         return 1
-    text_above_numbers = 0
+    text_above_numbers = new_texts = 0
     for j, cell in enumerate(head[1]):
         below = [row[j] for row in head[2:] if j < len(row) and row[j].strip()]
         empty = cell.strip().casefold() in _MISSING_CELLS
         named = not empty and not _is_number(cell, decimal)
         if named and below and all(_is_number(cell, decimal) for cell in below):
             text_above_numbers += 1
-    return 2 if 2 * text_above_numbers > len(head[1]) else 1
+        new_texts += named and cell not in below
+    # Of two columns the first may have no name.
+    titled = len(first) == 1 and new_texts == len(head[1]) > 2
+    return 2 if titled or 2 * text_above_numbers > len(head[1]) else 1
 
 
 @dataclass(frozen=True)
