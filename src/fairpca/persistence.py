@@ -372,10 +372,12 @@ def _with_new_homes(data: bytes) -> bytes:
         return {**entry, "__module__": _MOVED[module]} if module in _MOVED else entry
 
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        written = archive.read("schema.json")
+        schema = json.loads(written, object_hook=moved)
+        # Of any other file nothing else is read here: its members may be larger than memory.
+        if schema == json.loads(written):
+            return data
         members = {name: archive.read(name) for name in archive.namelist()}
-    schema = json.loads(members["schema.json"], object_hook=moved)
-    if schema == json.loads(members["schema.json"]):
-        return data
     members["schema.json"] = json.dumps(schema).encode()
     renamed = io.BytesIO()
     with zipfile.ZipFile(renamed, "w") as archive:

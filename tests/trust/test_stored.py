@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -310,6 +311,18 @@ def test_a_model_file_cut_anywhere_is_refused(keep, tmp_path):
     (tmp_path / "m.skops").write_bytes(data[: int(keep * len(data))])
     with pytest.raises(ValueError, match="not a readable model file"):
         load_model(tmp_path / "m.skops")
+
+
+def test_what_a_model_does_not_ask_for_takes_no_memory(fitted, tmp_path):
+    save_model(tmp_path / "m.skops", fitted[0])
+    with zipfile.ZipFile(tmp_path / "m.skops", "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("more.npy", bytes(50_000_000))
+    tracemalloc.start()
+    try:
+        load_model(tmp_path / "m.skops")
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_one_changed_byte_never_passes_unseen(tmp_path):
