@@ -422,6 +422,7 @@ class TestAuditOfAModel:
                 == 0
             )
         assert pd.read_csv(tmp_path / "a.csv")["group"].tolist() == ["f", "m"]
+        assert "this is the audit of a model" in cli("report", tmp_path / "a.json").err
         done = cli("audit", new, "--model", model, "-g", "sex", "-o", tmp_path / "a.html")
         assert done.code == 2
         assert ".json or .csv" in done.err

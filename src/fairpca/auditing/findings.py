@@ -34,6 +34,7 @@ from fairpca.solvers.solution import Certificate
 FORMAT = 1
 # Tells a file of ours from any other JSON.
 _KIND = "fairpca audit"
+_MODEL_KIND = "fairpca model audit"
 
 #: The measures every group has: the attributes of a `Finding` that have one number for each.
 MEASURES = ("loss", "error", "share")
@@ -402,7 +403,13 @@ class Audit:
         The data may come from anywhere: every field is checked, and ValueError says what is wrong.
         """
         # The kind first: of any other file nothing else can be expected to be there.
-        if not isinstance(data, dict) or data.get("kind") != _KIND:
+        kind = data.get("kind") if isinstance(data, dict) else None
+        if kind == _MODEL_KIND:
+            raise ValueError(
+                "this is the audit of a model on other rows, of which there is no page; write an "
+                "audit of a table, without --model."
+            )
+        if kind != _KIND:
             raise ValueError(
                 "this is not an audit: write one with `Audit.to_json` or `fairpca audit --json`."
             )
@@ -560,7 +567,7 @@ class ModelAudit(_Losses):
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; None where something is not known."""
         names = ("n_components", "names", "gap", "total_error")
-        found: dict[str, Any] = {"kind": "fairpca model audit", "verdict": self.verdict()}
+        found: dict[str, Any] = {"kind": _MODEL_KIND, "verdict": self.verdict()}
         found |= {name: plain(getattr(self, name)) for name in names}
         return found | {"groups": plain(self.to_frame().to_dict("records"))}
 
