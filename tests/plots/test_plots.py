@@ -88,6 +88,13 @@ class TestGroupLoss:
         assert display.bars_[0].errorbar is not None
         bare = audit(*rows, 2, n_bootstrap=0)
         assert GroupLossDisplay.from_audit(bare).bars_[0].errorbar is None
+        # They end where the interval ends, also where it does not hold the value.
+        ends = np.array([[[0.2, 0.4], [0.0, 0.9]]])
+        names = {"groups": ["a", "b"], "reducers": ["PCA"], "n_components": 1}
+        display = GroupLossDisplay(np.array([[0.5, 0.5]]), intervals=ends, **names).plot()
+        (whiskers,) = display.bars_[0].errorbar.lines[2]
+        drawn = [segment[:, 0] for segment in whiskers.get_segments()]
+        np.testing.assert_allclose(drawn, ends[0])
 
     def test_from_estimator_shows_the_groups_of_the_fit(self, rows):
         X, labels = rows

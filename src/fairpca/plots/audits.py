@@ -224,15 +224,16 @@ class GroupLossDisplay(_AuditDisplay):
         names = _shown_names(self.reducers)
         self.bars_ = []
         for j, (name, values) in enumerate(zip(names, self.values, strict=True)):
-            bars = axes.barh(
-                np.arange(k) + (j - (n_reducers - 1) / 2) * thickness,
-                values,
-                height=thickness * 0.92,
-                xerr=None if self.intervals is None else np.abs(self.intervals[j].T - values),
-                color=known.get(name, group_colour(j)),
-                label=name,
-                error_kw={"ecolor": "0.35", "elinewidth": 1.2},
-            )
+            places = np.arange(k) + (j - (n_reducers - 1) / 2) * thickness
+            colour = known.get(name, group_colour(j))
+            bars = axes.barh(places, values, height=thickness * 0.92, color=colour, label=name)
+            if self.intervals is not None:
+                # About the middle: an interval of few replicates may not hold the value.
+                low, high = self.intervals[j].T
+                whiskers = {"fmt": "none", "ecolor": "0.35", "elinewidth": 1.2}
+                bars.errorbar = axes.errorbar(
+                    (low + high) / 2, places, xerr=(high - low) / 2, **whiskers
+                )
             self.bars_.append(bars)
         axes.set_yticks(np.arange(k), [drawable(text) for text in self.groups])
         # The worst-served group comes first in the numbers and belongs at the top.
