@@ -191,7 +191,7 @@ def _cross_fitted(
             repeats, n_folds = seen.fold_losses.shape[:2]
             true = [
                 _true_losses(folds, unseen, list(fits.values()), r)
-                for folds in _dealings(rows, drawn, n_folds, repeats, None, draw)
+                for folds in _dealings(rows, drawn, r, n_folds, repeats, None, draw)
             ]
         found.append([seen.losses[:, 0], seen.low[:, 0], seen.high[:, 0], np.mean(true, axis=0)])
     return [np.array(part) for part in zip(*found, strict=True)]

@@ -330,3 +330,13 @@ def test_a_fold_that_nobody_is_in_adds_nothing(rows, place):
         assert gains[0] == gains[1]
         audits = [audit(given, n_components=2).new_rows for given in (known, parts)]
         assert audits[0].n_folds == audits[1].n_folds == len(known)
+
+
+def test_the_benchmark_of_intervals_runs():
+    new_rows = pytest.importorskip("benchmarks.new_rows", reason="needs the benchmarks beside")
+    X, labels = np.random.default_rng(0).normal(size=(900, 4)), np.repeat([0, 1], [600, 300])
+    found = new_rows._cross_fitted(X, labels, (60, 40), 2, draws=2, seed=0)
+    assert all(part.shape == (2, 3, 2) for part in found)
+    estimate, low, high, true = found
+    assert np.all((low < estimate) & (estimate < high))
+    assert np.isfinite(true).all()
