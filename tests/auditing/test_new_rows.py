@@ -219,6 +219,16 @@ class TestVerdict:
         text = replace(better, new_rows=only).verdict()
         assert "below zero, so that no group loses anything; that is beyond noise" in text
 
+    def test_plain_pca_is_not_as_good_as_what_is_advised(self, better):
+        """Own projections of few rows are so poor that nobody loses, and one fit still gains."""
+        pca = replace(better.new_rows.findings[0], worst_loss=-0.1)
+        fit = replace(better.new_rows.advised, worst_loss=-0.3)
+        text = replace(better, new_rows=replace(better.new_rows, findings=(pca, fit))).verdict()
+        assert "with 1 component, no group loses anything under PCA. With" in text
+        assert "the worst loss is -0.300" in text
+        assert "below PCA's -0.100; that is beyond noise" in text
+        assert "as good" not in text
+
     def test_plain_pca_is_as_good_where_groups_are_alike(self, even):
         assert even.new_rows.advised.reducer == "PCA"
         assert "plain PCA is as good" in even.verdict()

@@ -339,7 +339,8 @@ def new_sentences(audit: Any) -> list[str]:
     new = audit.new_rows
     pca, fit, asked = new.at("PCA"), new.advised, components(audit.n_components)
     nobody = nobody_loses(new)
-    found = [f"On new rows, with {asked}, {nobody} under PCA: plain PCA is as good."]
+    as_good = ": plain PCA is as good" if fit is pca else ""
+    found = [f"On new rows, with {asked}, {nobody} under PCA{as_good}."]
     if pca.worst_loss > 0:
         share = of_variance(audit, pca.worst, pca.worst_loss)
         # That of the group named, as tables have it; `worst_low` is of whichever group is worst.
@@ -380,7 +381,9 @@ def _gain(audit: Any, pca: Any, fit: Any) -> str:
     start = f"With {fit.reducer} the worst loss is {number(fit.worst_loss)}"
     # A share of what is lost says nothing where nothing is lost any more.
     smaller = f", below zero, so that {nobody_loses(audit.new_rows)}"
-    if fit.worst_loss > 0:
+    if pca.worst_loss <= 0:
+        smaller = f", below PCA's {number(pca.worst_loss)}"
+    elif fit.worst_loss > 0:
         smaller = f", {percent(fit.gain / pca.worst_loss)} smaller"
     return (
         f"{start} ({named(audit, fit.worst)}){smaller}; that is beyond noise (95% interval of the "
