@@ -315,6 +315,36 @@ def test_folds_without_a_group_say_nothing_about_its_spread():
     np.testing.assert_allclose(found.high[0, 0, 1] - found.losses[0, 0, 1], half, rtol=1e-9)
 
 
+@pytest.mark.parametrize("known", [2, 3, 5])
+def test_the_worst_loss_is_as_uncertain_as_that_of_the_group_that_has_it(known):
+    """Where two of five folds hold it, its interval was a quarter as wide as the group's own."""
+    rng = np.random.default_rng(0)
+    many = rng.normal(size=(400, 4)) * [3, 1, 1, 1]
+    few = rng.normal(size=(60, 4)) * [1, 1, 1, 5]
+    rows = [[many[i::5], *([few[i::known]] if i < known else [])] for i in range(5)]
+    folds = [
+        GroupMoments.from_array(
+            np.vstack(part), np.repeat(["many", "few"][: len(part)], [len(x) for x in part])
+        )
+        for part in rows
+    ]
+    pca = {"PCA": FairPCA(shrinkage=1.0), "half": FairPCA(shrinkage=0.5)}
+    found = cross_fit(folds, n_components=1, fits=pca)
+    g = found.groups.index("few")
+    assert found.losses[0, 0].argmax() == g
+    worst = found.worst()
+    np.testing.assert_allclose(worst.low[0, 0], found.low[0, 0, g])
+    np.testing.assert_allclose(worst.high[0, 0], found.high[0, 0, g])
+    gain = found.improvement("half", than="PCA")
+    losses = found.fold_losses[0, :known, :, 0, g]
+    assert found.losses[1, 0].argmax() == g
+    change = losses[:, 0] - losses[:, 1]
+    half = student.ppf(0.975, known - 1) * np.sqrt(
+        change.var(ddof=1) / known * (1 + known / (known - 1))
+    )
+    np.testing.assert_allclose(gain.high - gain.value, half, rtol=1e-9)
+
+
 @pytest.mark.parametrize("place", [0, 2, 3])
 @pytest.mark.parametrize("rows", [0, 4])
 def test_a_fold_that_nobody_is_in_adds_nothing(rows, place):
