@@ -266,6 +266,15 @@ class TestVerdict:
         assert np.isnan(again.new_rows.at("PCA").loss[2])
         assert "too few rows to check" in render_page(again)
 
+    def test_a_group_whose_rows_have_no_weight_is_in_no_fold_alone(self):
+        X, labels = unlike((120, 80))
+        weight = np.ones(200)
+        weight[123:] = 0
+        found = audit(X, labels, 2, sample_weight=weight, **QUICK)
+        assert "Too few rows with weight to check: “g1” (80)." in new_sentences(found)
+        again = Audit.from_json(found.to_json())
+        assert again.verdict() == found.verdict()
+
     def test_nothing_is_said_of_groups_that_could_not_be_checked(self):
         """PCA loses much of the two rows that stand alone, and costs nobody else anything."""
         X = np.random.default_rng(1).normal(size=(200, 4)) * [9, 8, 1, 1]

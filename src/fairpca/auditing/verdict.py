@@ -364,7 +364,10 @@ def new_sentences(audit: Any) -> list[str]:
         found += [_gain(audit, pca, fit), _cost(audit, pca, fit)]
     few = [i for i in new.unchecked if audit.groups[i].count < new.n_folds]
     alone = [i for i in new.unchecked if i not in few]
-    for why, groups in (("Too few rows to check", few), ("Not checked, in one fold alone", alone)):
+    # Rows that are dealt out leave a group with enough of them unchecked for their weights only.
+    weighted = bool(told(audit, "parameters", "weighted"))
+    other = "Too few rows with weight to check" if weighted else "Not checked, in one fold alone"
+    for why, groups in (("Too few rows to check", few), (other, alone)):
         if groups:
             texts = [f"{quoted(audit.groups[i])} ({audit.groups[i].count})" for i in groups]
             found.append(f"{why}: {listed(texts)}.")
