@@ -266,6 +266,21 @@ class TestVerdict:
         assert np.isnan(again.new_rows.at("PCA").loss[2])
         assert "too few rows to check" in render_page(again)
 
+    def test_the_group_that_pays_had_no_error(self):
+        """PCA rebuilds one group exactly in every fold; its rise is no share of anything."""
+        rng = np.random.default_rng(0)
+        folds = []
+        for _ in range(5):
+            flat = [rng.uniform(-size, size, size=(m, 2)) for m, size in ((200, 5), (60, 4))]
+            one, other = np.pad(flat[0], ((0, 0), (0, 3))), np.pad(flat[1], ((0, 0), (2, 1)))
+            # Rows and their opposites have the mean zero.
+            rows = np.vstack([one, -one, other, -other])
+            folds.append(GroupMoments.from_array(rows, np.repeat(["a", "b"], [400, 120])))
+        found = audit(folds, n_components=2, **QUICK)
+        assert found.new_rows.at("PCA").error[0] == 0
+        after = number(float(found.new_rows.advised.error[0]))
+        assert f"group “a”, whose error rises from 0 to {after}; the error over" in found.verdict()
+
     def test_a_group_whose_rows_have_no_weight_is_in_no_fold_alone(self):
         X, labels = unlike((120, 80))
         weight = np.ones(200)

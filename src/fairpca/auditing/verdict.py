@@ -407,10 +407,11 @@ def _cost(audit: Any, pca: Any, fit: Any) -> str:
         return f"{among} noticeably; {all_rows}"
     most = int(paying[np.argmax(rise[paying])])
     before, after = float(pca.error[most]), float(fit.error[most])
+    # Of no error there is no share.
+    share = f" ({percent(after / before - 1)})" if before > 0 else ""
     return (
         f"{among}{', most of all' if len(paying) > 1 else ':'} {named(audit, most)}, whose error "
-        f"rises from {number(before)} to {number(after)} ({percent(after / before - 1)}); "
-        f"{all_rows}"
+        f"rises from {number(before)} to {number(after)}{share}; {all_rows}"
     )
 
 
