@@ -58,7 +58,14 @@ def _populations() -> dict[str, tuple[Any, Any, tuple[int, ...]]]:
         "faces/9, black": (pixels, _text(black), (5,)),
         "faces/9, asian": (pixels, _text(asian), (10,)),
         "digits, below 5": (digits.data, (digits.target < 5).astype(str), (5, 20)),
+        # Nobody differs: whatever a group loses, beyond the noise of PCA itself, is chance.
+        "credit, at random": (_scaled(credit.data), _at_random(credit.data), (5,)),
+        "faces/9, at random": (pixels, _at_random(pixels), (5,)),
     }
+
+
+def _at_random(X: Any) -> Any:
+    return np.random.default_rng(0).integers(2, size=len(X)).astype(str)
 
 
 def _scaled(X: Any) -> Any:
