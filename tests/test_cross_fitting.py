@@ -362,6 +362,14 @@ def test_a_fold_that_nobody_is_in_adds_nothing(rows, place):
         assert audits[0].n_folds == audits[1].n_folds == len(known)
 
 
+def test_the_worst_loss_of_groups_too_small_to_check_is_not_known():
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    found = cross_fit(X, ["a"] * 3 + ["b"] * 4, 1)
+    assert found.unchecked == ("a", "b")
+    assert np.isnan(found.worst().value).all()
+    assert np.isnan(found.improvement("FairPCA", than="PCA").low)
+
+
 def test_the_benchmark_of_intervals_runs():
     new_rows = pytest.importorskip("benchmarks.new_rows", reason="needs the benchmarks beside")
     X, labels = np.random.default_rng(0).normal(size=(900, 4)), np.repeat([0, 1], [600, 300])

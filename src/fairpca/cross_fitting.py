@@ -173,8 +173,10 @@ class CrossFit:
         """
         without = _without_each_fold(self.fold_losses, self.fold_weight)
         without[..., np.isnan(self.losses).all(axis=(0, 1))] = np.nan
-        held = _held(self.fold_weight)[np.nanargmax(self.losses, axis=-1)]
-        return np.nanmax(self.losses, axis=-1), np.nanmax(without, axis=-1), held
+        known = np.where(np.isnan(self.losses), -np.inf, self.losses)
+        held = _held(self.fold_weight)[known.argmax(axis=-1)]
+        # Where no group could be checked these are NaN, and no warning of NumPy's.
+        return np.fmax.reduce(self.losses, axis=-1), np.fmax.reduce(without, axis=-1), held
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one line a fit, rank and group."""
