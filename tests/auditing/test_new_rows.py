@@ -281,6 +281,27 @@ class TestVerdict:
         after = number(float(found.new_rows.advised.error[0]))
         assert f"group “a”, whose error rises from 0 to {after}; the error over" in found.verdict()
 
+    @pytest.mark.parametrize("group_by", ["intersection", "marginal"])
+    def test_the_calls_for_moments_let_unlabelled_rows_in(self, group_by):
+        """What was advised ended in the error about rows without a label."""
+        X, labels = unlike()
+        site = np.arange(len(X)) % 2
+        columns = [
+            [None if i % 9 == 0 else a, b]
+            for i, (a, b) in enumerate(zip(labels, site, strict=True))
+        ]
+        given = np.array(columns, dtype=object)
+        folds = []
+        for i in range(5):
+            options = {"group_by": group_by, "unlabelled": "ignore"}
+            groups = Groups.from_labels(given[i::5], n_rows=len(given[i::5]), **options)
+            folds.append(GroupMoments.from_array(X[i::5], groups))
+        found = audit(folds, n_components=1, group_by=group_by, **QUICK)
+        assert found.new_rows.advised.reducer != "PCA"
+        call = advice(found)
+        assert 'unlabelled="ignore"' in call["python"]
+        assert "--unlabelled ignore" in call["command"]
+
     def test_a_group_whose_rows_have_no_weight_is_in_no_fold_alone(self):
         X, labels = unlike((120, 80))
         weight = np.ones(200)

@@ -218,7 +218,8 @@ def audit(
         "target": target,
         "center": center,
         "group_by": group_by,
-        "unlabelled": unlabelled,
+        # Moments say themselves whether rows without a label were let in.
+        "unlabelled": "ignore" if table.X is None and _partly(table) else unlabelled,
         "weighted": table.weights is not None,
         # What was done, where rows were dealt out: the defaults depend on the table.
         "n_folds": new_rows.n_folds if new_rows else n_folds,
@@ -289,6 +290,12 @@ def _of_other_rows(named: dict[str, Any], table: Table) -> Iterator[str]:
                 f"{name} subtracts another mean than that of these rows, about which all are "
                 "measured here; fairpca.auditing.audit_model measures it about its own."
             )
+
+
+def _partly(table: Table) -> bool:
+    """Return whether there are rows that lack a label, or one of several."""
+    labels = table.moments.labels
+    return any(label is None or (isinstance(label, tuple) and None in label) for label in labels)
 
 
 def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, Any]:
