@@ -271,3 +271,34 @@ def test_wide_rows_that_depend_on_each_other_lose_what_is_claimed(kind, criterio
         own = np.sum(np.linalg.svd(rows, compute_uv=False)[:r] ** 2) / len(rows)
         loss = own - (unit - error)
         assert model.group_losses_[g] == pytest.approx(loss, abs=1e-13 * unit)
+
+
+def rows_with_times(*offsets):
+    """Return sparse rows with a column of times that begin at a whole number in every group."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % len(offsets)
+    X = scipy.sparse.random_array((90, 600), density=0.01, random_state=rng).toarray()
+    X[:, 7] = 10 * rng.normal(size=90) + 5 * labels + np.array(offsets)[labels]
+    return X, labels
+
+
+@pytest.mark.parametrize("criterion", ["variance", "loss", "error"])
+def test_distances_between_means_keep_the_digits_that_sparse_columns_far_from_zero_have(criterion):
+    X, labels = rows_with_times(1.6e9, 1.6e9, 1.6e9)
+    rows = scipy.sparse.csr_array(X)
+    model = FairPCA(1, criterion=criterion).fit(rows, sensitive_features=labels)
+    X[:, 7] -= 1.6e9
+    want = FairPCA(1, criterion=criterion).fit(X, sensitive_features=labels)
+    rounding = 2 * model.certificate_.resolution
+    assert model.certificate_.lower_bound <= want.certificate_.value + rounding
+    assert want.certificate_.lower_bound <= model.certificate_.value + rounding
+    assert model.certificate_.value == pytest.approx(want.certificate_.value, abs=rounding)
+
+
+def test_a_sparse_column_may_be_far_from_zero_within_every_group_alone():
+    X, labels = rows_with_times(-1.6e9, 1.6e9)
+    model = FairPCA(3, center="group").fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    X[:, 7] -= np.array([-1.6e9, 1.6e9])[labels]
+    want = FairPCA(3, center="group").fit(X, sensitive_features=labels)
+    assert model.certificate_.optimal
+    np.testing.assert_allclose(model.group_losses_, want.group_losses_, rtol=1e-9)

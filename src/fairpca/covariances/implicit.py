@@ -86,10 +86,11 @@ class GroupOperators:
         Per cell: the weight of every row, relative to the largest one of the cell.
     count, weight, traces : ndarray of shape (c,)
         Rows, total weight and total variance of every cell.
-    mean : ndarray of shape (c, n)
-    origin : ndarray of shape (n,)
-        What was subtracted from every row when the parts were made: zero but for columns that
-        are far from zero.
+    offset : ndarray of shape (c, n)
+        Mean of every cell, relative to `origin`.
+    origin : ndarray of shape (c, n)
+        What was subtracted from every row of the cell when its part was made: zero but for
+        columns that are far from zero there.
     labels, names : tuple
     """
 
@@ -98,7 +99,7 @@ class GroupOperators:
     count: IntArray
     weight: FloatArray
     traces: FloatArray
-    mean: FloatArray
+    offset: FloatArray
     origin: FloatArray
     labels: tuple[Label, ...]
     names: tuple[str, ...]
@@ -116,7 +117,6 @@ class GroupOperators:
         sample_weight : ndarray of shape (m,), optional
         """
         m, n = X.shape
-        dense, far, origin = np.empty((m, 0)), np.empty(0, dtype=np.intp), np.zeros(n)
         if is_sparse(X):
             X = scipy.sparse.csr_array(X, dtype=np.float64)
             if not X.has_canonical_format:
@@ -124,17 +124,18 @@ class GroupOperators:
                 # what was given: the caller's entries would move to other columns.
                 X = X.copy()
                 X.sum_duplicates()
-            X, dense, far, origin = _split_far_columns(X)
         groups = Groups.one(m) if groups is None else groups
         codes, labels, count = groups.cells()
         weights = np.ones(m) if sample_weight is None else sample_weight
         parts, row_weights = [], []
-        mean, traces = np.zeros((len(labels), n)), np.zeros(len(labels))
+        (mean, origin), traces = np.zeros((2, len(labels), n)), np.zeros(len(labels))
         largest = np.ones(len(labels))
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
             part = _some_rows(X, picks) if isinstance(X, LinearOperator) else X[picks]
-            aside = dense[picks]
+            aside, far = np.empty((len(picks), 0)), np.empty(0, dtype=np.intp)
+            if is_sparse(part):
+                part, aside, far, origin[cell] = _split_far_columns(part)
             # Products of very small weights would vanish; what counts is their size in the cell.
             largest[cell] = float(weights[picks].max(initial=0.0)) or 1.0
             w = weights[picks] / largest[cell]
@@ -156,16 +157,21 @@ class GroupOperators:
             count,
             sums,
             traces,
-            mean + origin,
+            mean,
             origin,
             labels,
             groups.names,
         )
 
     @property
+    def mean(self) -> FloatArray:
+        """Mean of every cell, without the digits that `offset` has beside a large origin."""
+        return self.offset + self.origin
+
+    @property
     def n_features(self) -> int:
         """Number of columns."""
-        return int(self.mean.shape[1])
+        return int(self.offset.shape[1])
 
     def product(self, cell: int, columns: FloatArray) -> FloatArray:
         """Return the covariance of one cell times `columns`.
@@ -177,7 +183,7 @@ class GroupOperators:
         if self.traces[cell] == 0:
             # Equal rows have no variance; products with them would return rounding.
             return np.zeros_like(columns)
-        part, w, mean = self.parts[cell], self.row_weights[cell], self.mean[cell] - self.origin
+        part, w, mean = self.parts[cell], self.row_weights[cell], self.offset[cell]
         shares = w / max(float(w.sum()), _TINY)
         centred = np.asarray(part @ columns) - mean @ columns
         centred -= shares @ centred
@@ -214,7 +220,7 @@ def products_pay(n: int, n_groups: int, stored: int | None) -> bool:
 
 
 def _split_far_columns(X: Any) -> tuple[Any, FloatArray, IntArray, FloatArray]:
-    """Return sparse rows without the columns far from zero, and those centred and dense.
+    """Return a cell's sparse rows without the columns far from zero, and those centred and dense.
 
     A column of timestamps has a mean 1e5 times its spread; squares of it leave no digit of the
     spread. The last two results are the numbers of those columns, and what was subtracted from
@@ -386,7 +392,7 @@ class OperatorOracle(MixtureOracle):
 
     def __init__(self, cells: GroupOperators, mixing: Mixing) -> None:
         with np.errstate(over="ignore"):
-            far = np.linalg.norm(cells.mean - cells.origin, axis=1).max(initial=0.0)
+            far = np.linalg.norm(cells.offset, axis=1).max(initial=0.0)
         super().__init__(cells, mixing, float(far))
         self.cells = cells
 

@@ -259,7 +259,7 @@ class MomentCovariances(CovarianceSource):
             self._total, trace = everything[0, :, :], float(diagonals(everything).sum())
             shift = chosen.distances_from(total)
             if origin is not None:
-                shift = shift + _apart(total.mean, origin)
+                shift = shift + _apart(total.mean, origin, origin)
             # Small weights make numbers of squares that are none by themselves.
             check_square(diagonals(self.covariances), shift**2, trace)
         if center == "global":
@@ -461,22 +461,28 @@ class OperatorCovariances(CovarianceSource):
         labels, member = memberships(cells.labels, cells.names, group_by)
         shares = _shares(member, cells.weight)
         everything = _shares(np.ones((1, len(cells.labels))), cells.weight)
-        mean, total_mean = shares @ cells.mean, (everything @ cells.mean)[0]
-        apart = _apart(cells.mean, total_mean)
+        total_mean = (everything @ cells.mean)[0]
+        # Relative to a common point: means far from zero have lost digits of their distances.
+        known = isinstance(cells, GroupOperators)
+        offset, origins = (cells.offset, cells.origin) if known else (cells.mean, 0.0)
+        means = (origins - total_mean) + offset
+        middle = (everything @ means)[0]
+        rounded = (everything @ np.abs(offset))[0]
+        apart = _apart(means, middle, rounded)
         self._everything = self._oracle(Mixing(everything, apart, everything))
-        origin = total_mean if origin is None else origin
+        origin = middle if origin is None else origin - total_mean
         if center == "group":
-            self._mixing = _about_own_means(shares, cells.mean, mean)
+            self._mixing = _about_own_means(shares, means, np.abs(offset))
         else:
-            self._mixing = Mixing(shares, _apart(cells.mean, origin), shares)
+            self._mixing = Mixing(shares, _apart(means, origin, rounded), shares)
         self.groups = GroupFacts(
             labels,
             cells.names,
             member @ cells.count,
             member @ cells.weight,
-            mean,
+            shares @ cells.mean,
             self._mixing.traces(cells.traces),
-            _apart(mean, origin),
+            _apart(shares @ means, origin, rounded),
         )
         self.total = TotalFacts(
             int(cells.count.sum()),
@@ -518,25 +524,27 @@ def _shares(member: FloatArray | IntArray, weight: FloatArray) -> FloatArray:
     return np.asarray(found / np.where(totals > 0, totals, 1.0))
 
 
-def _apart(mean: FloatArray, origin: FloatArray) -> FloatArray:
-    """Return the distance between means, zero where it is rounding of the means."""
+def _apart(mean: FloatArray, origin: FloatArray, rounded: FloatArray) -> FloatArray:
+    """Return the distance between means, zero where it is rounding of numbers so large."""
     found = mean - origin
-    found[np.abs(found) <= _DUST * np.abs(origin)] = 0.0
+    found[np.abs(found) <= _DUST * np.abs(rounded)] = 0.0
     return found
 
 
-def _about_own_means(shares: FloatArray, cell_mean: FloatArray, mean: FloatArray) -> Mixing:
+def _about_own_means(shares: FloatArray, means: FloatArray, sizes: FloatArray) -> Mixing:
     """Return the mixing of groups about their own means.
 
+    Cells' means are relative to a common point; `sizes` are the numbers whose rounding they have.
     A group of several cells has, beside their covariances, one direction for each cell: from the
     group's mean to the cell's.
     """
     pairs = [(g, c) for g, c in np.argwhere(shares > 0) if shares[g, c] < 1]
-    directions = np.array([_apart(cell_mean[c], mean[g]) for g, c in pairs])
+    own, rounded = shares @ means, shares @ sizes
+    directions = np.array([_apart(means[c], own[g], rounded[g]) for g, c in pairs])
     outer = np.zeros((len(shares), len(pairs)))
     for j, (g, c) in enumerate(pairs):
         outer[g, j] = shares[g, c]
-    return Mixing(shares, directions.reshape(-1, cell_mean.shape[1]), outer)
+    return Mixing(shares, directions.reshape(-1, means.shape[1]), outer)
 
 
 def is_wide(X: Any, r: int) -> bool:
