@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import FairPCA, GroupMoments
@@ -164,7 +165,8 @@ class DiagonalCells:
         k, self.n_features = diagonals.shape
         self.diagonals, self.traces = diagonals, diagonals.sum(axis=1)
         self.count, self.weight = np.full(k, 1000), np.full(k, 1000.0)
-        self.mean, self.labels, self.names = np.zeros(diagonals.shape), tuple(range(k)), ("group",)
+        self.mean = self.origin = self.offset = np.zeros(diagonals.shape)
+        self.labels, self.names = tuple(range(k)), ("group",)
 
     def products(self, columns):
         return self.diagonals[:, :, None] * columns
@@ -206,3 +208,32 @@ def test_own_pairs_that_have_not_converged_are_no_proof(monkeypatch):
         certificate = FairPCA(5).fit_operators(DiagonalCells(diagonals)).certificate_
     assert not certificate.optimal
     assert certificate.lower_bound <= best <= certificate.value
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_distances_between_means_far_from_zero_keep_their_digits(form):
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    X = scipy.sparse.random_array((90, 100), density=0.05, random_state=rng).toarray()
+    # Times of three groups, and a column that says nothing.
+    X[:, 7], X[:, 8] = 1.6e9 + 10 * rng.normal(size=90) + 5 * labels, 0.1
+    model = FairPCA(1, criterion="variance").fit_operators(source(form(X), labels))
+    X[:, 7] -= 1.6e9
+    want = FairPCA(1, criterion="variance").fit(X, sensitive_features=labels).certificate_
+    rounding = 2 * model.certificate_.resolution
+    assert model.certificate_.lower_bound <= want.value + rounding
+    assert model.certificate_.value == pytest.approx(want.value, abs=rounding)
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_equal_rows_far_from_zero_have_no_variance_in_pieces(form):
+    X, labels = (
+        np.tile(1e6 * np.random.default_rng(0).random(20) + 0.1, (50, 1)),
+        np.arange(50) % 2,
+    )
+    X[labels == 1, 3] += np.arange(25)
+    model = FairPCA(2, criterion="relative", center="group")
+    model.fit_operators(source(form(X), labels, pieces=7))
+    assert model.group_values_[0] == 0
+    assert model.group_shares_ == pytest.approx([1, 1])
+    assert model.certificate_.optimal

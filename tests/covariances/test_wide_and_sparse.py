@@ -302,3 +302,15 @@ def test_a_sparse_column_may_be_far_from_zero_within_every_group_alone():
     want = FairPCA(3, center="group").fit(X, sensitive_features=labels)
     assert model.certificate_.optimal
     np.testing.assert_allclose(model.group_losses_, want.group_losses_, rtol=1e-9)
+
+
+def test_groups_without_variance_do_not_blur_the_others_in_sparse_rows():
+    """Their distance from zero, in units of the column, is no rounding of products."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    X = np.tile(1e8 * rng.normal(size=600), (60, 1))
+    X[labels == 2] += 1e8 * rng.normal(size=(20, 600))
+    model = FairPCA(2, criterion="relative", center="group")
+    model.fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    assert model.certificate_.optimal
+    np.testing.assert_allclose(model.group_values_, 0, atol=1e-12)

@@ -187,6 +187,7 @@ class Streamed:
         self.covariances = moments.covariances
         for name in ("count", "weight", "mean", "labels", "names", "n_features"):
             setattr(self, name, getattr(moments, name))
+        self.origin, self.offset = moments.mean, moments.mean_rest
         self.traces = np.trace(self.covariances, axis1=1, axis2=2)
 
     def products(self, columns):

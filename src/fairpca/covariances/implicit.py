@@ -61,6 +61,14 @@ class Cells(Protocol):
         """Mean of every cell, shape (c, n)."""
 
     @property
+    def origin(self) -> FloatArray:
+        """A point near the mean of every cell, or zero, shape (c, n)."""
+
+    @property
+    def offset(self) -> FloatArray:
+        """Mean of every cell, relative to `origin`, shape (c, n)."""
+
+    @property
     def labels(self) -> tuple[Label, ...]:
         """Label of every cell; None for unlabelled rows."""
 
@@ -89,8 +97,8 @@ class GroupOperators:
     offset : ndarray of shape (c, n)
         Mean of every cell, relative to `origin`.
     origin : ndarray of shape (c, n)
-        What was subtracted from every row of the cell when its part was made: zero but for
-        columns that are far from zero there.
+        What was subtracted from every row of the cell when its part was made: about the mean of
+        dense rows; of others zero, but for columns of sparse rows that are far from zero there.
     labels, names : tuple
     """
 
@@ -133,13 +141,17 @@ class GroupOperators:
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
             part = _some_rows(X, picks) if isinstance(X, LinearOperator) else X[picks]
-            aside, far = np.empty((len(picks), 0)), np.empty(0, dtype=np.intp)
-            if is_sparse(part):
-                part, aside, far, origin[cell] = _split_far_columns(part)
             # Products of very small weights would vanish; what counts is their size in the cell.
             largest[cell] = float(weights[picks].max(initial=0.0)) or 1.0
             w = weights[picks] / largest[cell]
             total = max(float(w.sum()), _TINY)
+            aside, far = np.empty((len(picks), 0)), np.empty(0, dtype=np.intp)
+            if is_sparse(part):
+                part, aside, far, origin[cell] = _split_far_columns(part)
+            elif isinstance(part, np.ndarray):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    origin[cell] = w @ part / total
+                    part = part - origin[cell]
             with np.errstate(over="ignore", invalid="ignore"):
                 mean[cell] = part.T @ w / total
                 traces[cell] = _variance(part, w, mean[cell]) / total
@@ -347,25 +359,26 @@ class MixtureOracle(Oracle):
     ----------
     cells : Cells
     mixing : Mixing
-    distance : float
-        Largest distance of a cell's mean from the origin of its rows. Products centre rows
+    distance : ndarray of shape (c,), optional
+        Distance of every cell's mean from the origin of its rows. Products centre rows
         implicitly, so their rounding grows with it.
     """
 
-    def __init__(self, cells: Cells, mixing: Mixing, distance: float = 0.0) -> None:
-        self.mixing, self.distance = mixing, distance
+    def __init__(self, cells: Cells, mixing: Mixing, distance: FloatArray | None = None) -> None:
+        self.mixing = mixing
         self.n_groups, self.n_features = len(mixing.cells), cells.n_features
         with np.errstate(over="ignore", invalid="ignore"):
             self.traces = mixing.traces(cells.traces)
-            self._largest = float(mixing.cells.sum(axis=1).max(initial=0.0))
             self.scale = float(self.traces.max(initial=0.0))
-            check_square(self.traces, self._largest * distance**2)
+            squares = np.zeros(self.n_groups) if distance is None else mixing.cells @ distance**2
+            check_square(self.traces, squares)
+        self._apart = float(np.sqrt(squares.max(initial=0.0)))
 
     @property
     def resolution(self) -> float:
         """Absolute accuracy of a sum of eigenvalues, the rounding of products included."""
-        apart = np.sqrt(self._largest) * self.distance
-        return rounding_level(self.scale + apart * float(np.sqrt(self.scale)), self.n_features)
+        apart = self._apart * float(np.sqrt(self.scale))
+        return rounding_level(self.scale + apart, self.n_features)
 
     def between(self, weights: FloatArray) -> FloatArray:
         """Return rows B with ``B.T @ B`` the part of the weighted sum made of distances."""
@@ -392,8 +405,9 @@ class OperatorOracle(MixtureOracle):
 
     def __init__(self, cells: GroupOperators, mixing: Mixing) -> None:
         with np.errstate(over="ignore"):
-            far = np.linalg.norm(cells.offset, axis=1).max(initial=0.0)
-        super().__init__(cells, mixing, float(far))
+            far = np.linalg.norm(cells.offset, axis=1)
+        # Cells of equal rows are multiplied without rounding.
+        super().__init__(cells, mixing, np.where(cells.traces > 0, far, 0.0))
         self.cells = cells
 
     def apply(self, columns: FloatArray) -> FloatArray:

@@ -463,16 +463,15 @@ class OperatorCovariances(CovarianceSource):
         everything = _shares(np.ones((1, len(cells.labels))), cells.weight)
         total_mean = (everything @ cells.mean)[0]
         # Relative to a common point: means far from zero have lost digits of their distances.
-        known = isinstance(cells, GroupOperators)
-        offset, origins = (cells.offset, cells.origin) if known else (cells.mean, 0.0)
-        means = (origins - total_mean) + offset
+        means = (cells.origin - total_mean) + cells.offset
         middle = (everything @ means)[0]
-        rounded = (everything @ np.abs(offset))[0]
+        sizes = np.abs(cells.offset) + _EPS * np.abs(cells.origin)
+        rounded = (everything @ sizes)[0]
         apart = _apart(means, middle, rounded)
         self._everything = self._oracle(Mixing(everything, apart, everything))
         origin = middle if origin is None else origin - total_mean
         if center == "group":
-            self._mixing = _about_own_means(shares, means, np.abs(offset))
+            self._mixing = _about_own_means(cells, shares, sizes)
         else:
             self._mixing = Mixing(shares, _apart(means, origin, rounded), shares)
         self.groups = GroupFacts(
@@ -531,20 +530,26 @@ def _apart(mean: FloatArray, origin: FloatArray, rounded: FloatArray) -> FloatAr
     return found
 
 
-def _about_own_means(shares: FloatArray, means: FloatArray, sizes: FloatArray) -> Mixing:
+def _about_own_means(
+    cells: GroupOperators | StreamedCells, shares: FloatArray, sizes: FloatArray
+) -> Mixing:
     """Return the mixing of groups about their own means.
 
-    Cells' means are relative to a common point; `sizes` are the numbers whose rounding they have.
     A group of several cells has, beside their covariances, one direction for each cell: from the
-    group's mean to the cell's.
+    group's mean to the cell's. `sizes` are the numbers whose rounding the cells' means have.
     """
-    pairs = [(g, c) for g, c in np.argwhere(shares > 0) if shares[g, c] < 1]
-    own, rounded = shares @ means, shares @ sizes
-    directions = np.array([_apart(means[c], own[g], rounded[g]) for g, c in pairs])
-    outer = np.zeros((len(shares), len(pairs)))
-    for j, (g, c) in enumerate(pairs):
-        outer[g, j] = shares[g, c]
-    return Mixing(shares, directions.reshape(-1, means.shape[1]), outer)
+    directions, outer = [np.empty((0, cells.n_features))], [np.empty((len(shares), 0))]
+    for g, share in enumerate(shares):
+        inside = np.flatnonzero(share)
+        if len(inside) < 2:
+            continue
+        # Cells that lie near each other may lie far from all others.
+        means = cells.origin[inside] - cells.origin[inside[0]]
+        means += cells.offset[inside] - cells.offset[inside[0]]
+        part = share[inside]
+        directions.append(_apart(means, part @ means, part @ sizes[inside]))
+        outer.append(np.where(np.arange(len(shares))[:, None] == g, part, 0.0))
+    return Mixing(shares, np.concatenate(directions), np.hstack(outer))
 
 
 def is_wide(X: Any, r: int) -> bool:

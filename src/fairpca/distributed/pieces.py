@@ -25,7 +25,7 @@ from fairpca.moments.group_moments import GroupMoments, all_labels, split_folds
 from fairpca.moments.groups import Groups, check_folds, row_folds
 from fairpca.moments.label_codes import Label
 from fairpca.moments.memory import default_limit, moments_bytes
-from fairpca.moments.row_scatter import block_rows, merge_means
+from fairpca.moments.row_scatter import block_rows, merge_means, moved
 
 # Counting the groups beforehand reads the labels once more. It is skipped while this many groups
 # would fit into memory; with more groups than that, the error comes after the counting began.
@@ -198,8 +198,9 @@ def project(rows: Any, mean: FloatArray, components: FloatArray) -> AnyArray:
 class CellSums:
     """Rows, weight, mean and total scatter (its trace only) of every cell.
 
-    Of c cells, `mean` has the shape (c, n). `spread` is the weighted sum of squared distances to
-    the mean of the cell. The label None is that of unlabelled rows; `names` are those of the label
+    Of c cells, `mean` and `mean_rest`, what rounding left of it, have the shape (c, n); the rest
+    counts between means far from zero. `spread` is the weighted sum of squared distances to the
+    mean of the cell. The label None is that of unlabelled rows; `names` are those of the label
     columns.
     """
 
@@ -207,6 +208,7 @@ class CellSums:
     weight: FloatArray
     spread: FloatArray
     mean: FloatArray
+    mean_rest: FloatArray
     labels: tuple[Label, ...]
     names: tuple[str, ...]
 
@@ -214,16 +216,15 @@ class CellSums:
         """Return the sums of the rows of both."""
         labels = all_labels(self.labels, other.labels)
         count, weight, spread = np.zeros((3, 2, len(labels)))
-        # The second line of a mean is what rounding left of it, which is not kept here.
         mean = np.zeros((2, len(labels), 2, self.mean.shape[1]))
         for i, part in enumerate((self, other)):
             at = [labels.index(label) for label in part.labels]
             count[i, at], weight[i, at], spread[i, at] = part.count, part.weight, part.spread
-            mean[i, at, 0] = part.mean
+            mean[i, at, 0], mean[i, at, 1] = part.mean, part.mean_rest
         total, means, between = merge_means(weight[0], mean[0], weight[1], mean[1])
         spread = spread.sum(axis=0) + np.sum(between**2, axis=1)
         counts = count.sum(axis=0).astype(np.int64)
-        return CellSums(counts, total, spread, means[:, 0], labels, self.names)
+        return CellSums(counts, total, spread, means[:, 0], means[:, 1], labels, self.names)
 
 
 def piece_sums(
@@ -234,7 +235,10 @@ def piece_sums(
         X, groups, weights = unpack(rows, labels, sample_weight, options)
         found = GroupOperators.from_rows(X, groups, weights)
     spread = found.traces * found.weight
-    return CellSums(found.count, found.weight, spread, found.mean, found.labels, found.names)
+    mean = moved(np.stack([found.origin, np.zeros_like(found.origin)], axis=1), found.offset)
+    return CellSums(
+        found.count, found.weight, spread, mean[:, 0], mean[:, 1], found.labels, found.names
+    )
 
 
 def piece_products(
@@ -257,7 +261,8 @@ def piece_products(
         for part in np.flatnonzero(own.weight):
             cell = facts.labels.index(own.labels[part])
             # The rows about their own mean, and the way from there to the mean of the whole cell.
-            shift = own.mean[part] - facts.mean[cell]
+            shift = own.origin[part] - facts.mean[cell]
+            shift += own.offset[part] - facts.mean_rest[cell]
             image = own.product(int(part), columns) + np.outer(shift, shift @ columns)
             total[cell] += own.weight[part] / facts.weight[cell] * image
         return total
@@ -286,8 +291,10 @@ class PassOperators:
     ----------
     count, weight, traces : ndarray of shape (c,)
         Rows and weight of every cell, and the trace of its covariance.
-    mean : ndarray of shape (c, n)
+    mean, origin : ndarray of shape (c, n)
         Mean of every cell.
+    offset : ndarray of shape (c, n)
+        What rounding left of the means.
     labels, names : tuple
         Labels of the cells, and names of the label columns.
     n_passes : int
@@ -307,6 +314,7 @@ class PassOperators:
         self._facts, self._products = facts, products
         self.n_passes = 1
         self.count, self.weight, self.mean = facts.count, facts.weight, facts.mean
+        self.origin, self.offset = facts.mean, facts.mean_rest
         self.labels, self.names = facts.labels, facts.names
         if not self.weight.any():
             raise ValueError("X has no row with positive weight; check the filter or the files.")
