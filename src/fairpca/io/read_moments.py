@@ -280,7 +280,8 @@ class Counted:
         if not path.exists():
             return cls()
         what = f"checkpoint={path} is not a checkpoint of this version"
-        with damage_named(what, "name another file, or delete it."), path.open("rb") as file:
+        remedy = "name another file, or delete it if an earlier version has written it."
+        with damage_named(what, remedy), path.open("rb") as file:
             parts = read_archive(file, ("state", "header", *ARRAYS))
             state = json.loads(str(parts["state"]))
             if state["format"] != _FORMAT:
