@@ -42,11 +42,14 @@ class Criterion:
         Whether the offsets need those eigenvalues.
     as_share : bool
         Whether every S_i is divided by its trace first.
+    meaning : str
+        What f_i is, where the name does not say so.
     """
 
     offsets: Callable[[FloatArray, FloatArray], FloatArray]
     against_own_pca: bool = False
     as_share: bool = False
+    meaning: str = ""
 
     def scales(self, traces: FloatArray) -> FloatArray:
         """Return the factor each S_i is multiplied by.
@@ -105,9 +108,11 @@ def _nothing(own: FloatArray, traces: FloatArray) -> FloatArray:
 CRITERIA: dict[str, Criterion] = {
     "loss": Criterion(_own_sums, against_own_pca=True),
     "error": Criterion(_traces),
-    "variance": Criterion(_nothing),
-    "relative": Criterion(_own_sums, against_own_pca=True, as_share=True),
-    "share": Criterion(_traces, as_share=True),
+    "variance": Criterion(_nothing, meaning="minus the variance kept"),
+    "relative": Criterion(
+        _own_sums, True, True, meaning="the loss as a share of the group's variance"
+    ),
+    "share": Criterion(_traces, as_share=True, meaning="one minus the share of variance kept"),
 }
 
 

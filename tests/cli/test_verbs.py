@@ -327,6 +327,18 @@ class TestModels:
         assert number(certificate.value) in [row.split()[-1] for row in rows[1:]]
         assert f'The proof is about the column "{criterion}"' in " ".join(done.out.split())
 
+    def test_a_proof_about_other_errors_has_a_column_of_its_own(self, cli, csv, tmp_path):
+        """Rows are rebuilt through the mean of all rows; the proof is about the group's own."""
+        more = ("--criterion", "error", "--center", "group", "-o")
+        call = ("fit", csv, "-g", "sex", "-r", 2, *more)
+        done = cli(*call, tmp_path / "m.skops")
+        model = load_model(tmp_path / "m.skops").model
+        assert not np.allclose(model.group_values_, model.group_errors_)
+        head, *rows = done.out.splitlines()[1:5]
+        assert head.split()[-2:] == ["error", "proven_error"]
+        assert number(model.certificate_.value) in [row.split()[-1] for row in rows[1:]]
+        assert 'The proof is about the column "proven_error"' in " ".join(done.out.split())
+
     @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "feather", "npy", "json"])
     def test_transform_writes_every_format(self, cli, csv, frame, tmp_path, ending):
         model, out = tmp_path / "m.skops", tmp_path / f"out.{ending}"

@@ -75,17 +75,12 @@ def fit(options: FitOptions) -> None:
     output.print_result(options, *_described(model, options.output))
 
 
-# Behind the name of a criterion: what its numbers are, where the name does not say so.
-_MEANINGS = {
-    "variance": ", minus the variance kept",
-    "relative": ", the loss as a share of the group's variance",
-    "share": ", one minus the share of variance kept",
-}
-
-
 def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
     """Return what `fit` prints about a model that was saved at a path: as JSON, and for people."""
+    import numpy as np
+
     from fairpca.auditing.verdict import MEANS, components, label_texts, number
+    from fairpca.criteria import find_criterion
 
     texts = label_texts(model.groups_, model.group_names_, model.group_by)
     groups: list[dict[str, Any]] = [
@@ -94,7 +89,11 @@ def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
     ]
     measures = {"loss": model.group_losses_, "error": model.group_errors_}
     # The proof has the worst value of the criterion; without its column nobody could tell whose.
-    measures.setdefault(model.criterion, model.group_values_)
+    # Errors of rows rebuilt are not those of the proof about other means or shrunk covariances.
+    proven = model.criterion
+    if proven == "error" and not np.allclose(model.group_values_, model.group_errors_):
+        proven = "proven_error"
+    measures.setdefault(proven, model.group_values_)
     for name, values in measures.items():
         for group, value in zip(groups, values, strict=True):
             group[name] = float(value)
@@ -114,8 +113,8 @@ def _described(model: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
     name, proof = "FairPCA", str(model.certificate_)
     about = []
     if model.criterion != "loss":
-        meaning = _MEANINGS.get(model.criterion, "")
-        about = [f'The proof is about the column "{model.criterion}"{meaning}.']
+        meaning = find_criterion(model.criterion).meaning
+        about = [f'The proof is about the column "{proven}"{", " * bool(meaning)}{meaning}.']
     if (model.shrinkage_ == 1).all():
         # The audit advises it. Of groups that are all alike it is proven that none loses anything.
         name = "PCA"
