@@ -271,6 +271,23 @@ def test_an_audit_computes_every_chunk_of_a_dask_array_once(cells):
         assert len(computed) == -(-adata.n_obs // 60)
 
 
+def test_how_a_dask_array_is_cut_changes_no_audit(cells):
+    import dask.array as da
+
+    options = {"mask_var": "few", "ranks": [4], "n_bootstrap": 0, "leave_one_out": False}
+    found = [
+        fairpca.scverse.audit(
+            annotated(cells, lambda X, rows=rows: da.from_array(X, chunks=(rows, X.shape[1]))),
+            "batch",
+            4,
+            **options,
+        )
+        for rows in (60, 35)
+    ]
+    errors = (each.new_rows.at("PCA").error for each in found)
+    np.testing.assert_allclose(*errors, rtol=1e-6)
+
+
 def test_which_genes_were_used_can_be_written(cells, tmp_path):
     adata = annotated(cells)
     fairpca.scverse.pca(adata, "batch", 3, mask_var=adata.var["few"])

@@ -295,12 +295,6 @@ class _Cells:
 
     def folds(self, n_folds: int) -> Any:
         """Return the moments of every fold, in a list."""
-        if is_dask(self.X):
-            # Chunk by chunk: slices across chunks would compute each of them again and again.
-            from fairpca.distributed import dask
-
-            found = dask.moments(self.X, self.labels, n_folds=n_folds if n_folds > 1 else None)
-            return found if n_folds > 1 else [found]
         numbers = row_folds(0, len(self.groups.codes), n_folds)
         return split_folds(self._moments(self.groups.in_folds(numbers, n_folds)), n_folds)
 
