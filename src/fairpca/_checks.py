@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import math
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -338,7 +339,8 @@ def check_table(X: Any) -> Any:
             X = check_array(given, ensure_all_finite=False, ensure_min_samples=0, ensure_2d=False)
     if not is_sparse(X) and len(X.shape) != 2:
         raise ValueError(f"X has {len(X.shape)} dimension(s); pass rows and columns, (m, n).")
-    if X.shape[0] != X.shape[0]:
+    # Dask writes NaN for a number of rows that it does not know.
+    if math.isnan(X.shape[0]):
         raise ValueError(
             "X has an unknown number of rows; call X.compute_chunk_sizes() first, or count "
             "it with fairpca.distributed.dask.moments."

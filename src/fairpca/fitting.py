@@ -407,7 +407,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
 
 
 def _leaves_open(fit: Fit, share: float) -> bool:
-    """Return whether a projection with the largest share may exist that keeps more than this."""
+    """Whether some projection of this rank may keep the share, for all that is proven."""
     certificate = fit.solution.certificate
     return not certificate.closed and certificate.lower_bound <= 1 - share
 

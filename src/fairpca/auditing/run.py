@@ -218,8 +218,7 @@ def audit(
         "target": target,
         "center": center,
         "group_by": group_by,
-        # Moments say themselves whether rows without a label were let in.
-        "unlabelled": "ignore" if table.X is None and _partly(table) else unlabelled,
+        "unlabelled": "ignore" if _lets_unlabelled_in(table) else unlabelled,
         "weighted": table.weights is not None,
         # What was done, where rows were dealt out: the defaults depend on the table.
         "n_folds": new_rows.n_folds if new_rows else n_folds,
@@ -228,8 +227,6 @@ def audit(
         "level": level,
         "min_group_size": min_group_size,
         "random_state": random_state,
-        "rows": int(table.moments.count.sum()),
-        "features": table.n_features,
     }
     return Audit(
         n_components=r,
@@ -292,10 +289,10 @@ def _of_other_rows(named: dict[str, Any], table: Table) -> Iterator[str]:
             )
 
 
-def _partly(table: Table) -> bool:
-    """Return whether there are rows that lack a label, or one of several."""
-    labels = table.moments.labels
-    return any(label is None or (isinstance(label, tuple) and None in label) for label in labels)
+def _lets_unlabelled_in(table: Table) -> bool:
+    """Whether a table is known by moments in which rows lack a label, or one of several."""
+    parts = [label if isinstance(label, tuple) else (label,) for label in table.moments.labels]
+    return table.X is None and any(None in part for part in parts)
 
 
 def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -306,6 +303,8 @@ def _provenance(X: Any, table: Table, parameters: dict[str, Any]) -> dict[str, A
         parts = [rows.data, rows.indices, rows.indptr] if is_sparse(rows) else [rows]
         content = [*parts, table.groups.codes, table.weights]
     digest = data_hash(content, map(repr, table.moments.labels))
+    size = {"rows": int(table.moments.count.sum()), "features": table.n_features}
+    parameters = {**parameters, **size}
     found = {"versions": versions(), "data_sha256": digest, "parameters": parameters}
     frame = framed(X, "X")
     if isinstance(frame, nw.DataFrame):

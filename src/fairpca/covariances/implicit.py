@@ -136,7 +136,7 @@ class GroupOperators:
         codes, labels, count = groups.cells()
         weights = np.ones(m) if sample_weight is None else sample_weight
         parts, row_weights = [], []
-        (mean, origin), traces = np.zeros((2, len(labels), n)), np.zeros(len(labels))
+        (offset, origin), traces = np.zeros((2, len(labels), n)), np.zeros(len(labels))
         largest = np.ones(len(labels))
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
@@ -153,11 +153,11 @@ class GroupOperators:
                     origin[cell] = w @ part / total
                     part = part - origin[cell]
             with np.errstate(over="ignore", invalid="ignore"):
-                mean[cell] = part.T @ w / total
-                traces[cell] = _variance(part, w, mean[cell]) / total
-                mean[cell, far] = aside.T @ w / total
-                traces[cell] += _variance(aside, w, mean[cell, far]) / total
-            check_square(mean[cell], traces[cell])
+                offset[cell] = part.T @ w / total
+                traces[cell] = _variance(part, w, offset[cell]) / total
+                offset[cell, far] = aside.T @ w / total
+                traces[cell] += _variance(aside, w, offset[cell, far]) / total
+            check_square(offset[cell], traces[cell])
             if len(far):
                 part = _with_columns(part, aside, far)
             parts.append(part)
@@ -169,7 +169,7 @@ class GroupOperators:
             count,
             sums,
             traces,
-            mean,
+            offset,
             origin,
             labels,
             groups.names,

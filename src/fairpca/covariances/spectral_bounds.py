@@ -118,6 +118,7 @@ def bound_from_some(
     if not np.all(np.isfinite(inner)):
         return None
     values = np.diag(inner)
+    # Of the steps that may be chosen below.
     narrowest = _WIDE_STEP * _steps(values, r).max(initial=0.0)
     if np.any(np.diff(values) > 0) or _apart(inner) > 0.1 * narrowest:
         # The columns span something, but are no eigenvectors of it.

@@ -228,7 +228,7 @@ def _decimal(head: Iterable[list[str]], separator: str) -> str:
 
 
 # What stands for a missing value at the start of a column of numbers, and is no name of it.
-_MISSING_CELLS = {"", "-", "--", ".", "?", "na", "n/a", "nan", "null", "none", "#n/a", "<na>"}
+_NO_NAMES = {"-", "--", ".", "?", *map(str.casefold, _MISSING)}
 
 
 def _header_rows(head: list[list[str]], decimal: str) -> int:
@@ -247,7 +247,7 @@ def _header_rows(head: list[list[str]], decimal: str) -> int:
     text_above_numbers = new_texts = 0
     for j, cell in enumerate(head[1]):
         below = [row[j] for row in head[2:] if j < len(row) and row[j].strip()]
-        empty = cell.strip().casefold() in _MISSING_CELLS
+        empty = cell.strip().casefold() in _NO_NAMES
         named = not empty and not _is_number(cell, decimal)
         if named and below and all(_is_number(cell, decimal) for cell in below):
             text_above_numbers += 1
