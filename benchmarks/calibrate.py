@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.choices import moments_like
 from benchmarks.race import say
 from fairpca import FairPCA, GroupMoments
-from fairpca._threads import one_blas_thread
+from fairpca._arrays import one_blas_thread
 from fairpca.covariances import dense, eigenpairs
 from fairpca.solvers import many_groups
 

@@ -23,7 +23,7 @@ from experiments.progress import progress
 from experiments.report import write_report
 from experiments.store import Store
 from experiments.tables import PaperTable, paper_tables
-from fairpca._checks import require
+from fairpca._check import require
 
 #: The SVDs of all rows are the same whatever r is; on the large tables one rank is enough.
 _SVD_ONCE = ("CM", "LFW")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, symmetric
+from fairpca._arrays import FloatArray, symmetric
 
 
 def _rotation(rng: np.random.Generator, n: int) -> FloatArray:

@@ -8,7 +8,7 @@ import sklearn
 from sklearn.utils import _array_api, estimator_checks
 
 from fairpca import FairPCA, GroupMoments, metrics
-from fairpca._linalg import fetched
+from fairpca._arrays import fetched
 from fairpca.auditing import audit_model
 from fairpca.covariances import device
 from fairpca.covariances.eigenpairs import EigenPairs

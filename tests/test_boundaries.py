@@ -160,7 +160,7 @@ def test_the_public_face_is_reachable_and_nothing_else_shows():
         "assert all(getattr(fairpca, name).__name__ == f'fairpca.{name}' for name in names)\n"
         "assert dir(fairpca) == sorted(fairpca.__all__)\n"
         "import fairpca.solvers.newton as newton\n"
-        "import fairpca.auditing, fairpca.comparison, fairpca.all_ranks\n"
+        "import fairpca.auditing, fairpca.comparison, fairpca.paths\n"
         "functions = fairpca.solve, fairpca.audit, fairpca.compare, fairpca.component_path\n"
         "assert all(callable(function) for function in functions)\n"
         "assert newton.__name__ == 'fairpca.solvers.newton'\n"

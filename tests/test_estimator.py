@@ -28,7 +28,7 @@ from fairpca import (
     compare,
     component_path,
 )
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.methods import NullSpaceFairPCA
 
 

@@ -128,8 +128,8 @@ class Search:
     all follow subgradients, and the best is finished by sequential quadratic programming.
     """
 
-    def __init__(self, truth: Truth, criterion: str, r: int, extra: int = 0) -> None:
-        self.truth, self.r = truth, r + extra
+    def __init__(self, truth: Truth, criterion: str, r: int) -> None:
+        self.truth, self.r = truth, r
         self.factors, self.offsets = truth.posed(criterion, r)
         scaled = truth.matrices * self.factors[:, None, None]
         self.scale = float(np.trace(scaled, axis1=1, axis2=2).max()) or 1.0
@@ -140,6 +140,10 @@ class Search:
     def values(self, basis: Any) -> Any:
         """Return every group's value of a basis, from the definition."""
         return (self.offsets - self.factors * self.truth.kept(polished(basis))).astype(float)
+
+    def traces(self) -> Any:
+        """Return every group's variance, as the criterion measures it."""
+        return (self.factors * self.truth.traces).astype(float)
 
     def dual(self) -> float:
         """Return an upper bound on the optimum of two groups, which is the largest dual value.

@@ -21,8 +21,8 @@ if _typing.TYPE_CHECKING:
     from fairpca import scverse as scverse
     from fairpca import solvers as solvers
     from fairpca import xarray as xarray
-    from fairpca.all_ranks import ComponentPath as ComponentPath
-    from fairpca.all_ranks import component_path as component_path
+    from fairpca.paths import ComponentPath as ComponentPath
+    from fairpca.paths import component_path as component_path
     from fairpca.auditing import Audit as Audit
     from fairpca.auditing import audit as audit
     from fairpca.comparison import compare as compare
@@ -32,8 +32,8 @@ if _typing.TYPE_CHECKING:
     from fairpca.fitting import solve as solve
     from fairpca.moments import GroupMoments as GroupMoments
     from fairpca.moments import Groups as Groups
-    from fairpca.numerical_range import joint_numerical_range as joint_numerical_range
-    from fairpca.numerical_range import phi as phi
+    from fairpca.paths import joint_numerical_range as joint_numerical_range
+    from fairpca.paths import phi as phi
     from fairpca.shrinkage import NoisyGroupWarning as NoisyGroupWarning
     from fairpca.solvers import Certificate as Certificate
     from fairpca.solvers import Solution as Solution
@@ -44,7 +44,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "Audit": "auditing",
     "Certificate": "solvers",
-    "ComponentPath": "all_ranks",
+    "ComponentPath": "paths",
     "CrossFit": "cross_fitting",
     "FairPCA": "estimator",
     "GroupMoments": "moments",
@@ -53,16 +53,16 @@ _HOMES = {
     "Solution": "solvers",
     "audit": "auditing",
     "compare": "comparison",
-    "component_path": "all_ranks",
+    "component_path": "paths",
     "cross_fit": "cross_fitting",
     "datasets": "",
     "distributed": "",
     "io": "",
-    "joint_numerical_range": "numerical_range",
+    "joint_numerical_range": "paths",
     "methods": "",
     "metrics": "",
     "persistence": "",
-    "phi": "numerical_range",
+    "phi": "paths",
     "plots": "",
     "report": "",
     "scverse": "",

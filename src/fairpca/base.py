@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -17,9 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import as_numpy, check_weights, labels_are_no_rows, warn
-from fairpca._linalg import (
-    AnyArray,
+from fairpca._arrays import (
+    EPS,
     FloatArray,
     IntArray,
     array_namespace,
@@ -33,10 +31,10 @@ from fairpca._linalg import (
     placed,
     rounding_level,
 )
-from fairpca._threads import blas_for
-from fairpca.covariances.sources import CovarianceSource, unit_of
-from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import UNNAMED, Groups
+from fairpca._check import as_numpy, check_weights, require, warn
+from fairpca.covariances.sources import CovarianceSource
+from fairpca.moments.group_moments import GroupMoments, with_weight
+from fairpca.moments.groups import Groups
 
 # What a fitted sklearn PCA has too, under the same names.
 LIKE_PCA = (
@@ -49,8 +47,6 @@ LIKE_PCA = (
     "n_components_",
     "n_samples_",
 )
-
-
 # Groups in the table of a notebook, those that lose most; more than a screen of them is not read.
 _NOTEBOOK_ROWS = 30
 # Entries of the rows that `transform` centres at a time: 32 megabytes. All at once would take the
@@ -58,21 +54,12 @@ _NOTEBOOK_ROWS = 30
 _CENTRED_ENTRIES = 4_000_000
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Validated input of a fit; `groups` is None when no labels were given."""
-
-    X: AnyArray
-    groups: Groups | None
-    weight: FloatArray | None
-
-
 def warn_one_group() -> None:
     """Warn that without labels there is nobody to be fair to."""
     warn(
-        "sensitive_features=None: all rows are one group and the result is ordinary PCA. "
-        "Pass one label per row, fit(X, sensitive_features=labels), to serve the worst group; y, "
-        "the second argument, is not used."
+        "sensitive_features=None: all rows are one group and the result is ordinary PCA. Pass "
+        "fit(X, sensitive_features=labels); in a Pipeline call set_fit_request("
+        "sensitive_features=True) on this estimator, with enable_metadata_routing=True."
     )
 
 
@@ -98,17 +85,22 @@ def projection_attributes(
         order.
     """
     groups, total = source.groups, source.total
-    # Weights act like repeated rows. The mean of the rows takes one of them.
-    unit = unit_of(total.weight, total.count)
-    freedom = total.weight - 1 / unit or total.weight
-    # Threads of BLAS that have worked once spin on, and would slow the next fit on a device.
-    with blas_for(basis.shape[0], source.place):
-        components, variances = _oriented(source, basis, keep_order)
+    # Weights act like repeated rows. Those that were divided by their sum make no number of rows.
+    rows = max(total.weight, float(total.count)) if total.weight < 2 else total.weight
+    freedom = total.weight * (rows - 1) / rows
+    compressed = source.total_compression(basis)
+    if keep_order:
+        variances = np.maximum(np.diag(fetched(compressed)), 0.0)
+        columns = source.to_features(basis)
+    else:
+        rotated, variances = diagonalise(placed(basis, compressed), compressed)
+        columns = source.to_features(rotated)
+        columns = columns if columns is rotated else orthonormal(columns)
+    components = fix_signs(np.ascontiguousarray(fetched(columns).T))
     variances = variances * (total.weight / freedom)
-    r, n = components.shape
-    all_variance = total.trace * (total.weight / freedom)
+    (r, n), all_variance = components.shape, total.trace * (total.weight / freedom)
     # With every direction taken nothing is left, and what the difference says is rounding.
-    spare = min(n, max(total.count, total.weight * unit)) - r
+    spare = min(n, max(total.count, rows)) - r
     left = all_variance - float(variances.sum()) if spare > 0 else 0.0
     left = left if left > rounding_level(all_variance, n) else 0.0
     return {
@@ -116,7 +108,7 @@ def projection_attributes(
         "mean_": total.mean,
         "explained_variance_": variances,
         "explained_variance_ratio_": variances / (all_variance or 1.0),
-        "singular_values_": np.sqrt(variances) * np.sqrt(freedom),
+        "singular_values_": np.sqrt(variances * freedom),
         "noise_variance_": left / max(spare, 1.0),
         "n_components_": r,
         "n_samples_": total.count,
@@ -128,21 +120,6 @@ def projection_attributes(
         "group_shares_": np.clip(groups.shares(retained), 0.0, 1.0),
         "group_errors_": source.errors(basis, retained),
     }
-
-
-def _oriented(
-    source: CovarianceSource, basis: FloatArray, keep_order: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return component rows in their final order and signs, and the variance along each."""
-    compressed = source.total_compression(basis)
-    if keep_order:
-        rows = source.to_features(basis).T
-        return fix_signs(np.ascontiguousarray(rows)), np.maximum(np.diag(fetched(compressed)), 0.0)
-    rotated, variances = diagonalise(placed(basis, source.place), compressed)
-    columns = source.to_features(rotated)
-    if columns is not rotated:
-        columns = orthonormal(columns)
-    return fix_signs(np.ascontiguousarray(fetched(columns).T)), variances
 
 
 def _place(array: Any) -> str:
@@ -210,7 +187,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
             return dask.transform(self, X)
         xp = self._followed(X, "transform")
-        X = self._validated(X, xp, "transform(X), which needs no labels", reset=False)
+        X = self._validated(X, xp, reset=False)
         columns = self._scoring_rows.T
         if is_sparse(X):
             projected = X @ columns
@@ -226,19 +203,15 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             projected[block] = (X[block] - self.mean_) @ columns
         return projected
 
-    def _validated(self, X: Any, xp: Any, call: str, **options: Any) -> Any:
-        """Return rows in float64 or float32, of NumPy or of the library `xp`.
-
-        An error about labels in their place says how the `call` is written.
-        """
-        with labels_are_no_rows(X, call):
-            return validate_data(
-                self,
-                as_numpy(X) if xp is None else X,
-                dtype=[(xp or np).float64, (xp or np).float32],
-                accept_sparse=self._accept_sparse,
-                **options,
-            )
+    def _validated(self, X: Any, xp: Any, **options: Any) -> Any:
+        """Return rows in float64 or float32, of NumPy or of the library `xp`."""
+        return validate_data(
+            self,
+            as_numpy(X) if xp is None else X,
+            dtype=[(xp or np).float64, (xp or np).float32],
+            accept_sparse=self._accept_sparse,
+            **options,
+        )
 
     def _followed(self, X: Any, method: str) -> Any:
         """Return the library of X and of the model, which must be one; None for NumPy.
@@ -266,10 +239,9 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if not is_foreign(self.__dict__.get("components_")):
             return self
         found = copy.copy(self)
-        for name, value in vars(self).items():
-            if is_foreign(value):
-                found.__dict__[name] = fetched(value)
-        found.__dict__.pop("_lives_on", None)
+        found.__dict__.update(
+            {name: fetched(v) for name, v in vars(self).items() if is_foreign(v)}
+        )
         return found
 
     @property
@@ -280,9 +252,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def _spread(self) -> FloatArray:
         """Standard deviation along every component, shape (r, 1); none is taken to be zero."""
-        found = np.maximum(np.sqrt(fetched(self.explained_variance_)), np.finfo(float).eps)
-        spread: FloatArray = placed(found[:, None], self.components_)
-        return spread
+        found = np.maximum(np.sqrt(fetched(self.explained_variance_)), EPS)
+        return placed(found[:, None], self.components_)  # type: ignore[no-any-return]
 
     def inverse_transform(self, X: Any) -> Any:
         """Map projected rows back to the original columns.
@@ -326,13 +297,31 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "fit all rows at once."
             )
         pca = PCA(n_components=self.n_components_, whiten=self.whiten)
-        for name in LIKE_PCA:
-            setattr(pca, name, getattr(self, name))
-        pca.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
-            pca.feature_names_in_ = self.feature_names_in_
+        for name in (*LIKE_PCA, "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(pca, name, getattr(self, name))
         pca._fit_svd_solver = "full"
         return pca
+
+    def groups_frame(self) -> Any:
+        """Return a pandas frame with one row a group: labels, rows, loss, error, share kept.
+
+        They are about the rows of the fit; `fairpca.cross_fit` measures rows left out.
+        """
+        check_is_fitted(self)
+        pandas = require("pandas", extra="app", purpose="groups_frame")
+        return pandas.DataFrame(self._groups_table())
+
+    def _groups_table(self) -> dict[str, Any]:
+        known = self._on_host().__dict__
+        several = len(self.group_names_) > 1 and getattr(self, "group_by", "") != "marginal"
+        labels = list(zip(*self.groups_, strict=True)) if several else [self.groups_]
+        names = self.group_names_ if several else [" or ".join(self.group_names_)]
+        found = {str(name): list(column) for name, column in zip(names, labels, strict=True)}
+        for name in ("counts", "losses", "errors", "shares"):
+            if f"group_{name}_" in known:
+                found[name] = known[f"group_{name}_"]
+        return found
 
     def _read(
         self,
@@ -343,30 +332,27 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         reset: bool = True,
         check_finite: bool = True,
         part: bool = False,
-    ) -> Rows:
+    ) -> tuple[Any, Groups, FloatArray | None]:
         """Validate rows, labels and weights; the same errors for every estimator.
 
-        Without `check_finite` the caller has to find NaN and infinity by itself, for instance in
-        sums that it computes anyway. A `part` of the rows may have no weight at all.
+        Rows of weight zero are no rows, and are left out. Without `check_finite` the caller has to
+        find NaN and infinity by itself, for instance in sums that it computes anyway. A `part` of
+        the rows may have no weight at all.
         """
         if isinstance(X, LinearOperator):
             self._note_columns(X.shape[1])
         else:
             xp = array_namespace(X) if self._follows_arrays else None
-            call = "fit(X, sensitive_features=labels)"
-            X = self._validated(X, xp, call, reset=reset, ensure_all_finite=check_finite)
+            X = self._validated(X, xp, reset=reset, ensure_all_finite=check_finite)
         weights = check_weights(sample_weight, X.shape[0], all_zero=part)
         if labels is None:
             warn_one_group()
-            return Rows(X, None, weights)
-        groups = Groups.of(
-            labels,
-            X.shape[0],
-            rows=X,
-            group_by=getattr(self, "group_by", "intersection"),
-            unlabelled=getattr(self, "unlabelled", "error"),
-        )
-        return Rows(X, groups, weights)
+        rules = {
+            "group_by": getattr(self, "group_by", "intersection"),
+            "unlabelled": getattr(self, "unlabelled", "error"),
+        }
+        groups = Groups.of(labels, X.shape[0], rows=X, **rules)
+        return with_weight(X, groups, weights)
 
     def _note_moments(self, moments: Any) -> None:
         """Set the number of columns of moments; ValueError where they are something else."""
@@ -383,7 +369,6 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
-        self.__dict__.pop("_lives_on", None)
 
     def _repr_html_inner(self) -> str:
         """Return what notebooks show: scikit-learn's diagram, and what every group gets."""
@@ -397,46 +382,23 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return found
 
     def _groups_html(self) -> str:
-        """Return a table of the groups and the certificate; "" where nothing is fitted.
-
-        Nothing is computed for it: after `partial_fit` the table waits until a result has been
-        asked for.
-        """
-        # Here, not above: the package of the audit imports the estimators.
-        from fairpca.auditing.verdict import MEANS, html_table, label_texts, number, percent
-
-        known = self._on_host().__dict__
-        if "components_" not in known or "group_losses_" not in known:
+        """Return a table of the groups and the certificate; "" where nothing is fitted."""
+        if "components_" not in self.__dict__ or "group_losses_" not in self.__dict__:
             return ""
-        by = getattr(self, "group_by", "intersection")
-        texts = label_texts(self.groups_, self.group_names_, by)
-        unnamed = self.group_names_ == [UNNAMED]
-        columns = {
-            "group" if unnamed else " · ".join(self.group_names_): texts,
-            "rows": [f"{count:,}" for count in known["group_counts_"]],
-            "loss": [number(loss) for loss in known["group_losses_"]],
-            # A model stored by an earlier version does not know them.
-            "variance kept": [percent(share) for share in known.get("group_shares_", ())],
-        }
-        columns = {title: cells for title, cells in columns.items() if cells}
-        order = np.argsort(-known["group_losses_"], kind="stable")
-        shown = [[cells[g] for cells in columns.values()] for g in order[:_NOTEBOOK_ROWS]]
-        notes = []
-        if len(order) > len(shown):
-            notes.append(f"{len(order) - len(shown)} more groups: see groups_ and group_losses_.")
-        if "certificate_" in known:
-            about = f" of criterion={self.criterion!r}" if self.criterion != "loss" else ""
-            notes.append(f"Certificate{about}: {self.certificate_}.")
-        notes.append(
-            "Loss per row against the group's own PCA, on the rows of the fit and about "
-            f"{MEANS[self._losses_about]}. fairpca.audit measures new rows."
+        table = self._groups_table()
+        order = np.argsort(-np.asarray(table["losses"]), kind="stable")[:_NOTEBOOK_ROWS]
+        head = "".join(f"<th>{escape(name)}</th>" for name in table)
+        cells = (
+            "".join(f"<td>{escape(_shown(column[g]))}</td>" for column in table.values())
+            for g in order
         )
-        table = html_table(columns, shown, f"{type(self).__name__}: what every group gets")
-        return table + "".join(f"<p>{escape(note)}</p>" for note in notes)
-
-    def _set_fitted(self, attributes: dict[str, Any]) -> None:
-        """Set fitted attributes; the one place where reducers do."""
-        self.__dict__.update(attributes)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        proof = getattr(self, "certificate_", "")
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{escape(str(proof))}</p><p>Of the rows of the fit, the {len(order)} groups that "
+            "lose most against a PCA of their own; fairpca.audit measures new rows.</p>"
+        )
 
     @contextlib.contextmanager
     def _restore_on_error(self) -> Iterator[None]:
@@ -449,13 +411,11 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.__dict__.update(before)
             raise
 
-    def _clear_fitted(self) -> None:
-        """Forget what was found by an earlier fit; the columns are those of the rows at hand."""
-        for name in filter(is_result, list(self.__dict__)):
+    def _set_fitted(self, attributes: dict[str, Any]) -> None:
+        """Set fitted attributes in place of those of an earlier fit; the one place that does."""
+        for name in [name for name in self.__dict__ if is_result(name)]:
             del self.__dict__[name]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "components_" in vars(self)
+        self.__dict__.update(attributes)
 
     @property
     def _n_features_out(self) -> int:
@@ -467,6 +427,11 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.sparse = bool(self._accept_sparse)
         tags.array_api_support = self._follows_arrays
         return tags
+
+
+def _shown(value: Any) -> str:
+    """Return a cell of the notebook's table."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def is_result(name: str) -> bool:

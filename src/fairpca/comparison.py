@@ -24,15 +24,15 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
-from fairpca._checks import check_choice, distinct, is_share, require
-from fairpca._linalg import FloatArray, IntArray, rounding_level
+from fairpca._check import check_choice, distinct, is_share, require
+from fairpca._arrays import FloatArray, IntArray, rounding_level
 from fairpca.auditing.findings import plain
 from fairpca.auditing.verdict import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
 from fairpca.fitting import solve
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
-from fairpca.moments.label_codes import Label
+from fairpca.moments.groups import Label
 
 # A number that a reducer does not have: it failed, works in other columns, or `y` was not given.
 _NAN = float("nan")

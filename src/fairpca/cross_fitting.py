@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
 
-from fairpca._checks import (
+from fairpca._check import (
     check_at_least,
     check_choice,
     check_counted,
@@ -29,10 +29,10 @@ from fairpca._checks import (
     check_weights,
     require,
 )
-from fairpca._linalg import AnyArray, FloatArray, IntArray
-from fairpca._threads import blas_for
+from fairpca._arrays import AnyArray, FloatArray, IntArray
+from fairpca._arrays import threads_for
 from fairpca.base import warn_one_group
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import (
     MomentCovariances,
     dense_if_wide,
@@ -44,7 +44,7 @@ from fairpca.covariances.sources import (
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, warn_of_measurements
-from fairpca.moments.label_codes import Label
+from fairpca.moments.groups import Label
 from fairpca.shrinkage import NoisyGroupWarning
 
 # Folds when the caller names no number: four fifths of the rows are fitted to each time.
@@ -268,7 +268,7 @@ def cross_fit(
     )
     found = []
     for folds in dealings:
-        with blas_for(folds[0].n_features):
+        with threads_for(folds[0].n_features):
             found.append(_each_left_out(folds, models, ranks))
     known = found[0][0]
     parts = zip(*(numbers for _, numbers in found), strict=True)

@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._checks import (
+from fairpca._arrays import (
+    TINY,
+    FloatArray,
+    array_namespace,
+    fetched,
+    is_dask,
+    is_foreign,
+    placed,
+    rounding_level,
+    threads_for,
+)
+from fairpca._check import (
     as_numpy,
     check_choice,
     check_groups,
@@ -18,33 +29,19 @@ from fairpca._checks import (
     is_share,
     warn,
 )
-from fairpca._linalg import (
-    FloatArray,
-    array_namespace,
-    fetched,
-    is_dask,
-    is_foreign,
-    placed,
-    rounding_level,
-)
-from fairpca.all_ranks import fit_nested
-from fairpca.base import LinearReducer, Rows, is_result, projection_attributes, warn_one_group
+from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.sources import (
+    FOLDS,
     CovarianceSource,
     MomentCovariances,
-    OperatorCovariances,
     choose_source,
-    count_rows,
+    counted,
 )
-from fairpca.covariances.streamed import StreamedCells
-from fairpca.criteria import find_criterion
-from fairpca.fitting import (
-    SHARE_KEPT,
-    Settings,
-    fit_source,
-)
+from fairpca.criteria import CRITERIA
+from fairpca.fitting import SHARE_KEPT, Settings, fit_source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import warn_of_measurements
+from fairpca.paths import fit_nested
 from fairpca.shrinkage import warn_of_noise
 
 
@@ -77,44 +74,40 @@ class FairPCA(LinearReducer):
     shrinkage : float, "auto" or None, default=None
         How far each group's covariance is moved towards what all groups share. The covariance of
         few rows is mostly noise, and the projection that serves it best serves nobody on new rows.
-        "auto" moves groups of fewer than about 150 rows far and larger ones little, and less
-        where a group's mean alone explains what it loses by PCA. A number from 0 to 1 is the same
-        for all groups; 1 is PCA (with ``center="global"`` and every row labelled). The components
-        and `certificate_` are then those of the shrunk covariances; `group_losses_` and
-        `group_errors_` stay those of the rows.
+        "auto" leaves rows out in turn and moves a group the less, the more its own PCA gains on
+        the rows left out. A number from 0 to 1 is the same for all groups; 1 is PCA (with
+        ``center="global"`` and every row labelled). The components and `certificate_` are then
+        those of the shrunk covariances; `group_losses_` and `group_errors_` stay those of the
+        rows.
+    max_harm : float or None, default=None
+        The most that any group may lose above what it loses by PCA, as a share of its variance.
+        0 lets nobody lose more than by PCA. `certificate_` is then about the best projection
+        within this limit. ``FairPCA(r, shrinkage="auto", max_harm=0.02)`` is what we advise where
+        nothing is known of the groups.
     group_by : {"intersection", "marginal"}, default="intersection"
         With several columns of labels: every combination is a group, or every level of every
         column is (groups then overlap).
     unlabelled : {"error", "ignore"}, default="error"
         Rows with a missing label raise, or count in the mean and the pooled variance only.
-    nested : bool or {"forward", "backward"}, default=False
-        False gives the best subspace for this rank. Otherwise a sequence of components whose
-        leading j are the answer for every smaller j too: "forward" (or True) adds the best next
-        one, "backward" drops the least needed one. `certificate_` then shows the price over the
-        free optimum, and `max_extra_components` has no effect.
+    nested : bool, default=False
+        False gives the best subspace for this rank. True gives a sequence of components whose
+        leading j are the answer for every smaller j too: each is the best next one. `certificate_`
+        then shows the price over the free optimum.
     whiten : bool, default=False
         Divide the columns of `transform` by their standard deviation over all rows, as PCA does.
         Components, losses and proofs are the same; `inverse_transform` multiplies again.
-    solver : {"auto", "dense", "krylov", "paper"}, default="auto"
-        How eigenvectors are computed. "paper" runs the published Algorithm 2 (two groups) with
-        `tol` as its tolerance on t, for comparison.
     tol : float, default=1e-10
         Relative gap between value and lower bound at which to stop.
     max_iter : int, default=200
-        Most eigen-decompositions of full size.
+        Most eigen-decompositions of full size, those of the groups' own covariances aside.
     random_state : int, RandomState instance or None, default=None
         Used only for random starts where three or more groups tie; None means a fixed seed, so
         the default is deterministic.
-    max_extra_components : int, default=0
-        Three or more groups can leave a true gap. Components beyond `n_components` close it, one
-        of them for up to five groups, two for up to nine; `n_components_` tells how many were
-        taken. Losses are still measured against each group's own PCA of `n_components`.
-    prove : bool or float, default=False
+    prove : bool, default=False
         Three or more groups can leave a gap between `certificate_`'s value and its bound. Small
         problems are then searched for a better proof while that is cheap. True searches on, for
-        up to a minute; a number is the limit in seconds. The search stops at a gap of 1e-8, or of
-        `tol` if that is larger, and needs at most 256 columns. With a limit in seconds the bound
-        depends on the machine; it is valid in any case.
+        up to a minute, to a gap of 1e-8, or of `tol` if that is larger; it needs at most 256
+        columns.
 
     Attributes
     ----------
@@ -156,8 +149,6 @@ class FairPCA(LinearReducer):
         Dual weights: how much each group binds; they sum to one.
     certificate_ : Certificate
         Worst value, lower bound and their relative gap.
-    solver_ : str
-        What ran.
     n_iter_ : int
         Eigen-decompositions of full size.
     stop_reason_ : str
@@ -195,11 +186,6 @@ class FairPCA(LinearReducer):
     _follows_arrays = True
     # What partial_fit has counted; None after a fit too wide to keep it.
     _moments: GroupMoments | None
-    # Groups and dual weights of the last solve before partial_fit counted on.
-    _last_weights: tuple[list[Any], FloatArray] | None
-    # An empty array where the rows live, if not in NumPy's memory: results go there, also those
-    # that are computed later.
-    _lives_on: Any
 
     def __init__(
         self,
@@ -208,31 +194,29 @@ class FairPCA(LinearReducer):
         criterion: str = "loss",
         center: str = "global",
         shrinkage: float | str | None = None,
+        max_harm: float | None = None,
         group_by: str = "intersection",
         unlabelled: str = "error",
-        nested: bool | str = False,
+        nested: bool = False,
         whiten: bool = False,
-        solver: str = "auto",
+        prove: bool = False,
         tol: float = 1e-10,
         max_iter: int = 200,
         random_state: Any = None,
-        max_extra_components: int = 0,
-        prove: bool | float = False,
     ) -> None:
         self.n_components = n_components
         self.criterion = criterion
         self.center = center
         self.shrinkage = shrinkage
+        self.max_harm = max_harm
         self.group_by = group_by
         self.unlabelled = unlabelled
         self.nested = nested
         self.whiten = whiten
-        self.solver = solver
+        self.prove = prove
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
-        self.max_extra_components = max_extra_components
-        self.prove = prove
 
     def fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -256,22 +240,50 @@ class FairPCA(LinearReducer):
         -------
         self
         """
-        self._check_params()
+        settings = self._checked()
         with self._restore_on_error():
             if is_dask(X):
-                return self._solve_and_set(self._dask_source(X, sensitive_features, sample_weight))
-            rows = self._rows(X, sensitive_features, sample_weight, reset=True)
-            warn_of_measurements(rows.groups)
-            return self._solve_and_set(self._source(rows))
+                from fairpca.distributed import dask
+
+                rules = {"group_by": self.group_by, "unlabelled": self.unlabelled}
+                n_folds = FOLDS if self.shrinkage == "auto" else None
+                return self.fit_moments(
+                    dask.moments(
+                        X,
+                        sensitive_features,
+                        sample_weight=sample_weight,
+                        n_folds=n_folds,
+                        **rules,
+                    )
+                )
+            X, groups, weight = self._read(
+                X, sensitive_features, sample_weight, check_finite=False
+            )
+            warn_of_measurements(groups)
+            r = self.n_components
+            if r is not None and not is_share(r):
+                check_rank(r, X.shape[1])
+            # A share of variance never needs more directions than the rows span.
+            source = choose_source(
+                X,
+                groups,
+                weight,
+                1 if is_share(r) else r or X.shape[1],
+                group_by=self.group_by,
+                center=self.center,
+                in_folds=self.shrinkage == "auto",
+            )
+            # Not a slice of the rows, which would keep all of them.
+            place = None if array_namespace(X) is None else placed(np.empty(0), X)
+            return self._solve(source, settings, place=place)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> FairPCA:
-        """Count further rows in; exactly `fit` on all rows seen so far.
+        """Count further rows in, and fit all rows seen so far; exactly `fit` on all of them.
 
-        Any batch size works, single rows and batches without some group included. The
-        projection is computed when a fitted attribute is next asked for, starting from the last
-        one's weights while the groups are the same.
+        Any batch size works, and batches without some group included; the first needs two rows.
+        Whoever has many batches counts them with `GroupMoments` and fits once.
 
         Parameters
         ----------
@@ -282,60 +294,51 @@ class FairPCA(LinearReducer):
         -------
         self
         """
-        self._check_params()
-        fresh = "_moments" not in self.__dict__
+        settings = self._checked()
         seen: GroupMoments | None = self.__dict__.get("_moments")
+        fresh = "components_" not in self.__dict__
         if not fresh and seen is None:
             raise ValueError(
                 "partial_fit cannot go on: this model has no moments. The rows of its fit were "
-                "too wide to keep their moments, or it was stored without them; store it with "
-                "save_model(..., moments=True), or count all rows with partial_fit on a new "
-                "estimator."
+                "too wide to keep their moments, or it was stored without them; count all rows "
+                "with partial_fit on a new estimator."
+            )
+        if self.shrinkage == "auto":
+            raise ValueError(
+                "shrinkage='auto' leaves rows out in turn and needs all of them at once; call "
+                "fit, or count folds of a large table and pass them to fit_moments."
             )
         with self._restore_on_error():
-            rows = self._rows(X, sensitive_features, sample_weight, reset=fresh, part=True)
-            moments = count_rows(rows.X, rows.groups, rows.weight, type(self).__name__)
-            if "group_weights_" in self.__dict__:
-                self._last_weights = (self.groups_, fetched(self.group_weights_))
-            # In this order: another thread that solves meanwhile keeps its result only while the
-            # moments are those it solved for.
-            self._moments = moments if seen is None else seen.on_host().merge(moments)
-            self._clear_fitted()
-        return self
+            X, groups, weight = self._read(
+                X, sensitive_features, sample_weight, check_finite=False, reset=fresh, part=True
+            )
+            moments = counted(X, groups, weight, in_folds=False)
+            if seen is not None:
+                moments = seen.merge(moments)
+            start = None
+            if not fresh and list(moments.grouped(self.group_by).labels) == self.groups_:
+                start = fetched(self.group_weights_)
+            source = MomentCovariances(moments, self.group_by, self.center)
+            place = None if array_namespace(X) is None else placed(np.empty(0), X)
+            return self._solve(source, settings, start, place)
 
-    def fit_moments(self, moments: GroupMoments) -> FairPCA:
+    def fit_moments(self, moments: GroupMoments | list[GroupMoments]) -> FairPCA:
         """Fit from moments that were counted elsewhere: in chunks, in processes, on a cluster.
 
         Parameters
         ----------
-        moments : GroupMoments
+        moments : GroupMoments, or a list of them
+            A list has the rows in folds, which ``shrinkage="auto"`` needs.
 
         Returns
         -------
         self
         """
-        self._check_params()
+        settings = self._checked()
         with self._restore_on_error():
-            self._note_moments(moments)
-            return self._solve_and_set(MomentCovariances(moments, self.group_by, self.center))
-
-    def fit_operators(self, cells: StreamedCells) -> FairPCA:
-        """Fit from products with covariances that are never formed.
-
-        Parameters
-        ----------
-        cells : PassOperators
-            Of `fairpca.distributed.dask.operators` or `fairpca.distributed.parquet.operators`.
-            Its `n_passes` tells afterwards how often the rows were read.
-
-        Returns
-        -------
-        self
-        """
-        self._check_params()
-        with self._restore_on_error():
-            self._note_columns(cells.n_features, getattr(cells, "feature_names", None))
-            return self._solve_and_set(OperatorCovariances(cells, self.group_by, self.center))
+            for part in moments if isinstance(moments, list) else [moments]:
+                self._note_moments(part)
+            return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
     def get_covariance(self) -> Any:
         """Return the covariance of rows under the probabilistic model of PCA.
@@ -350,7 +353,6 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
-        # The components are asked for first: after `partial_fit` that solves.
         if is_foreign(self.components_):
             return placed(self._on_host().get_covariance(), self.components_)
         # Not as in PCA, whose components never have less variance than what is left out.
@@ -371,7 +373,7 @@ class FairPCA(LinearReducer):
             return placed(self._on_host().get_precision(), self.components_)
         rows, noise = self.components_, self.noise_variance_
         # A direction without variance has a precision beyond all bounds.
-        variances = np.maximum(self.explained_variance_, np.finfo(float).tiny)[:, None]
+        variances = np.maximum(self.explained_variance_, TINY)[:, None]
         if len(rows) == rows.shape[1]:
             return np.asarray(rows.T @ (rows / variances))
         if noise == 0:
@@ -443,163 +445,83 @@ class FairPCA(LinearReducer):
     def _losses_about(self) -> str:  # type: ignore[override]
         return self.center
 
-    def _check_params(self) -> None:
-        self._settings().check(self.center)
-        check_choice("group_by", self.group_by, ("intersection", "marginal"))
-        check_choice("unlabelled", self.unlabelled, ("error", "ignore"))
-        check_choice("nested", self.nested, (False, True, "forward", "backward"))
-        check_choice("whiten", self.whiten, (False, True))
+    def _checked(self) -> Settings:
+        """Return how to solve; ValueError for a parameter that makes no sense."""
+        for name in ("nested", "whiten"):
+            check_choice(name, getattr(self, name), (False, True))
         r = self.n_components
         if is_share(r) and not 0 < r < 1:
             raise ValueError(
                 f"n_components={r!r}: a float is the share of variance every group keeps and must "
                 "lie between 0 and 1; for a number of components pass an integer."
             )
-
-    def _settings(self, seed: int = 0) -> Settings:
+        seed = self.random_state
+        if seed is None:
+            # A fixed seed, so that the default is deterministic.
+            seed = 0
+        elif not isinstance(seed, int | np.integer):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
         return Settings(
             self.criterion,
+            self.center,
             self.shrinkage,
-            self.solver,
+            self.max_harm,
             self.tol,
             self.max_iter,
             seed,
-            self.max_extra_components,
             self.prove,
-        )
+        ).check()
 
-    def _rows(self, X: Any, labels: Any, sample_weight: Any, **how: bool) -> Rows:
-        rows = self._read(X, labels, sample_weight, check_finite=False, **how)
-        self.__dict__.pop("_lives_on", None)
-        if array_namespace(rows.X) is not None:
-            # Not a slice of the rows, which would keep all of them.
-            self._lives_on = placed(np.empty(0), rows.X)
-        if self.n_components is not None and not is_share(self.n_components):
-            check_rank(self.n_components, rows.X.shape[1])
-        return rows
-
-    def _source(self, rows: Rows) -> CovarianceSource:
-        return choose_source(
-            rows.X,
-            rows.groups,
-            rows.weight,
-            self.n_components,
-            self.group_by,
-            self.center,
-            type(self).__name__,
-        )
-
-    def _dask_source(self, X: Any, labels: Any, sample_weight: Any) -> CovarianceSource:
-        """Return the matrices of a Dask collection: moments, or products where they do not fit."""
-        from fairpca.distributed import dask
-        from fairpca.distributed.pieces import GroupingOptions
-
-        if labels is None:
-            warn_one_group()
-        rules = GroupingOptions.of(self.group_by, self.unlabelled, None)
-        table = dask.open_table(X, labels, sample_weight, rules)
-        if self.n_components is not None and not is_share(self.n_components):
-            check_rank(self.n_components, table.n_features)
-        self._note_columns(table.n_features, table.features)
-        # Only the moments know how many groups there are, and with that whether they fit.
-        try:
-            moments = dask.count_table(table, rules)
-        except MemoryError:
-            return OperatorCovariances(
-                dask.iterate_table(table, rules), self.group_by, self.center
-            )
-        return MomentCovariances(moments, self.group_by, self.center)
-
-    def _solve_and_set(self, source: CovarianceSource) -> FairPCA:
-        self._last_weights = None
-        fitted = self._solved(source)
-        self._clear_fitted()
-        self._moments = source.moments
-        self._set_fitted(fitted)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        # partial_fit only counts; the first look at a result solves.
-        moments = self.__dict__.get("_moments") if is_result(name) else None
-        if moments is not None and "components_" not in self.__dict__:
-            try:
-                # They may be others than those that the last rows were counted with.
-                self._check_params()
-                found = self._solved(MomentCovariances(moments, self.group_by, self.center))
-            except ValueError as error:
-                # Too few rows so far. This class is an AttributeError too, as `hasattr` expects.
-                raise NotFittedError(str(error)) from error
-            self._set_fitted(found)
-            if self.__dict__.get("_moments") is not moments:
-                # Another thread has counted further rows meanwhile. What was found is right for
-                # the rows seen when it was asked for, and is not kept.
-                self._clear_fitted()
-            if name in found:
-                return found[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_moments" in self.__dict__
-
-    def _solved(self, source: CovarianceSource) -> dict[str, Any]:
-        """Return every fitted attribute for these data."""
+    def _solve(
+        self,
+        source: CovarianceSource,
+        settings: Settings,
+        start: FloatArray | None = None,
+        place: Any = None,
+    ) -> FairPCA:
+        """Solve and set every fitted attribute; arrays go to the library of `place`."""
         groups, total = source.groups, source.total
         check_rows(total.count, type(self).__name__)
         check_groups(groups.labels, groups.weight)
-        # NumPy's own truth values come from grids of parameters.
-        forward = self.nested in (True, "forward")
-        nested = "forward" if forward else "backward" if self.nested else None
-        settings = self._settings(_seed(self.random_state))
         extra: dict[str, Any] = {}
-        if nested:
-            fit, values, bounds = fit_nested(source, self.n_components, settings, nested)
+        if self.nested:
+            fit, values, bounds = fit_nested(source, self.n_components, settings)
             extra = {"nested_values_": values, "nested_bounds_": bounds}
         else:
-            known, weights = self.__dict__.get("_last_weights") or (None, None)
-            start = weights if known == list(groups.labels) else None
             fit = fit_source(source, self.n_components, settings, start)
-        solution = fit.solution
-        priced = nested or solution.stop_reason == SHARE_KEPT
-        certificate = solution.certificate
+        solution, (n, r) = fit.solution, fit.basis.shape
+        certificate, priced = solution.certificate, solution.stop_reason == SHARE_KEPT
         # A gap that was asked for is none to be warned of.
-        is_open = not certificate.closed and certificate.gap > self.tol
-        if is_open and self.solver != "paper" and not priced:
+        if not certificate.optimal and certificate.gap > self.tol and not (priced or self.nested):
             warn(
                 f"The gap between the worst group's value and its lower bound is open: "
-                f"{solution.certificate}. The projection is valid; only its optimality is "
-                f"unproven.{settings.more_proof(len(groups.labels), len(fit.basis))}",
+                f"{certificate}. The projection is valid; only its optimality is unproven."
+                f"{settings.more_proof(len(groups.labels), n)}",
                 ConvergenceWarning,
             )
-        about_losses = find_criterion(self.criterion).against_own_pca
-        if self.shrinkage is None and about_losses and fit.basis.shape[1] < len(fit.basis):
-            warn_of_noise(source, fit.losses, solution.weights, fit.basis.shape[1])
-        found = {
-            **projection_attributes(
-                source, fit.basis, fit.losses, fit.retained, keep_order=bool(nested)
-            ),
+        with threads_for(n):
+            found = projection_attributes(
+                source, fit.basis, fit.losses, fit.retained, keep_order=self.nested
+            )
+        plain = self.shrinkage is None and self.max_harm is None
+        if plain and CRITERIA[self.criterion].own and r < n:
+            # The components' variances, and a flat rest.
+            spectrum = np.full(n, found["noise_variance_"])
+            spectrum[:r] = np.sort(found["explained_variance_"])[::-1]
+            warn_of_noise(groups, fit.losses, solution.weights, spectrum, r)
+        found |= {
             "shrinkage_": fit.shrinkage,
             "group_values_": solution.losses,
             "group_weights_": solution.weights,
-            "certificate_": solution.certificate,
-            "solver_": solution.solver,
+            "certificate_": certificate,
             # The rotation to principal order is a decomposition too when it is the only one.
             "n_iter_": max(solution.n_eigen, 1),
             "stop_reason_": solution.stop_reason,
             **extra,
         }
-        place = self.__dict__.get("_lives_on")
-        return {
-            name: placed(value, place) if isinstance(value, np.ndarray) else value
-            for name, value in found.items()
-        }
-
-
-def _seed(random_state: Any) -> int:
-    """Return one integer; None is a fixed seed, so that the default is deterministic."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, int | np.integer):
-        if random_state < 0:
-            raise ValueError(f"random_state={random_state} must be at least 0, or None.")
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+        if place is not None:
+            arrays = {name: part for name, part in found.items() if isinstance(part, np.ndarray)}
+            found |= {name: placed(part, place) for name, part in arrays.items()}
+        self._set_fitted(found)
+        self._moments = source.moments
+        return self

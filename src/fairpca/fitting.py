@@ -6,97 +6,91 @@ The estimator asks here; nothing here knows about attributes, and nothing below 
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._checks import (
+from fairpca._arrays import EPS, TINY, FloatArray, symmetric, threads_for
+from fairpca._check import (
     check_at_least,
     check_choice,
     check_covariances,
     check_groups,
-    check_limits,
     check_rank,
-    check_shrinkage,
     is_share,
     warn,
 )
-from fairpca._linalg import FloatArray, symmetric
-from fairpca._threads import blas_for
-from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
-from fairpca.criteria import find_criterion, pose, pose_on, unit_for
+from fairpca.criteria import CRITERIA, Criterion
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.shrinkage import shares_by_rows
-from fairpca.solvers import SOLVERS, solve_problem
+from fairpca.shrinkage import held_out_shares
+from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rank_path import RankPath
 from fairpca.solvers.solution import Solution
+from fairpca.solvers.thresholds import solve_thresholds
 
+# Squares of eigenvalues, and products of these, are no numbers outside of this range.
+_RANGE = (1e-100, 1e100)
 # Eigenvalues that a search for a share begins with, twice as many where these are not enough.
 _FIRST_WIDTH = 32
 #: Why a fit with a share of variance stopped, where the share cost something of the criterion.
 SHARE_KEPT = "the projection with the largest smallest share, for the sake of n_components"
 
-# What ``prove=True`` allows. Nearly all gaps of five groups close in seconds, as
-# docs/theory/branch_and_bound.md shows; who has a harder problem names a number.
-_SECONDS = 60.0
-
 
 @dataclass(frozen=True)
 class Settings:
-    """How to solve; the names are FairPCA's parameters."""
+    """How to solve; the names are FairPCA's parameters, and this is where they are checked."""
 
     criterion: str = "loss"
+    center: str = "global"
     # Or an array with a number for each group.
-    shrinkage: float | str | FloatArray | None = None
-    solver: str = "auto"
+    shrinkage: Any = None
+    max_harm: float | None = None
     tol: float = 1e-10
     max_iter: int = 200
     random_state: int = 0
-    max_extra_components: int = 0
-    prove: bool | float = False
+    prove: bool = False
 
-    def check(self, center: str) -> None:
-        """Raise ValueError naming the first setting that makes no sense, `center` included."""
-        find_criterion(self.criterion)
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("center", center, CENTERS)
-        check_shrinkage(self.shrinkage)
-        check_limits(self.tol, self.max_iter, self.max_extra_components, self.prove)
+    def check(self) -> Settings:
+        """Return the settings; ValueError names the first one that makes no sense."""
+        check_choice("criterion", self.criterion, CRITERIA)
+        check_choice("center", self.center, CENTERS)
+        for name in ("shrinkage", "max_harm"):
+            given = getattr(self, name)
+            number = isinstance(given, Real) and not isinstance(given, bool)
+            known = given is None or (name == "shrinkage" and given == "auto")
+            if not known and not (number and 0 <= float(given) <= 1):
+                others = "None, 'auto'" if name == "shrinkage" else "None"
+                raise ValueError(f"{name}={given!r} must be {others} or a number from 0 to 1.")
+        if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:
+            raise ValueError(f"tol={self.tol!r} must be between 0 and 1, for example 1e-10.")
+        check_at_least("max_iter", self.max_iter, 1)
+        check_choice("prove", self.prove, (False, True))
         if self.random_state is not None:
             check_at_least("random_state", self.random_state, 0)
-
-    @property
-    def seconds(self) -> float:
-        """For how long a problem with a gap may be searched."""
-        # NumPy's own truth values come from grids of parameters.
-        asked = self.prove and isinstance(self.prove, bool | np.bool_)
-        return _SECONDS if asked else float(self.prove)
+        return self
 
     def more_proof(self, n_groups: int, n_features: int) -> str:
         """Return what to do about an open gap, for a warning; empty where no search follows."""
         searched = n_groups > 2 and n_features <= MOST_FEATURES
         return "" if self.prove or not searched else " prove=True searches for a better proof."
 
-    def solve(self, problem: Problem, *, exact_search: bool = True, **changes: Any) -> Solution:
-        """Solve a problem of one rank; `changes` are options of `solve_problem`.
-
-        Without `exact_search` a gap is reported as the dual leaves it.
-        """
+    def solve(self, problem: Problem, **changes: Any) -> Solution:
+        """Solve a problem of one rank; `changes` are options of `solve_problem`."""
         options: dict[str, Any] = {
-            "solver": self.solver,
             "tol": self.tol,
             "max_iter": self.max_iter,
             "random_state": self.random_state,
-            "max_extra_components": self.max_extra_components,
-            "exact_search": exact_search,
-            "prove": self.seconds if exact_search else 0.0,
+            "prove": self.prove,
         }
         return solve_problem(problem, **{**options, **changes})
 
@@ -125,6 +119,32 @@ class Fit:
     shrinkage: FloatArray
 
 
+class Matrices:
+    """The matrices of a source, divided by their traces or not, with their own leading pairs.
+
+    Parameters
+    ----------
+    source : CovarianceSource
+    as_share : bool
+    ask_for : int
+        The largest rank that own pairs will be asked for, where that is known.
+    """
+
+    def __init__(self, source: CovarianceSource, as_share: bool = False, ask_for: int = 0) -> None:
+        scales = _scales(source.groups.traces, as_share)
+        self.traces, self.ask_for = source.groups.traces * scales, ask_for
+        self.oracle = source.oracle(scales)
+        self._own: tuple[EigenPairs, ...] = ()
+        self._own_rank = 0
+
+    def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
+        """Return at least `r` leading pairs of each group's own (scaled) matrix."""
+        if r > self._own_rank:
+            self._own_rank = min(max(r, self.ask_for), self.oracle.n_features)
+            self._own = self.oracle.own_pairs(self._own_rank)
+        return self._own
+
+
 class Ranks:
     """One table solved for one rank after another; what ranks share is computed once.
 
@@ -134,158 +154,116 @@ class Ranks:
     settings : Settings
     max_components : int, optional
         Largest rank that will be asked for, where all of them will be.
-    unshrunk : Ranks, optional
-        Of the same source with its own matrices, where somebody has it.
+
+    Attributes
+    ----------
+    n_features : int
+        Dimension of the source's coordinates.
     """
 
     def __init__(
-        self,
-        source: CovarianceSource,
-        settings: Settings,
-        max_components: int | None = None,
-        unshrunk: Ranks | None = None,
+        self, source: CovarianceSource, settings: Settings, max_components: int | None = None
     ) -> None:
-        # The rows as they are, and what is solved for.
-        self.rows, self.settings = source, settings
-        # Those of "auto" depend on the rank, and `solve` finds them.
-        fixed = settings.shrinkage
-        if fixed is None or isinstance(fixed, str):
-            fixed = 0.0
-        self.shrinkage = np.broadcast_to(fixed, source.groups.weight.shape).astype(float)
-        self.source = source = source.shrunk(self.shrinkage) if self.shrinkage.any() else source
-        self.criterion = find_criterion(settings.criterion)
-        self.traces = source.groups.traces
-        self.unit = self.criterion.unit(self.traces)
-        self.scales = self.criterion.scales(self.traces) * self.unit
-        self.oracle = source.oracle(self.scales, _method(settings.solver))
-        self._own: tuple[EigenPairs, ...] = ()
-        self._own_rank = 0
+        self.source, self.settings = source, settings
+        self.criterion = CRITERIA[settings.criterion]
         self._ask_for = max_components or 0
+        # Of the rows as they are; losses are measured with these, whatever is solved for.
+        self.rows = Matrices(source, ask_for=self._ask_for)
+        self.n_features = self.rows.oracle.n_features
+        self._known: tuple[bytes, Matrices] | None = None
         self._path: RankPath | None = None
-        self._unshrunk = unshrunk
 
-    @property
-    def unshrunk(self) -> Ranks:
-        """The losses of the rows as they are, whatever is solved for; made when first asked for.
+    def matrices(self, shares: FloatArray | None = None) -> Matrices:
+        """Return what is solved for: the groups' matrices scaled, and moved so far."""
+        moved = shares is not None and shares.any()
+        if not moved and not self.criterion.as_share:
+            return self.rows
+        key = shares.tobytes() if shares is not None and moved else b""
+        if self._known is None or self._known[0] != key:
+            source = self.source.shrunk(shares) if shares is not None and moved else self.source
+            self._known = key, Matrices(source, self.criterion.as_share, self._ask_for)
+        return self._known[1]
 
-        The rows' own matrices are not divided by their traces, whatever the criterion does.
-        """
-        if self._unshrunk is None:
-            self._unshrunk = Ranks(self.rows, Settings(), self._ask_for)
-        return self._unshrunk
-
-    @property
-    def n_features(self) -> int:
-        """Dimension of the source's coordinates."""
-        return self.oracle.n_features
-
-    def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
-        """Return at least `r` leading pairs of each group's own (scaled) matrix."""
-        if r > self._own_rank:
-            self._own_rank = min(max(r, self._ask_for), self.n_features)
-            self._own = self.oracle.own_pairs(self._own_rank)
-        return self._own
-
-    def own_sums(self, r: int) -> FloatArray:
-        """Return the variance each group's own PCA of rank `r` keeps."""
-        return np.array([pairs.values[:r].sum() for pairs in self.own_pairs(r)]) / self.scales
-
-    def problem(self, r: int) -> Problem:
+    def problem(self, r: int, matrices: Matrices) -> Problem:
         """Return the problem of rank `r`."""
-        own = self.own_pairs(r) if self.criterion.against_own_pca else None
-        return pose_on(self.oracle, self.traces * self.scales, r, self.criterion, own)
+        own = matrices.own_pairs(r) if self.criterion.own else None
+        return pose_on(matrices.oracle, matrices.traces, r, self.criterion, own)
 
     def solve(self, r: int, start: FloatArray | None = None, exact_search: bool = True) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one.
 
         Without `exact_search` a gap is reported as the dual leaves it.
         """
-        with blas_for(self.n_features, self.source.place):
-            if isinstance(self.settings.shrinkage, str):
-                plain = self.unshrunk
-                own = plain.own_sums(r)
-                shares = shares_by_rows(self.rows, plain.oracle, plain.unit, own, r)
-                settings = replace(self.settings, shrinkage=shares)
-                return Ranks(self.rows, settings, unshrunk=plain).solve(r, start, exact_search)
-            solution = self._solution(r, start, exact_search)
-            return self.described(self._with_spare_components(solution, r), r)
+        settings, groups = self.settings, self.source.groups
+        with threads_for(self.n_features):
+            shares = np.zeros(len(groups.weight))
+            if isinstance(settings.shrinkage, str):
+                shares = self._held_out(r)
+            elif settings.shrinkage is not None:
+                shares = shares + settings.shrinkage
+            matrices = self.matrices(shares)
+            problem = self.problem(r, matrices)
+            options: dict[str, Any] = {"exact_search": exact_search}
+            about = ["of the shrunk covariances"] if shares.any() else []
+            if settings.max_harm is not None:
+                solution = self._harmless(problem, matrices, options)
+                about.append(f"with nobody harmed by more than {settings.max_harm:.3g}")
+            elif self._ask_for and (path := self._shared(matrices)) is not None:
+                solution = path.solve(
+                    problem, tol=settings.tol, max_iter=settings.max_iter, start=start
+                )
+            else:
+                solution = settings.solve(problem, start=start, **options)
+            if about:
+                proof = replace(solution.certificate, about=", ".join(about))
+                solution = replace(solution, certificate=proof)
+            return self.described(solution, r, shares)
 
-    def _with_spare_components(self, solution: Solution, r: int) -> Solution:
-        """Return PCA's basis where it leaves no group a loss either.
+    def _held_out(self, r: int) -> FloatArray:
+        """Return the shares of ``shrinkage="auto"``."""
+        if self.source.folds is None:
+            raise ValueError(
+                "shrinkage='auto' learns from rows that are left out in turn, and these rows were "
+                "not counted in folds; pass rows, or moments in folds, such as those of "
+                "read_moments(..., n_folds=5), or a number from 0 to 1."
+            )
+        return held_out_shares(self.source.folds, r, center=self.source.center)
 
-        Once nobody loses anything, some components may serve no group, and the solver's are then
-        any. They belong to the variance of all rows together.
+    def _harmless(self, problem: Problem, matrices: Matrices, options: dict[str, Any]) -> Solution:
+        """Return the best basis with which no group is much worse off than with PCA.
+
+        The most that a group may lose above what it loses by PCA is a share of its variance.
         """
-        certificate = solution.certificate
-        rounding = 16 * certificate.resolution
-        nothing = abs(certificate.value) <= rounding
-        if not nothing or solution.components.shape[0] != r or r == self.n_features:
-            return solution
-        basis = self.source.total_pca(r)
-        losses = self.problem(r).losses(basis)
-        found = certificate.with_value(float(losses.max()), scale=self.oracle.scale)
-        if basis.shape[1] != r or found.value > rounding or found.gap > certificate.gap:
-            return solution
-        components = np.ascontiguousarray(basis.T)
-        return replace(solution, components=components, losses=losses, certificate=found)
+        basis = self.source.total_pca(problem.n_components)
+        caps = problem.losses(basis) + self.settings.max_harm * matrices.traces
 
-    def _solution(self, r: int, start: FloatArray | None, exact_search: bool) -> Solution:
-        problem, settings = self.problem(r), self.settings
-        max_iter = settings.max_iter + self.oracle.n_eigen
-        path = self._shared()
-        if path is not None:
-            return path.solve(problem, tol=settings.tol, max_iter=max_iter, start=start)
-        return settings.solve(problem, exact_search=exact_search, max_iter=max_iter, start=start)
+        def solve(problem: Problem, **more: Any) -> Solution:
+            return self.settings.solve(problem, **options, **more)
 
-    def _shared(self) -> RankPath | None:
+        return solve_thresholds(problem, lambda t: np.minimum(t, caps), solve, basis)
+
+    def _shared(self, matrices: Matrices) -> RankPath | None:
         """Return what solves all ranks of two large groups; None where each is solved alone."""
-        oracle = self.oracle
-        if not self._ask_for or not oracle.cheap_products or oracle.n_groups != 2:
-            return None
-        if self.settings.solver == "paper" or oracle.in_full(self._ask_for):
-            return None
-        if self._path is None:
-            self._path = RankPath(oracle, self.own_pairs(self._ask_for))
-        return self._path
+        oracle = matrices.oracle
+        large = (
+            oracle.n_groups == 2 and oracle.cheap_products and not oracle.in_full(self._ask_for)
+        )
+        if large and (self._path is None or self._path.oracle is not oracle):
+            self._path = RankPath(oracle, matrices.own_pairs(self._ask_for))
+        return self._path if large else None
 
-    def described(self, solution: Solution, r: int) -> Fit:
-        """Add what every group keeps and loses of its rows, in unscaled variance.
-
-        The certificate of a shrunk problem stays one of the shrunk matrices, and says so.
-        """
+    def described(self, solution: Solution, r: int, shares: FloatArray) -> Fit:
+        """Add what every group keeps and loses of its rows."""
         basis = solution.components.T
-        shrunk = self.rows is not self.source
-        ranks = self.unshrunk if shrunk else self
-        own = ranks.own_sums(r)
-        if not shrunk and np.array_equal(self.criterion.offsets(own, self.traces), own):
-            # The solver's values are the losses themselves: equal ones stay equal to the last
-            # digit.
-            losses = solution.losses / self.scales
+        own = np.array([pairs.values[:r].sum() for pairs in self.rows.own_pairs(r)])
+        if self.criterion.is_loss and not shares.any():
+            # The solver's values are the losses: equal ones stay equal to the last digit.
+            losses = solution.losses
             retained = own - losses
         else:
-            retained = ranks.oracle.retained_variance(basis) / ranks.scales
+            retained = self.rows.oracle.retained_variance(basis)
             losses = own - retained
-        if basis.shape[1] == r:
-            # Rounding only; with extra components a group may truly beat its own PCA of rank r.
-            losses = np.maximum(losses, 0.0)
-        certificate = replace(solution.certificate, shrunk=shrunk)
-        solution = replace(solution, certificate=certificate).times(1 / self.unit)
-        return Fit(basis, solution, retained, losses, self.shrinkage)
-
-    def priced(self, kept: Fit, best: Fit, r: int) -> Fit:
-        """Return the basis of `kept` with its values of this criterion and the bound of `best`."""
-        losses = self.problem(r).losses(kept.basis) / self.unit
-        certificate = best.solution.certificate.with_value(
-            float(losses.max()), scale=self.oracle.scale / self.unit
-        )
-        solution = replace(
-            best.solution,
-            components=kept.solution.components,
-            losses=losses,
-            certificate=certificate,
-            stop_reason=SHARE_KEPT,
-        )
-        return replace(kept, solution=solution)
+        return Fit(basis, solution, retained, np.maximum(losses, 0.0), shares)
 
     def next_rank(self, r: int, weights: FloatArray, share: float) -> int:
         """Return the smallest rank past `r` with which every group may keep that share.
@@ -295,23 +273,23 @@ class Ranks:
         group keeps less, whatever the projection. Ranks that are passed over are proven to fail.
         """
         n, width = self.n_features, min(max(r, _FIRST_WIDTH), self.n_features)
-        needed = _to_rounding(share) * float(weights @ self.problem(1).offsets)
-        with blas_for(n, self.source.place):
+        matrices = self.matrices()
+        needed = _to_rounding(share) * float(weights @ matrices.traces)
+        with threads_for(n):
             while True:
-                pairs = self.oracle.leading(weights, width)
+                pairs = matrices.oracle.leading(weights, width)
                 enough = np.flatnonzero(np.cumsum(pairs.values) >= needed)
                 if len(enough) or width == n:
                     break
                 width = min(2 * width, n)
             found = int(enough[0]) + 1 if len(enough) else n
-            if found <= r + 1 or self.oracle.sum_bound(weights, found - 1, pairs)[0] >= needed:
+            if found <= r + 1 or matrices.oracle.sum_bound(weights, found - 1, pairs)[0] >= needed:
                 return r + 1
         return found
 
     def keeps(self, fit: Fit, share: float) -> bool:
         """Return whether every group keeps that share of its variance, up to rounding."""
-        shares = self.rows.groups.shares(fit.retained)
-        return bool(np.all(shares >= _to_rounding(share)))
+        return bool(np.all(self.source.groups.shares(fit.retained) >= _to_rounding(share)))
 
 
 def _to_rounding(share: float) -> float:
@@ -319,9 +297,63 @@ def _to_rounding(share: float) -> float:
     return share * (1 - 1e-12)
 
 
-def _method(solver: str) -> str:
-    """Return how eigenpairs are computed for a solver; the paper's leaves that open."""
-    return "auto" if solver == "paper" else solver
+def _scales(traces: FloatArray, as_share: bool) -> FloatArray:
+    """Return the factor each matrix is multiplied by.
+
+    A group without variance loses nothing by any projection; its factor stays one.
+    """
+    ones = np.ones_like(traces)
+    return np.divide(1.0, traces, out=ones, where=traces >= TINY) if as_share else ones
+
+
+def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") -> Problem:
+    """Return the problem of a criterion for explicit group covariances, shape (k, n, n).
+
+    ValueError where the criterion divides by traces, and one of them is not positive.
+    """
+    check_choice("criterion", criterion, CRITERIA)
+    chosen, traces = CRITERIA[criterion], np.einsum("kii->k", covariances)
+    # Only a matrix of zeros has nothing to be divided.
+    wrong = (traces <= 0) & np.any(covariances, axis=(1, 2))
+    if chosen.as_share and wrong.any():
+        raise ValueError(
+            f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
+            "choose 'loss', 'error' or 'variance'."
+        )
+    scales = _scales(traces, chosen.as_share)
+    if chosen.as_share:
+        covariances = covariances * scales[:, None, None]
+    # Positive and negative eigenvalues may cancel in a trace. Without negative ones the trace is
+    # the larger number.
+    norms = np.sqrt(np.einsum("kij,kij->k", covariances, covariances))
+    largest = float(np.maximum(np.abs(traces * scales), norms).max())
+    return pose_on(DenseOracle(covariances, largest), traces * scales, n_components, chosen)
+
+
+def pose_on(
+    oracle: Oracle,
+    traces: FloatArray,
+    n_components: int,
+    criterion: Criterion,
+    own: tuple[EigenPairs, ...] | None = None,
+) -> Problem:
+    """Return the problem of a criterion for matrices already scaled and known by an oracle.
+
+    The traces are those of the scaled matrices. `own` are each group's own leading pairs where
+    somebody has them; otherwise they are computed if they are needed.
+    """
+    low, high = _RANGE
+    if not (low < oracle.scale < high or oracle.scale == 0):
+        raise ValueError(
+            f"the variances reach {oracle.scale:.3g}, and their squares leave the range of "
+            "numbers; divide all columns of X, or all covariances, by one number."
+        )
+    offsets = criterion.trace * traces
+    if criterion.own:
+        own = own or oracle.own_pairs(n_components)
+        sums = [pairs.values[:n_components].sum() for pairs in own]
+        offsets = offsets + criterion.own * np.array(sums)
+    return Problem(oracle, offsets, n_components, own)
 
 
 def fit_source(
@@ -345,71 +377,50 @@ def fit_source(
 def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fit:
     """Return the smallest rank with which every group can keep `share` of its variance.
 
-    Where a gap leaves open whether a smaller rank would do, that is said in a warning.
-
-    Which rank that is, the projections with the largest smallest share tell. Of that rank, the
-    projection of the criterion asked for is returned if it keeps the share too; else the one that
-    told, and the certificate shows its price over the optimum of the criterion.
+    The rank is found by the projections with the largest smallest share. Of that rank, the
+    projection of the criterion asked for is returned if it keeps the share too; else the one with
+    the largest smallest share, and the certificate shows its price over the optimum of the
+    criterion. With other matrices or limits components are added until the share is kept.
     """
-    # The published algorithm may stop short of the largest share, and would ask for more.
-    solver = _method(settings.solver)
-    free = replace(settings, solver=solver, shrinkage=None, max_extra_components=0, prove=False)
-    largest = Ranks(source, replace(free, criterion="share"))
-    k = len(source.groups.weight)
-    r, weights = 0, np.full(k, 1.0 / k)
-    undecided: dict[int, Fit] = {}
+    plain = replace(settings, criterion="share", shrinkage=None, max_harm=None)
+    largest, k = Ranks(source, plain), len(source.groups.weight)
+    r, weights, still_open = 0, np.full(k, 1.0 / k), 0
     while True:
         r = largest.next_rank(r, weights, share)
-        told = largest.solve(r, weights)
-        if largest.keeps(told, share) or r == largest.n_features:
+        most = largest.solve(r, weights)
+        if largest.keeps(most, share) or r == largest.n_features:
             break
-        weights = told.solution.weights
-        if _leaves_open(told, share):
-            undecided[r] = told
-    left = settings.seconds
-    for fewer in sorted(undecided):
-        if left <= 0:
-            break
-        # The limit in seconds is for all that is searched for.
-        began = time.monotonic()
-        searching = Ranks(source, replace(free, criterion="share", prove=left))
-        found = searching.solve(fewer, undecided.pop(fewer).solution.weights)
-        left -= time.monotonic() - began
-        if largest.keeps(found, share):
-            r, told = fewer, found
-            break
-        if _leaves_open(found, share):
-            undecided[fewer] = found
-    fewer = min(undecided, default=r)
-    if fewer < r:
-        kept = 1 - undecided[fewer].solution.certificate.value
+        weights, certificate = most.solution.weights, most.solution.certificate
+        if not still_open and not certificate.optimal and certificate.lower_bound <= 1 - share:
+            still_open = r
+    if still_open:
         warn(
-            f"n_components={share:g}: {r} components are enough, and {fewer} may be: the best "
-            f"projection found with {fewer} keeps {kept:.4g} of the worst-served group's "
-            "variance, and no bound rules the share out."
-            f"{settings.more_proof(k, largest.n_features)}",
+            f"n_components={share:g}: {r} components are enough, and {still_open} may be: no "
+            f"bound rules the share out.{settings.more_proof(k, largest.n_features)}",
             ConvergenceWarning,
         )
+    if plain == settings:
+        return most
     ranks = Ranks(source, settings)
-    if replace(free, criterion="share") == settings:
-        return told
     asked = ranks.solve(r)
-    if settings.shrinkage is None:
-        if ranks.keeps(asked, share):
-            return asked
-        with blas_for(ranks.n_features):
-            return ranks.priced(told, asked, r)
-    # Shrunk covariances are another problem, and may need more components for the same share.
+    if ranks.keeps(asked, share):
+        return asked
+    if settings.shrinkage is None and settings.max_harm is None:
+        problem = ranks.problem(r, ranks.matrices())
+        losses = problem.losses(most.basis)
+        proof = problem.certificate(asked.solution.certificate.lower_bound, float(losses.max()))
+        solution = replace(
+            asked.solution,
+            components=most.solution.components,
+            losses=losses,
+            certificate=proof,
+            stop_reason=SHARE_KEPT,
+        )
+        return replace(most, solution=solution)
     while not ranks.keeps(asked, share) and r < ranks.n_features:
         r += 1
         asked = ranks.solve(r)
     return asked
-
-
-def _leaves_open(fit: Fit, share: float) -> bool:
-    """Whether some projection of this rank may keep the share, for all that is proven."""
-    certificate = fit.solution.certificate
-    return not certificate.closed and certificate.lower_bound <= 1 - share
 
 
 def solve(
@@ -419,40 +430,42 @@ def solve(
     criterion: str = "loss",
     center: str = "global",
     shrinkage: float | str | None = None,
-    solver: str = "auto",
+    max_harm: float | None = None,
+    thresholds: Callable[[float], Any] | None = None,
     tol: float = 1e-10,
     max_iter: int = 200,
     random_state: int = 0,
-    max_extra_components: int = 0,
-    prove: bool | float = False,
+    prove: bool = False,
     B: Any = None,
 ) -> Solution:
     """Find the rank-`n_components` projection whose worst group fares best.
 
     Parameters
     ----------
-    covariances : array-like of shape (k, n, n) or GroupMoments
+    covariances : array-like of shape (k, n, n), GroupMoments or a list of these
         One symmetric matrix per group, or moments, from which they are taken. Matrices need not
         be covariances: differences of covariances and block matrices, which have negative
         eigenvalues, are solved and proven the same way. "relative" and "share" divide by traces
-        and need positive ones.
+        and need positive ones. A list of moments has the same rows in folds.
     n_components : int
         Rank r of the projection, 1 <= r <= n.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
         As in `FairPCA`.
-    center, shrinkage
+    center, shrinkage, max_harm
         As in `FairPCA`, for moments. Matrices are taken as they are.
-    solver : {"auto", "dense", "krylov", "paper"}, default="auto"
-        As in `FairPCA`.
+    thresholds : callable, optional
+        Maps a number t to the most that each group may have of the criterion, shape (k,); every
+        entry must rise with t, or stay. The smallest t is found for which some projection is
+        within them, and value and bound of the certificate are numbers t. So
+        ``lambda t: np.minimum(t, caps)`` keeps groups below caps, and ``lambda t: t**2`` makes the
+        largest root of the criterion small (docs/theory/thresholds.md).
     tol : float, default=1e-10
         Relative gap between value and lower bound at which to stop.
     max_iter : int, default=200
-        Most full-size eigen-decompositions.
+        Most full-size eigen-decompositions, those of the groups' own matrices aside.
     random_state : int, default=0
         Seed of the random starts where three or more groups tie.
-    max_extra_components : int, default=0
-        Take up to this many components more where that closes an open gap.
-    prove : bool or float, default=False
+    prove : bool, default=False
         As in `FairPCA`.
     B : array-like of shape (n, n), optional
         Symmetric and positive definite. Components U then satisfy ``U.T B U = I`` instead of
@@ -473,20 +486,20 @@ def solve(
     ([0.5, 0.5], True)
     """
     settings = Settings(
-        criterion, shrinkage, solver, tol, max_iter, random_state, max_extra_components, prove
-    )
-    settings.check(center)
-    if isinstance(covariances, GroupMoments):
-        if B is not None:
-            raise ValueError("B= needs matrices; pass moments.covariances instead of moments.")
+        criterion, center, shrinkage, max_harm, tol, max_iter, random_state, prove
+    ).check()
+    listed = isinstance(covariances, list) and isinstance(covariances[0], GroupMoments)
+    if listed or isinstance(covariances, GroupMoments):
+        if B is not None or thresholds is not None:
+            raise ValueError("B= and thresholds= need matrices; pass moments.covariances.")
         source = MomentCovariances(covariances, center=center)
         check_groups(source.groups.labels, source.groups.weight)
-        check_rank(n_components, covariances.n_features)
+        check_rank(n_components, len(source.groups.mean[0]))
         return fit_source(source, int(n_components), settings).solution
-    if shrinkage is not None:
+    if shrinkage is not None or max_harm is not None:
         raise ValueError(
-            f"shrinkage={shrinkage!r} needs to know how many rows every group has; pass "
-            "GroupMoments instead of covariances, or shrink the matrices yourself."
+            "shrinkage= and max_harm= need to know the rows that groups have; pass GroupMoments "
+            "instead of covariances, or shrink the matrices yourself and pass thresholds=."
         )
     matrices = check_covariances(covariances)
     check_rank(n_components, matrices.shape[-1])
@@ -495,20 +508,20 @@ def solve(
         # With U = L^-T V and B = L L.T, U.T B U is V.T V.
         inverse = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True)
         matrices = symmetric(inverse @ matrices @ inverse.T)
-    unit = unit_for(matrices, criterion)
-    with blas_for(matrices.shape[-1]):
-        problem = pose(matrices * unit, int(n_components), criterion, method=_method(solver))
-        solution = settings.solve(problem)
-    if root is not None:
-        back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)
-        # The way back loses as many digits as B is ill-conditioned by; units of columns lose none.
-        condition = float(np.linalg.cond(root / np.linalg.norm(root, axis=1)[:, None])) ** 2
-        lost = np.finfo(float).eps * condition * problem.oracle.scale
-        proof = solution.certificate
-        proof = replace(proof, resolution=proof.resolution + lost)
-        components = np.ascontiguousarray(back.T)
-        solution = replace(solution, components=components, certificate=proof)
-    return solution.times(1 / unit)
+    with threads_for(matrices.shape[-1]):
+        problem = pose(matrices, int(n_components), criterion)
+        if thresholds is None:
+            solution = settings.solve(problem)
+        else:
+            solution = solve_thresholds(problem, thresholds, settings.solve)
+    if root is None:
+        return solution
+    back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)
+    # This loses as many digits as B is ill-conditioned by; units of columns lose none.
+    condition = float(np.linalg.cond(root / np.linalg.norm(root, axis=1)[:, None])) ** 2
+    proof = solution.certificate
+    proof = replace(proof, resolution=proof.resolution + EPS * condition * problem.oracle.scale)
+    return replace(solution, components=np.ascontiguousarray(back.T), certificate=proof)
 
 
 def _root(B: Any, n: int) -> FloatArray:

@@ -21,7 +21,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca._checks import (
+from fairpca._check import (
     as_numpy,
     check_choice,
     check_counted,
@@ -31,7 +31,7 @@ from fairpca._checks import (
     distinct,
     labels_are_no_rows,
 )
-from fairpca._linalg import (
+from fairpca._arrays import (
     AnyArray,
     FloatArray,
     IntArray,
@@ -52,7 +52,7 @@ from fairpca.covariances.sources import (
 )
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
-from fairpca.moments.label_codes import factorize
+from fairpca.moments.groups import factorize
 
 __all__ = [
     "Parity", "basis_of", "covariance_gap", "group_errors", "group_losses", "group_shares",

@@ -26,8 +26,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca import methods
-from fairpca._checks import require
-from fairpca._linalg import fetched, is_foreign
+from fairpca._check import require
+from fairpca._arrays import fetched, is_foreign
 from fairpca.io.preparation import Preparation
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.storage import atomic_write, damage_named

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from typer.main import get_command
 
 from fairpca import FairPCA
-from fairpca._checks import check_shrinkage, did_you_mean
+from fairpca._check import check_shrinkage, did_you_mean
 from fairpca.cli import _app, output
 from fairpca.cli.options import FitOptions
 from fairpca.cli.output import csv_text, in_option_words, warnings_as_notes

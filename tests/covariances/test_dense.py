@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse.linalg import ArpackError
 
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.covariances import eigenpairs
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs, krylov_pairs

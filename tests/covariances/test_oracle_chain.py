@@ -11,7 +11,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 import fairpca
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.criteria import pose
 from fairpca.methods import (
     ARPGDA,

@@ -4,9 +4,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fairpca._linalg import rounding_level
+from fairpca._arrays import rounding_level
 from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
-from fairpca.covariances.spectral_bounds import sum_bound
+from fairpca.covariances.bounds import sum_bound
 
 mp.mp.dps = 50
 

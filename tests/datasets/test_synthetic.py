@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fairpca
 from fairpca import FairPCA, GroupMoments
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.datasets import make_illustration, make_shared_subspace, make_three_lines
 
 

@@ -5,7 +5,7 @@ import pytest
 from credit_variants import olfat
 from sklearn.decomposition import PCA
 
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.methods import CovarianceConstrainedPCA, NullSpaceFairPCA
 from fairpca.metrics import covariance_gap, mean_gap
 

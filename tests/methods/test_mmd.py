@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.methods import MMDFairPCA
 from fairpca.methods._descent import random_bases
 from fairpca.methods.mmd import Discrepancy

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.methods import NullSpaceFairPCA, StreamingFairPCA
 from fairpca.metrics import covariance_gap, mean_gap
 

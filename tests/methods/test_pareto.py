@@ -5,7 +5,7 @@ import pytest
 from credit_variants import covariances
 
 from fairpca import FairPCA
-from fairpca._linalg import orthonormal
+from fairpca._arrays import orthonormal
 from fairpca.methods import ParetoFairPCA
 from fairpca.methods.pareto import Objectives, common_descent
 

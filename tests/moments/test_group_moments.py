@@ -232,8 +232,8 @@ def test_a_failure_in_a_thread_is_raised(monkeypatch):
     def fail(*_):
         raise RuntimeError("no memory for a block")
 
-    monkeypatch.setattr("fairpca.moments.row_scatter._add_product", fail)
-    monkeypatch.setattr("fairpca.moments.row_scatter.available_threads", lambda: 2)
+    monkeypatch.setattr("fairpca.moments.scatter._add_product", fail)
+    monkeypatch.setattr("fairpca.moments.scatter.available_threads", lambda: 2)
     with pytest.raises(RuntimeError, match="no memory for a block"):
         GroupMoments.from_array(np.random.default_rng(0).normal(size=(30_000, 10)))
 
@@ -279,7 +279,7 @@ def counted_with_peak(X, codes):
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_rows_in_any_order_of_memory_are_never_copied_whole(layout, dtype, monkeypatch):
     # Every thread has a block of its own.
-    monkeypatch.setattr("fairpca.moments.row_scatter.available_threads", lambda: 1)
+    monkeypatch.setattr("fairpca.moments.scatter.available_threads", lambda: 1)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200_000, 16)).astype(dtype)
     codes = rng.integers(0, 2, size=len(X))

@@ -33,7 +33,7 @@ def calls(monkeypatch):
         found.append(add(*args))
         return found[-1]
 
-    monkeypatch.setattr("fairpca.moments.row_scatter.count_sparse", watched)
+    monkeypatch.setattr("fairpca.moments.scatter.count_sparse", watched)
     return found
 
 

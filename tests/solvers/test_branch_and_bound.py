@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fairpca
 from fairpca import FairPCA, NoisyGroupWarning
-from fairpca._linalg import orthonormal
+from fairpca._arrays import orthonormal
 from fairpca.covariances.eigenpairs import EigenPairs
 from fairpca.criteria import pose
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, _Relaxations, cut, search, sectors

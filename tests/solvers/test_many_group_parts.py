@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpca._linalg import orthonormal
+from fairpca._arrays import orthonormal
 from fairpca.criteria import pose
 from fairpca.solvers.descent import descend
 from fairpca.solvers.dual import Cluster, Dual, fill, occupy

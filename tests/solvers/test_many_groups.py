@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpca._linalg import orthonormal, subspace_distance
+from fairpca._arrays import orthonormal, subspace_distance
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import Oracle
 from fairpca.criteria import CRITERIA, pose, pose_on

@@ -6,7 +6,7 @@ import scipy.optimize
 
 import fairpca
 from fairpca import GroupMoments
-from fairpca._linalg import subspace_distance
+from fairpca._arrays import subspace_distance
 from fairpca.criteria import CRITERIA, pose
 from fairpca.solvers.two_groups import RootSearch
 

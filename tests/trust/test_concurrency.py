@@ -15,10 +15,10 @@ from sklearn.base import clone
 
 import fairpca
 from fairpca import FairPCA, GroupMoments
-from fairpca._threads import available_cores, available_threads, one_blas_thread
+from fairpca._arrays import available_cores, available_threads, one_blas_thread
 from fairpca.covariances.dense import DenseOracle
 from fairpca.methods import WorstCasePCA
-from fairpca.moments.row_scatter import _Worker
+from fairpca.moments.scatter import _Worker
 from fairpca.solvers.problem import Problem
 
 
@@ -110,7 +110,7 @@ def test_limits_of_blas_bound_our_own_threads(monkeypatch):
 
 @pytest.mark.parametrize("variable", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
 def test_limits_of_the_environment_bound_our_own_threads(variable):
-    code = "from fairpca._threads import available_threads; print(available_threads())"
+    code = "from fairpca._arrays import available_threads; print(available_threads())"
     others = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     found = subprocess.run(
         [sys.executable, "-c", f"import numpy, scipy.linalg; {code}"],
@@ -127,7 +127,7 @@ def test_tall_rows_by_several_threads_give_the_same_bits(monkeypatch):
     labels = np.arange(60_000) % 3
     found = []
     for threads in (1, 4):
-        monkeypatch.setattr("fairpca.moments.row_scatter.available_threads", lambda n=threads: n)
+        monkeypatch.setattr("fairpca.moments.scatter.available_threads", lambda n=threads: n)
         found.append(GroupMoments.from_array(X, labels).scatter)
     np.testing.assert_array_equal(*found)
 

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca._arrays import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.auditing.findings import Finding, LeftOut
 from fairpca.auditing.verdict import SHRUNK
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import MomentCovariances, Span, seen_directions, seen_part
 from fairpca.fitting import Ranks, Settings
 from fairpca.metrics import basis_of, fitted_to, kept_variance

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, require
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._check import check_choice, require
+from fairpca._arrays import AnyArray, FloatArray
 from fairpca.auditing import verdict as words
 from fairpca.covariances.sources import Span
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.label_codes import Label
+from fairpca.moments.groups import Label
 from fairpca.moments.storage import damage_named
 from fairpca.solvers.solution import Certificate
 

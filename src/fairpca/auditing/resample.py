@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, is_sparse
+from fairpca._arrays import FloatArray, IntArray, is_sparse
 from fairpca.auditing.candidates import Candidate, Table
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.dense import leading_pairs
 from fairpca.metrics import share_of
 
 # Most blocks a group is dealt into. Fewer give rougher quantiles; more cost memory, since every

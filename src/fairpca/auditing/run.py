@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from fairpca import metrics
-from fairpca._checks import (
+from fairpca._check import (
     check_at_least,
     check_choice,
     check_counted,
@@ -33,7 +33,7 @@ from fairpca._checks import (
     framed,
     is_share,
 )
-from fairpca._linalg import FloatArray, fetched, is_sparse, rounding_level
+from fairpca._arrays import FloatArray, fetched, is_sparse, rounding_level
 from fairpca.auditing.candidates import (
     FEW_GROUPS,
     Candidate,
@@ -55,7 +55,7 @@ from fairpca.auditing.findings import (
 )
 from fairpca.auditing.resample import Intervals, group_intervals
 from fairpca.auditing.verdict import SHRUNK, reader_warnings
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import CENTERS, MomentCovariances, dense_if_wide, in_span, is_wide
 from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA

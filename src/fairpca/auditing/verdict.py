@@ -23,7 +23,7 @@ import numpy as np
 
 from fairpca import _checks
 from fairpca.moments.groups import UNNAMED
-from fairpca.moments.label_codes import Label
+from fairpca.moments.groups import Label
 
 #: What the numbers of a group are about, by the value of `center`.
 MEANS = {

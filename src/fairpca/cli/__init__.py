@@ -22,7 +22,7 @@ DEBUG = "FAIRPCA_DEBUG"
 _INTERRUPTED = 130
 # What typer consists of.
 _TYPER = ("typer", "click", "rich")
-# How to install it; `fairpca._checks.require`, which says so of others, would import NumPy.
+# How to install it; `fairpca._check.require`, which says so of others, would import NumPy.
 _NEEDS_TYPER = """the command line needs typer, which is not installed: run pip install ".[app]" \
 in the folder of fairpca's source"""
 # What stands under "Examples" in the help of `fairpca` itself.

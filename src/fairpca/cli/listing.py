@@ -190,7 +190,7 @@ def compare(options: CompareOptions) -> int:
 
     A method has a place only among those that make the same number small.
     """
-    from fairpca._checks import check_rank, did_you_mean
+    from fairpca._check import check_rank, did_you_mean
     from fairpca.cli.loading import load
     from fairpca.comparison import compare as run_compare
     from fairpca.comparison import default_estimators
@@ -285,7 +285,7 @@ def demo(options: DemoOptions) -> None:
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import StandardScaler
 
-    from fairpca._checks import require
+    from fairpca._check import require
     from fairpca.auditing import audit
     from fairpca.auditing.verdict import new_sentences, proof, tables
     from fairpca.estimator import FairPCA

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_rank, did_you_mean, listed
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._check import check_rank, did_you_mean, listed
+from fairpca._arrays import AnyArray, FloatArray
 from fairpca.cli.options import FitOptions, ReadingOptions, TableOptions
 from fairpca.cli.output import note, note_read, progress
 from fairpca.io import read_moments

@@ -31,7 +31,7 @@ def fit(options: FitOptions) -> None:
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    from fairpca._checks import check_shrinkage
+    from fairpca._check import check_shrinkage
     from fairpca.cli.loading import choose_engine, label_names, load, stream
     from fairpca.estimator import FairPCA
     from fairpca.persistence import save_model

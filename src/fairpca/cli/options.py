@@ -324,7 +324,7 @@ def as_command(verb: Callable[..., Any]) -> Any:
             if among and value is not None:
                 given[name] = value.lower()
                 if value.lower() not in among:
-                    from fairpca._checks import did_you_mean
+                    from fairpca._check import did_you_mean
 
                     raise ValueError(
                         f"--{name.replace('_', '-')} {value} is not known."

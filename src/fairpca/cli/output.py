@@ -117,7 +117,7 @@ def in_option_words(text: str) -> str:
 
 def missing_file(name: str) -> str:
     """Return a sentence about a file that is not there, with the files that are called alike."""
-    from fairpca._checks import did_you_mean
+    from fairpca._check import did_you_mean
 
     path = Path(name)
     if glob.glob(name, recursive=True):

@@ -1,4 +1,9 @@
-"""The oracle of explicit matrices, and when it decomposes them in full."""
+"""The oracle of explicit matrices: NumPy's, PyTorch's, CuPy's or any other of the array API.
+
+Matrices, their sums, products and decompositions stay where the matrices are, in float64. They are
+decomposed in full, in part by LAPACK, or by an iterative method, whichever is cheapest for the
+size. No proof rests on what these return: `bounds` checks it against the matrix.
+"""
 
 from __future__ import annotations
 
@@ -6,52 +11,120 @@ import functools
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+from scipy.linalg.blas import dsymv
+from scipy.sparse.linalg import ArpackError
 
-from fairpca._linalg import FloatArray, IntArray, dot, fetched, rounding_level
-from fairpca._threads import available_threads, in_threads
-from fairpca.covariances.eigenpairs import (
-    FULL_SHARE,
-    LOW_RANK_SHARE,
-    EigenPairs,
-    by_krylov,
-    by_lapack,
-    full_pairs,
-    pairs_of_factor,
-    prefers_krylov,
-    thin_factor,
+from fairpca._arrays import (
+    FloatArray,
+    available_threads,
+    dot,
+    fetched,
+    in_threads,
+    is_foreign,
+    joined,
+    library_of,
+    placed,
+    rounding_level,
 )
-from fairpca.covariances.oracle import Oracle
-from fairpca.covariances.spectral_bounds import SumBound, sum_bound
+from fairpca.covariances.bounds import sum_bound
+from fairpca.covariances.chebyshev import filtered_pairs
+from fairpca.covariances.krylov import krylov_pairs
+from fairpca.covariances.oracle import EigenPairs, Oracle
+
+# With more than this share of the pairs wanted, all of them cost no more (LAPACK reduces the
+# whole matrix in any case).
+FULL_SHARE = 1 / 6
+# From this many columns on, and up to this share of the pairs, a Krylov method beats LAPACK's
+# partial decomposition, unless the spectrum is flat.
+KRYLOV_FROM, KRYLOV_SHARE = 250, 1 / 10
 
 # The crossovers between solving with full decompositions, which give second derivatives for
 # nothing, and solving in a subspace of partial ones. All were measured on two cores with OpenBLAS
 # on four kinds of spectra; a wrong one costs time and changes no result.
 
 # Two groups take few decompositions: up to this many columns they are in full, because there
-# LAPACK's partial driver takes as long as the full one, and every call shows (one thread, 10,000
-# rows of 100 columns and 10 components: 2.4 times PCA in full, 3.2 in a subspace; of 150 columns
-# 2.2 and 2.6; of 200 columns the same).
+# LAPACK's partial driver takes as long as the full one, and every call shows.
 _PAIR_FULL_TO = 150
 # Two groups, larger matrices: in full with more than this share of the components, because the
 # subspace would be wide against the matrix (the worst spectrum counts; on average it is 1 / 9.5),
-_PAIR_SHARE = 1 / 8
-# but only up to this many columns, past which the vectors nobody asked for cost too much.
-_PAIR_SHARE_TO = 800
+# but only up to so many columns, past which the vectors nobody asked for cost too much.
+_PAIR_SHARE, _PAIR_SHARE_TO = 1 / 8, 800
 # Three or more groups take many evaluations where eigenvalues tie, cheap only inside a subspace:
 # in full where r exceeds n^2 over this.
 _MANY_FULL_SQUARE = 2000
-# Up to this many operations (about a millisecond) own decompositions are made on one thread.
-_ALONE = 200_000
-# Past this many columns BLAS uses more cores than there are groups, if there are so many.
-_SPREAD_TO = 200
-
-
+# Below this many columns a decomposition on the processor takes no longer than one on a device
+# (1.3 ms there and 0.9 here with 100 columns, 1.6 and 3 with 173).
+_DEVICE_FROM = 128
+# Up to this many operations (some ten milliseconds) own decompositions are made on one thread.
+_ALONE = 10_000_000
 # Pairs past those asked for that own decompositions return: the proof that the others lead looks
 # for a step of the spectrum among them.
 _SPARE = 6
+# Eigenvectors that tie are turned by any angle. With this number for it, weights that agree to
+# eight digits count as the same.
+_FASTEST = 1e4
 # Units of rounding by which a proven sum may exceed the sum of the pairs; more means that the
 # pairs are not the leading ones.
 _PROVEN = 32
+
+
+def full_pairs(matrix: Any) -> EigenPairs:
+    """Return all eigenpairs of a symmetric matrix, largest first, where it lives."""
+    if is_foreign(matrix):
+        xp = library_of(matrix)
+        values, vectors = xp.linalg.eigh(matrix)
+        return EigenPairs(fetched(values)[::-1], xp.flip(vectors, axis=1))
+    values, vectors = np.linalg.eigh(matrix)
+    # A reversed view would be copied in every product.
+    return EigenPairs(values[::-1], np.ascontiguousarray(vectors[:, ::-1]))
+
+
+def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:
+    """Return the `r` leading eigenpairs of a symmetric matrix by the cheapest driver."""
+    found = by_krylov(matrix, r) if prefers_krylov(len(matrix), r) else None
+    return by_lapack(matrix, r) if found is None else found
+
+
+def by_lapack(matrix: FloatArray, r: int) -> EigenPairs:
+    """Return the `r` leading pairs by LAPACK."""
+    n = len(matrix)
+    if n > 2 / FULL_SHARE and r <= FULL_SHARE * n:
+        values, vectors = scipy.linalg.eigh(
+            matrix, subset_by_index=(n - r, n - 1), driver="evr", check_finite=False
+        )
+        # LAPACK has returned fewer pairs than asked for where eigenvalues are tied.
+        if vectors.shape == (n, r):
+            return EigenPairs(values[::-1], np.ascontiguousarray(vectors[:, ::-1]))
+    return full_pairs(matrix).head(r)
+
+
+def prefers_krylov(n: int, r: int) -> bool:
+    """Whether a Krylov method is the first choice for `r` pairs of a matrix of n columns."""
+    return n >= KRYLOV_FROM and r <= KRYLOV_SHARE * n
+
+
+def by_krylov(
+    matrix: FloatArray, r: int, start: FloatArray | None = None, *, rough: bool = False
+) -> EigenPairs | None:
+    """Return the `r` leading pairs by a Krylov method, or None where LAPACK would be faster.
+
+    A flat spectrum shows by the products it takes: LAPACK takes as long as about half as many as
+    there are columns. What it may miss of repeated eigenvalues is left to the proof.
+    """
+    n, matrix = len(matrix), np.ascontiguousarray(matrix)
+
+    def product(columns: FloatArray) -> FloatArray:
+        if columns.ndim > 1:
+            return np.asarray(dot(matrix, columns))
+        # Reads one triangle only; a single vector costs what the memory takes to read.
+        return np.asarray(dsymv(1.0, matrix.T, columns))
+
+    most = max(int(2.2 * r) + 40, int(0.45 * n) - 45)
+    try:
+        return krylov_pairs(product, n, r, start, rough=rough, search=False, most=most)
+    except (np.linalg.LinAlgError, ArpackError):
+        return None
 
 
 class DenseOracle(Oracle):
@@ -59,11 +132,8 @@ class DenseOracle(Oracle):
 
     Parameters
     ----------
-    matrices : ndarray of shape (k, n, n)
-    method : {"auto", "dense", "krylov"}
-        What leading pairs come from; "auto" chooses by size.
-    ranks : ndarray of shape (k,), optional
-        What the rank of each matrix cannot exceed, where that is known.
+    matrices : array of shape (k, n, n)
+        Of any library of the array API.
     scale : float, optional
         Magnitude that rounding is relative to. By default the largest trace, which bounds every
         eigenvalue and costs nothing; a compression has the scale of what it was compressed from.
@@ -72,25 +142,26 @@ class DenseOracle(Oracle):
         larger than they are.
     """
 
-    cheap_products = True
+    driver = "dense"
+    # Whether the matrices live on another device.
+    _there = False
+    _apart = 0.0
+    # How often a Krylov method may take longer than LAPACK before no other is tried: one matrix
+    # of low rank says nothing about the others.
+    _patience = 2
+    # The leading vectors of the last sum on a device: those of the next are not far from them.
+    _block: Any = None
 
-    def __init__(
-        self,
-        matrices: FloatArray,
-        method: str = "auto",
-        ranks: IntArray | None = None,
-        scale: float | None = None,
-        apart: float = 0.0,
-    ) -> None:
-        self._matrices = matrices
+    def __init__(self, matrices: Any, scale: float | None = None, apart: float = 0.0) -> None:
+        if matrices.shape[1] < _DEVICE_FROM:
+            matrices = fetched(matrices)
+        self._matrices, self._there = matrices, is_foreign(matrices)
         self._apart = apart
-        self._ranks = ranks
         self.n_groups, self.n_features, _ = matrices.shape
-        self.method = method
-        self.driver = "krylov" if method == "krylov" else "dense"
-        self._failures = 0
         if scale is None:
-            scale = float(np.abs(np.trace(matrices, axis1=1, axis2=2)).max(initial=0.0))
+            xp = library_of(matrices)
+            traces = xp.linalg.trace(matrices) if self._there else np.einsum("kii->k", matrices)
+            scale = float(np.abs(fetched(traces)).max(initial=0.0))
         self.scale = scale
 
     @property
@@ -100,51 +171,77 @@ class DenseOracle(Oracle):
 
     @property
     def matrices(self) -> FloatArray:
-        """The matrices themselves."""
-        return self._matrices
+        """The matrices themselves, brought here when they are first asked for."""
+        if self._there:
+            self._matrices, self._there = fetched(self._matrices), False
+        return self._matrices  # type: ignore[no-any-return]
 
-    def apply(self, columns: FloatArray) -> FloatArray:
-        """Return ``S_i @ columns`` for every group."""
-        return np.asarray(dot(self._matrices, columns))
+    def near(self, columns: Any) -> Any:
+        """Return columns where the matrices are."""
+        return placed(columns, self._matrices)
+
+    def apply(self, columns: Any) -> Any:
+        """Return ``S_i @ columns`` for every group, where the matrices are."""
+        return dot(self._matrices, self.near(columns) if self._there else columns)
+
+    def compressed(self, left: Any, right: Any) -> Any:
+        """Return ``left.T @ S_i @ right`` for every group, where the matrices are."""
+        return dot(self.near(left).T, self.apply(right))
 
     def combine(self, weights: FloatArray) -> Any:
-        """Return ``sum_i weights[i] S_i``."""
+        """Return ``sum_i weights[i] S_i``, where the matrices are."""
         if np.count_nonzero(weights) == 1 and weights.max() == 1.0:
-            return np.asarray(self._matrices[int(weights.argmax())])
-        flat = self._matrices.reshape(self.n_groups, -1)
-        return np.asarray((weights @ flat).reshape(self.n_features, self.n_features))
+            return self._matrices[int(weights.argmax()), :, :]
+        shape = (self.n_features, self.n_features)
+        if not self._there:
+            return np.dot(weights, self._matrices.reshape(self.n_groups, -1)).reshape(shape)
+        xp = library_of(self._matrices)
+        flat = xp.reshape(self._matrices, (self.n_groups, -1))
+        return xp.reshape(placed(weights, flat) @ flat, shape)
+
+    def retained_variance(self, basis: Any) -> FloatArray:
+        """Return ``Tr(basis.T @ S_i @ basis)`` for every group, shape (k,)."""
+        if not self._there:
+            return np.asarray(np.einsum("nr,knr->k", basis, dot(self._matrices, basis)))
+        there = self.near(basis)
+        return fetched(library_of(there).sum((self._matrices @ there) * there, axis=(1, 2)))
 
     def in_full(self, r: int) -> bool:
         """Whether a problem of rank `r` is best solved with all pairs of every matrix."""
         n: int = self.n_features
-        if self.method == "krylov":
-            return False
+        if self._there:
+            return r > FULL_SHARE * n
         if self.n_groups > 2:
             return r * _MANY_FULL_SQUARE > n * n or r > FULL_SHARE * n
         return n <= _PAIR_FULL_TO or r > n * (_PAIR_SHARE if n <= _PAIR_SHARE_TO else FULL_SHARE)
 
     def leading(
-        self,
-        weights: FloatArray,
-        r: int,
-        start: FloatArray | None = None,
-        rough: bool = False,
-        proven: bool = False,
+        self, weights: FloatArray, r: int, start: Any = None, rough: bool = False
     ) -> EigenPairs:
-        """Return the `r` leading eigenpairs of the weighted sum.
-
-        With `proven` the caller proves that they lead, and asks again where they do not.
-        """
+        """Return the `r` leading eigenpairs of the weighted sum, where the matrices are."""
         self.n_eigen += 1
         matrix, n = self.combine(weights), self.n_features
-        asked = self.method == "krylov" and r < n - 1
-        # One matrix of low rank says nothing about the others; two failures do.
-        if asked or (self.method == "auto" and self._failures < 2 and prefers_krylov(n, r)):
-            found = by_krylov(matrix, r, start, patient=asked, rough=rough, proven=proven)
-            if found is not None:
-                return found
-            self._failures += 1
-        return by_lapack(matrix, r, rough)
+        if not self._there:
+            if self._patience and prefers_krylov(n, r):
+                found = by_krylov(matrix, r, start, rough=rough)
+                if found is not None:
+                    return found
+                self._patience -= 1
+            return by_lapack(matrix, r)
+        known = self._block
+        if start is not None:
+            known = placed(start, matrix)
+            if self._block is not None:
+                known = joined([known, self._block[:, known.shape[1] :]], axis=1)
+        block = filtered_pairs(matrix, r, known, rough)
+        found = full_pairs(matrix) if block is None else EigenPairs(*block)
+        self._block = found.columns[:, : 2 * r]
+        return found.head(r)
+
+    def full(self, weights: FloatArray) -> EigenPairs:
+        """Return all eigenpairs of the weighted sum, where the matrices are."""
+        self.n_eigen += 1
+        return full_pairs(self.combine(weights))
 
     def sum_bound(self, weights: FloatArray, r: int, near: EigenPairs) -> tuple[float, float]:
         """Return a proven upper bound on the sum of the r largest eigenvalues.
@@ -152,53 +249,71 @@ class DenseOracle(Oracle):
         As in `Oracle`, but whatever `near` claims is checked against the matrix, and decomposed
         anew, in full, where it cannot be proven.
         """
-        found = self._prove(weights, near, r)
+        matrix = self.combine(weights)
+        found = sum_bound(matrix, near, r)
         if found is None:
             self.n_eigen += 1
-            matrix = fetched(self.combine(weights))
             found = sum_bound(matrix, full_pairs(matrix), r)
         return (np.inf, 0.0) if found is None else (found.bound, found.slack)
-
-    def _prove(self, weights: FloatArray, near: EigenPairs, r: int) -> SumBound | None:
-        """Return what pairs prove about the weighted sum, None if nothing."""
-        return sum_bound(fetched(self.combine(weights)), near, r)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading eigenpairs of every matrix by itself.
 
         Losses are measured from their sums, so one that is too small would hide a loss. Sums of
-        some pairs are proven; of all pairs none can be missing, and `are_pairs` checks them.
+        some pairs are proven; of all pairs none can be missing.
         """
         width = min(r + _SPARE, self.n_features)
         if not self.in_full(r):
-            return tuple(self._own(i, r, width) for i in range(self.n_groups))
+            return tuple(self._own(row, r, width) for row in np.eye(self.n_groups))
         self.n_eigen += self.n_groups
-        k, n, threads = self.n_groups, self.n_features, available_threads()
-        if k * n**3 <= _ALONE or (n > _SPREAD_TO and k < threads):
-            threads = 1
-        tasks = [functools.partial(_head, matrix, width) for matrix in self._matrices]
-        return tuple(in_threads(tasks, threads))
+        k, n = self.n_groups, self.n_features
+        if not self._there and k * n**3 <= _ALONE:
+            values, vectors = np.linalg.eigh(self._matrices)
+            vectors = np.ascontiguousarray(vectors[:, :, ::-1][:, :, :width])
+            return tuple(map(EigenPairs, values[:, ::-1][:, :width], vectors))
+        tasks = [functools.partial(full_pairs, self._matrices[i, :, :]) for i in range(k)]
+        threads = 1 if self._there else available_threads()
+        return tuple(pairs.head(width) for pairs in in_threads(tasks, threads))
 
-    def _own(self, i: int, r: int, width: int) -> EigenPairs:
-        """Return leading eigenpairs of one matrix, from a thin factor if it has one."""
-        rank = self.n_features if self._ranks is None else int(self._ranks[i])
-        if rank <= LOW_RANK_SHARE * self.n_features and self.method == "auto":
-            # A factor leaves nothing of the trace, so its sums need no other proof.
-            thin = thin_factor(self._matrices[i], rank)
-            if thin is not None:
-                self.n_eigen += 1
-                return pairs_of_factor(thin, width)
-        alone = np.eye(self.n_groups)[i]
-        # The proof takes as long as a search for what a Krylov method missed, and says more.
-        pairs = self.leading(alone, width, proven=True)
-        proven = self._prove(alone, pairs, r)
+    def _own(self, alone: FloatArray, r: int, width: int) -> EigenPairs:
+        """Return leading eigenpairs of one matrix with a sum that is proven."""
+        pairs = self.leading(alone, width)
+        matrix = self.combine(alone)
+        proven = sum_bound(matrix, pairs, r)
         if proven is None or proven.bound - pairs.values[:r].sum() > _PROVEN * self.resolution:
             self.n_eigen += 1
-            pairs = full_pairs(fetched(self.combine(alone))).head(width)
+            pairs = full_pairs(matrix).head(width)
         return pairs
 
 
-def _head(matrix: FloatArray, width: int) -> EigenPairs:
-    """Return leading eigenpairs from a full decomposition; only what is asked for is kept."""
-    pairs = full_pairs(matrix)
-    return EigenPairs(pairs.values[:width], np.ascontiguousarray(pairs.vectors[:, :width]))
+def derivatives(difference: Any, columns: Any, values: FloatArray, r: int) -> tuple[float, ...]:
+    """Return how the sum of the r largest eigenvalues of A + t E changes with t, at t = 0.
+
+    Parameters
+    ----------
+    difference : array of shape (n, n)
+        E, where the eigenvectors are.
+    columns, values
+        All eigenpairs of A, largest first.
+    r : int
+
+    Returns
+    -------
+    first, second, third : float
+        Derivatives. The third is zero where eigenvalues are nearly tied.
+    turning : float
+        How far a unit of t turns the leading eigenvectors: the largest tangent, to first order.
+    """
+    xp, image = library_of(columns), difference @ columns
+    turned = columns.T @ image
+    known = placed(values, turned)
+    # A vanishing gap means a kink: the huge second derivative makes a search stand still there.
+    coupling = turned[r:, :r]
+    rotation = coupling / (known[:r] - known[r:, None] + 1e-300)
+    first = float(xp.sum(columns[:, :r] * image[:, :r]))
+    second = 2 * float(xp.sum(coupling * rotation))
+    turning, third = float(xp.max(abs(rotation))) if r < len(values) else 0.0, 0.0
+    if turning < _FASTEST:
+        change = turned[r:, r:] @ rotation - rotation @ turned[:r, :r]
+        third = 6 * float(xp.sum(rotation * change))
+    return first, second, third, min(turning, _FASTEST)

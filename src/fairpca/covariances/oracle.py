@@ -8,12 +8,38 @@ which class it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, rounding_level, symmetric
-from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
+from fairpca._arrays import FloatArray, dot, fetched, is_foreign, rounding_level, symmetric
+
+
+@dataclass(frozen=True)
+class EigenPairs:
+    """Eigenvalues in decreasing order and the matching orthonormal columns.
+
+    Attributes
+    ----------
+    values : ndarray of shape (r,)
+    columns : array of shape (n, r)
+        Where the matrix lives: here, or on another device.
+    """
+
+    values: FloatArray
+    columns: Any
+
+    @property
+    def vectors(self) -> FloatArray:
+        """The columns, brought here when they are first asked for."""
+        if is_foreign(self.columns) and "_here" not in self.__dict__:
+            self.__dict__["_here"] = fetched(self.columns)
+        return self.__dict__.get("_here", self.columns)  # type: ignore[no-any-return]
+
+    def head(self, r: int) -> EigenPairs:
+        """Return the `r` leading pairs."""
+        return EigenPairs(self.values[:r], self.columns[:, :r])
 
 
 class Oracle(ABC):
@@ -25,26 +51,19 @@ class Oracle(ABC):
     scale : float
         Magnitude of the matrices: no eigenvalue and no loss is larger. Rounding is relative to it.
     driver : str
-        What its eigenpairs come from, for the estimator's `solver_`.
+        What its eigenpairs come from.
     cheap_products : bool
         Whether products are so cheap that the last digits of a subspace are worth them.
     n_eigen : int
         Eigen-decompositions of full size so far.
-    own_slack : float
-        By how much the sum of a group's own eigenvalues may be too large where they did not
-        converge. Losses are measured from these sums.
-    place : array of another library or None
-        Where the rows live, if that is not NumPy; large decompositions are made there.
     """
 
     n_groups: int
     n_features: int
     scale: float
     driver: str
-    cheap_products: bool = False
+    cheap_products: bool = True
     n_eigen: int = 0
-    own_slack: float = 0.0
-    place: Any = None
 
     @property
     def resolution(self) -> float:
@@ -52,12 +71,12 @@ class Oracle(ABC):
         return rounding_level(self.scale, self.n_features)
 
     @abstractmethod
-    def apply(self, columns: FloatArray) -> FloatArray:
+    def apply(self, columns: Any) -> Any:
         """Return ``S_i @ columns`` for every group, shape (k, n, q)."""
 
     @abstractmethod
     def leading(
-        self, weights: FloatArray, r: int, start: FloatArray | None = None, rough: bool = False
+        self, weights: FloatArray, r: int, start: Any = None, rough: bool = False
     ) -> EigenPairs:
         """Return the `r` leading eigenpairs of ``sum_i weights[i] S_i``.
 
@@ -65,7 +84,7 @@ class Oracle(ABC):
         ----------
         weights : ndarray of shape (k,)
         r : int
-        start : ndarray of shape (n, q), optional
+        start : array of shape (n, q), optional
             A basis near the answer.
         rough : bool
             Rough pairs are cheaper and good for their directions only: no bound may rest on them.
@@ -78,16 +97,7 @@ class Oracle(ABC):
     @property
     def matrices(self) -> FloatArray:
         """The matrices themselves, shape (k, n, n); formed by products where nobody has them."""
-        return symmetric(self.apply(np.eye(self.n_features)))
-
-    def combine(self, weights: FloatArray) -> Any:
-        """Return ``sum_i weights[i] S_i``, where it is decomposed."""
-        return np.asarray(np.tensordot(weights, self.matrices, axes=1))
-
-    def full(self, weights: FloatArray) -> EigenPairs:
-        """Return all eigenpairs of the weighted sum."""
-        self.n_eigen += 1
-        return full_pairs(self.combine(weights))
+        return symmetric(np.asarray(self.apply(np.eye(self.n_features))))
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself."""
@@ -118,10 +128,19 @@ class Oracle(ABC):
         known = len(values) == r and bool(np.all(np.isfinite(values)))
         return (float(values.sum()), 0.0) if known else (np.inf, 0.0)
 
-    def project(self, basis: FloatArray) -> FloatArray:
-        """Return ``basis.T @ S_i @ basis`` for every group, shape (k, q, q)."""
-        return symmetric(basis.T @ self.apply(basis))
+    def halves(self, columns: Any) -> Any:
+        """Return what `compressed` needs to know of columns, one column each."""
+        return columns
 
-    def retained_variance(self, basis: FloatArray) -> FloatArray:
+    def compressed(self, left: Any, right: Any) -> Any:
+        """Return ``U.T @ S_i @ V`` for every group, shape (k, p, q), from halves of U and V."""
+        return dot(left.T, self.apply(right))
+
+    def project(self, basis: FloatArray) -> Any:
+        """Return ``basis.T @ S_i @ basis`` for every group, shape (k, q, q)."""
+        half = self.halves(basis)
+        return symmetric(self.compressed(half, half))
+
+    def retained_variance(self, basis: Any) -> FloatArray:
         """Return ``Tr(basis.T @ S_i @ basis)`` for every group, shape (k,)."""
         return np.asarray(np.einsum("nr,knr->k", basis, self.apply(basis)))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from fairpca._checks import require
+from fairpca._check import require
 from fairpca.moments.storage import atomic_write, damage_named
 
 # Environment variable that names the directory of data files. Users and CONTRIBUTING.md know it.

@@ -20,8 +20,8 @@ from typing import IO, Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from fairpca._checks import check_choice, warn
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._check import check_choice, warn
+from fairpca._arrays import AnyArray, FloatArray
 from fairpca.datasets.cache import Remote, need, obtain
 from fairpca.moments.storage import damage_named
 

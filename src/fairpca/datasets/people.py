@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairpca._checks import check_choice
-from fairpca._linalg import AnyArray, IntArray
+from fairpca._check import check_choice
+from fairpca._arrays import AnyArray, IntArray
 from fairpca.datasets.cache import Remote, need
 from fairpca.datasets.loading import UCI, Source, Table, check_digest, digest, expect, open_member
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._arrays import AnyArray, FloatArray
 from fairpca.datasets.cache import Remote, need
 from fairpca.datasets.loading import UCI, Source, Table, check_digest, expect, open_member
 from fairpca.moments.storage import atomic_write

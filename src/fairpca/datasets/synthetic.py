@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from fairpca._linalg import FloatArray, symmetric
+from fairpca._arrays import FloatArray, symmetric
 from fairpca.datasets.loading import description
 
 # The end of every description.

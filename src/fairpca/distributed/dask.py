@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import listed, require
-from fairpca._linalg import FloatArray, is_dask
+from fairpca._check import listed, require
+from fairpca._arrays import FloatArray, is_dask
 from fairpca.distributed import pieces
 from fairpca.distributed.parquet import open_parquet
 from fairpca.distributed.pieces import CellSums, GroupingOptions, PassOperators

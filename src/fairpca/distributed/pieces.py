@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import as_numpy, check_weights
-from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca._check import as_numpy, check_weights
+from fairpca._arrays import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.covariances.implicit import GroupOperators
 from fairpca.io.columns import Wanted, choose, known_column, not_numbers
 from fairpca.io.read_moments import count_batches, merged
 from fairpca.io.sources import Batch
 from fairpca.moments.group_moments import GroupMoments, all_labels, split_folds
 from fairpca.moments.groups import Groups, check_folds, row_folds
-from fairpca.moments.label_codes import Label
+from fairpca.moments.groups import Label
 from fairpca.moments.memory import default_limit, moments_bytes
-from fairpca.moments.row_scatter import block_rows, merge_means, moved
+from fairpca.moments.scatter import block_rows, merge_means, moved
 
 # Counting the groups beforehand reads the labels once more. It is skipped while this many groups
 # would fit into memory; with more groups than that, the error comes after the counting began.

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairpca._checks import require
+from fairpca._check import require
 from fairpca.distributed import pieces
 from fairpca.distributed.parquet import open_parquet
 from fairpca.distributed.pieces import GroupingOptions

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
-from fairpca._linalg import AnyArray
+from fairpca._check import require
+from fairpca._arrays import AnyArray
 from fairpca.io.columns import Choose, Wanted, all_columns, not_numbers
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source, file_kind
 from fairpca.moments.storage import damage_named

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, did_you_mean, listed, require
-from fairpca._linalg import AnyArray, FloatArray
+from fairpca._check import check_choice, did_you_mean, listed, require
+from fairpca._arrays import AnyArray, FloatArray
 from fairpca.moments.groups import Threshold, check_folds
 
 # A column is taken for numbers with typing errors, and refused, if at most this share of its cells

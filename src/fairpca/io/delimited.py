@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
-from fairpca._linalg import AnyArray
+from fairpca._check import require
+from fairpca._arrays import AnyArray
 from fairpca.io.columnar import arrow, check_schemas
 from fairpca.io.columns import (
     INEXACT,

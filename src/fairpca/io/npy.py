@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import AnyArray
+from fairpca._arrays import AnyArray
 from fairpca.io.columns import Choose
 from fairpca.io.sources import Coded, DataFile, Piece, Rows, Source
-from fairpca.moments.label_codes import factorize
+from fairpca.moments.groups import factorize
 from fairpca.moments.storage import damage_named
 
 # Names of the columns that stand beside the file; a column of the file is called column1, so that

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import check_choice, did_you_mean, listed, require
-from fairpca._linalg import AnyArray, FloatArray, constant_columns
+from fairpca._check import check_choice, did_you_mean, listed, require
+from fairpca._arrays import AnyArray, FloatArray, constant_columns
 from fairpca.io.columns import cell_among_numbers, column_numbers, compound, data_row, odd_cells
 
 #: What to do about missing values in features.

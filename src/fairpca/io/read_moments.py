@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fairpca._checks import check_at_least, check_choice
-from fairpca._threads import available_cores
+from fairpca._check import check_at_least, check_choice
+from fairpca._arrays import available_cores
 from fairpca.io.sources import Batch, Piece, Source, open_source, takes_in
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.memory import check_moments_size
-from fairpca.moments.row_scatter import clear_dust
+from fairpca.moments.scatter import clear_dust
 from fairpca.moments.storage import ARRAYS, atomic_write, damage_named, read_archive, unpack
 
 # Pieces read ahead beyond those being worked on, so that no worker waits for the merge. Each one

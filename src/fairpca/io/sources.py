@@ -26,12 +26,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fairpca._checks import check_at_least, check_weights
-from fairpca._linalg import AnyArray, FloatArray, IntArray, is_sparse
+from fairpca._check import check_at_least, check_weights
+from fairpca._arrays import AnyArray, FloatArray, IntArray, is_sparse
 from fairpca.io.columns import Wanted, choose, data_row
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, row_folds
-from fairpca.moments.label_codes import Label
+from fairpca.moments.groups import Label
 
 # An ending in none of these is refused, because guessing the format of a file from its bytes goes
 # wrong silently. A file without any ending is taken for text, as the UCI archive names its tables.

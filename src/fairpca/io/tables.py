@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import distinct, listed, require
+from fairpca._check import distinct, listed, require
 from fairpca.io.columnar import another_type, read_whole
 from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, matching, no_header
 from fairpca.io.delimited import Layout, TextFile, label_column, open_texts, read_text

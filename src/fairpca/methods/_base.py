@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
-from fairpca._checks import check_choice, check_groups, check_limits, check_rows
-from fairpca._linalg import FloatArray
-from fairpca._threads import blas_for
+from fairpca._check import check_choice, check_groups, check_limits, check_rows
+from fairpca._arrays import FloatArray
+from fairpca._arrays import threads_for
 from fairpca.base import LinearReducer, Rows, projection_attributes
 from fairpca.covariances.sources import MomentCovariances
-from fairpca.criteria import pose
+from fairpca.fitting import pose
 from fairpca.metrics import kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
@@ -203,7 +203,7 @@ class PublishedMethod(LinearReducer):
         check_rows(sample.source.total.count, type(self).__name__)
         check_groups(known.labels, known.weight)
         self._check_group_number(len(known.labels))
-        with blas_for(sample.n_features):
+        with threads_for(sample.n_features):
             found = self._find(sample)
             source, basis = (found.sample or sample).source, found.basis
             retained = kept_variance(basis, source.covariances)

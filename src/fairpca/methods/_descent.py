@@ -13,7 +13,7 @@ import numpy as np
 import scipy.optimize
 from sklearn.utils import check_random_state
 
-from fairpca._linalg import FloatArray, orthonormal, symmetric
+from fairpca._arrays import FloatArray, orthonormal, symmetric
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
 # A function with its gradient, and one with its second derivatives, too.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.moments.group_moments import GroupMoments
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
-from fairpca._linalg import FloatArray, symmetric
-from fairpca.covariances.eigenpairs import full_pairs
+from fairpca._check import require
+from fairpca._arrays import FloatArray, symmetric
+from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import LARGEST, Found, PublishedMethod, Sample, choice, number
 from fairpca.methods.null_space import AGREEING, equal_mean_directions
 from fairpca.methods.sdr import from_spectrum, solved_program, spectrum

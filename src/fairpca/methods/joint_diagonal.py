@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, canonical
-from fairpca.covariances.eigenpairs import full_pairs
+from fairpca._arrays import FloatArray, IntArray, canonical
+from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, choice
 from fairpca.methods.sdr import least_worst
 from fairpca.metrics import own_variance

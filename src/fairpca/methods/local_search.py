@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, orthonormal
+from fairpca._arrays import FloatArray, orthonormal
 from fairpca.methods._base import LARGEST, POSITIVE, MinMaxFound, MinMaxMethod, number
 from fairpca.methods._descent import (
     ARMIJO,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._checks import warn
-from fairpca._linalg import FloatArray
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca._check import warn
+from fairpca._arrays import FloatArray
+from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, choice, number
 from fairpca.methods._descent import minimise, random_bases
 from fairpca.methods.null_space import equal_mean_directions, leading_within

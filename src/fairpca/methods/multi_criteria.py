@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from fairpca._checks import check_choice
-from fairpca._linalg import FloatArray, symmetric
+from fairpca._check import check_choice
+from fairpca._arrays import FloatArray, symmetric
 from fairpca.criteria import CRITERIA, pose
 from fairpca.methods._base import (
     LARGEST,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA, KernelPCA
 
-from fairpca._linalg import FloatArray, complement, span, symmetric
-from fairpca.covariances.eigenpairs import full_pairs, leading_pairs
+from fairpca._arrays import FloatArray, complement, span, symmetric
+from fairpca.covariances.dense import full_pairs, leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, number
 
 # Differences of means below this share of the data's spread are rounding, and point anywhere.

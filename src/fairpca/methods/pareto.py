@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, orthonormal
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca._arrays import FloatArray, orthonormal
+from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import LARGEST, Found, PublishedMethod, Sample, choice, number
 from fairpca.methods._descent import ARMIJO, random_bases, tangent
 from fairpca.metrics import own_variance

@@ -14,9 +14,10 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from fairpca._checks import require
-from fairpca._linalg import FloatArray, symmetric
-from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
+from fairpca._check import require
+from fairpca._arrays import FloatArray, symmetric
+from fairpca.covariances.dense import full_pairs
+from fairpca.covariances.oracle import EigenPairs
 from fairpca.methods._base import (
     LARGEST,
     POSITIVE,

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.spatial.distance import cdist
 
-from fairpca._linalg import FloatArray, IntArray
-from fairpca.covariances.eigenpairs import full_pairs
+from fairpca._arrays import FloatArray, IntArray
+from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, choice, number
 from fairpca.methods._descent import generator
 from fairpca.metrics import kept_variance

@@ -9,13 +9,13 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from fairpca._linalg import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
+from fairpca._arrays import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
 from fairpca.base import Rows, is_result
-from fairpca.covariances.eigenpairs import full_pairs
+from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import generator
 from fairpca.methods.null_space import leading_within, mean_directions
-from fairpca.moments.label_codes import Label, sort_labels
+from fairpca.moments.groups import Label, sort_labels
 
 # What there has to be enough of, in the words of the error.
 _LEFT = "directions that are not removed"

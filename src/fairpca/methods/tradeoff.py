@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca._arrays import FloatArray
+from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
 from fairpca.metrics import kept_variance
 

@@ -1,8 +1,8 @@
 """Rows of every group as a weight, a mean and a centred scatter: all that a fit needs of them.
 
-Labels become `Groups` (`groups`, `label_codes`); rows or columns are summed per group
-(`row_scatter`) into `GroupMoments`, which merge, travel and are stored (`storage`). After that no
-row is read again. Read `GroupMoments` first.
+Labels become `Groups` (`groups`); rows are summed per group (`scatter`) into `GroupMoments`, which
+merge, travel and are stored (`storage`). After that no row is read again. Read `GroupMoments`
+first.
 """
 
 from fairpca.moments.group_moments import GroupMoments, Standardized

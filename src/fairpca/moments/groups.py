@@ -1,59 +1,49 @@
 """Group labels: any container of one or more label columns -> integer codes.
 
 Labels come back as the user wrote them (Python scalars; tuples when several columns are crossed).
-A missing label (None, NaN, NaT, null) makes a row unlabelled.
-
-Every column is coded by itself (`label_codes`), then the codes of several columns are combined
-into one number per row, so that no tuple is built for a row. Read `Groups.from_labels` first.
+A missing label (None, NaN, NaT, null) makes a row unlabelled. Every column is coded by itself,
+then the codes of several columns are combined into one number per row, so that no tuple is built
+for a row. Read `Groups.from_labels` first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairpca._checks import check_choice, framed, warn
-from fairpca._linalg import (
+from fairpca._arrays import (
     AnyArray,
     FloatArray,
     IntArray,
     array_namespace,
     fetched,
     is_foreign,
-    library_of,
     placed,
 )
-from fairpca.moments.label_codes import (
-    Coded,
-    Label,
-    factorize,
-    factorize_integers,
-    factorize_objects,
-    recode,
-    sort_labels,
-)
+from fairpca._check import check_choice, framed, warn
+
+Label: TypeAlias = Hashable
+# Codes of a column, -1 where a label is missing, and its distinct labels, sorted.
+_Coded: TypeAlias = tuple[IntArray, list[Label]]
 
 #: What a column of labels is called that came without a name.
 UNNAMED = "sensitive_feature"
 
-# Whole numbers that span fewer values than this are coded on the device that they live on, in the
-# two bytes that device_scatter would send; others are coded here.
-_DEVICE_SPAN = 2**15
-# Up to this many different texts in a column, its library replaces them by codes.
-_FEW_KINDS = 1000
+# Integer labels that span at most this many values are counted in a table, which takes a third of
+# the time of a sort at 30,000 rows.
+_TABLE_SPAN = 2**15
 # More distinct labels than this are a measurement or a name, not groups: an audit of them would
-# take minutes and say nothing. Both numbers are a judgement about what people mean, not a limit of
-# what can be computed.
-_MOST_LABELS = 1000
-# The same where labels are fractions, since a code is a whole number, and where most rows have a
-# label of their own, as with names.
-_MOST_FRACTIONS = 50
+# take minutes and say nothing. The second is for labels that are fractions, since a code is a
+# whole number, or where most rows have a label of their own, as with names.
+_MOST_LABELS, _MOST_FRACTIONS = 1000, 50
 
 
 @dataclass(frozen=True)
@@ -118,92 +108,37 @@ class Groups:
         ------
         ValueError
             If a column has another number of rows than the others or `n_rows`, if a label is
-            missing and that is an error, if a categorical column declares levels that no row has,
-            or if a label cannot be compared.
+            missing and that is an error, or if a label cannot be compared.
         """
-        columns = [
-            (name, _code_column(name, values)) for name, values in _columns(sensitive_features)
-        ]
-        return cls._crossed(columns, n_rows, group_by, unlabelled)
-
-    @classmethod
-    def _on_device(cls, labels: Any, rows: Any) -> Groups | None:
-        """Code whole numbers where the rows live too; None where that cannot be.
-
-        Copying ten million labels from a device takes longer than counting their rows there.
-
-        Returns
-        -------
-        Groups or None
-            Its `codes` are an array of that library; only `device_scatter` takes them.
-        """
-        if not is_foreign(labels) or labels.device != rows.device or labels.ndim != 1:
-            return None
-        xp, m = library_of(rows), int(rows.shape[0])
-        if labels.shape[0] != m or not m or not xp.isdtype(labels.dtype, "integral"):
-            return None
-        low, high = int(xp.min(labels)), int(xp.max(labels))
-        if high - low >= _DEVICE_SPAN or high >= 2**62:
-            return None
-        values, counts = (fetched(part) for part in xp.unique_counts(labels))
-        places = np.zeros(high - low + 1, dtype=np.int16)
-        places[values.astype(np.int64) - low] = np.arange(len(values))
-        # Widened first: 127 - (-128) does not fit into an int8.
-        codes = xp.take(placed(places, rows), xp.astype(labels, xp.int64) - low, axis=0)
-        return cls(codes, tuple(values.tolist()), (UNNAMED,), counts.astype(np.int64))
-
-    @classmethod
-    def from_dictionaries(
-        cls,
-        columns: Mapping[str, tuple[IntArray, Sequence[Label]]],
-        *,
-        group_by: str = "intersection",
-        unlabelled: str = "error",
-    ) -> Groups:
-        """Take labels that a table stores as codes into a short list of values.
-
-        Parameters
-        ----------
-        columns : mapping of str to (codes, values)
-            A row's label is ``values[code]``, missing where the code is negative. Values may
-            repeat, be missing themselves, or occur in no row.
-        group_by, unlabelled : str
-            As in `from_labels`.
-        """
-        coded = [(name, recode(codes, kinds)) for name, (codes, kinds) in columns.items()]
-        return cls._crossed(coded, None, group_by, unlabelled)
-
-    @classmethod
-    def _crossed(
-        cls, columns: list[tuple[str, Coded]], n_rows: int | None, group_by: str, unlabelled: str
-    ) -> Groups:
-        """Return the groups of coded columns; ValueError where rows or labels are missing."""
         check_choice("group_by", group_by, ("intersection", "marginal"))
         check_choice("unlabelled", unlabelled, ("error", "ignore"))
+        columns = [(name, *_coded(values)) for name, values in _columns(sensitive_features)]
         if not columns:
             raise ValueError(
                 "sensitive_features has no columns; pass at least one column of labels."
             )
-        _check_lengths(columns, n_rows)
-        names, coded = zip(*columns, strict=True)
-        if unlabelled == "error" and any(part.codes.min(initial=0) < 0 for part in coded):
-            missing = np.flatnonzero(np.any([part.codes < 0 for part in coded], axis=0))
-            first = f"the first in row {missing[0] + 1:,}, counting from 1"
+        m = len(columns[0][1]) if n_rows is None else n_rows
+        for name, codes, _ in columns:
+            if len(codes) != m:
+                raise ValueError(
+                    f"sensitive_features has {len(codes)} rows in column {name!r} but X has {m}; "
+                    "pass one label (or one row of labels) per row of X."
+                )
+        gaps = any(codes.min(initial=0) < 0 for _, codes, _ in columns)
+        if unlabelled == "error" and gaps:
+            missing = np.flatnonzero(np.any([codes < 0 for _, codes, _ in columns], axis=0))
             raise ValueError(
-                f"sensitive_features has {len(missing):,} missing label(s), {first}; fill them "
-                "in, or leave those rows out. unlabelled='ignore' of FairPCA, fairpca.audit and "
-                "GroupMoments.from_array keeps them in the mean and the pooled variance but out "
-                "of the worst case."
+                f"sensitive_features has {len(missing):,} missing label(s), the first in row "
+                f"{missing[0] + 1:,}, counting from 1; fill them in, or leave those rows out. "
+                "unlabelled='ignore' keeps them in the mean and the pooled variance but out of "
+                "the worst case."
             )
-        found = coded[0]
-        if len(coded) > 1:
-            found = _cross(coded, keep_partial=group_by == "marginal")
-        return cls(found.codes, found.labels, names, found.rows_per_label())
-
-    @classmethod
-    def one(cls, n_rows: int) -> Groups:
-        """Return the groups of a table without labels: every row in one, called "all"."""
-        return cls(np.zeros(n_rows, dtype=np.int64), ("all",), ("all",), np.array([n_rows]))
+        (_, codes, labels), *others = columns
+        if others:
+            codes, labels = _crossed([column[1:] for column in columns], group_by == "marginal")
+        names = tuple(name for name, *_ in columns)
+        counts = _counts(codes, len(labels)) if gaps else np.bincount(codes, None, len(labels))
+        return cls(codes, tuple(labels), names, counts)
 
     @classmethod
     def of(cls, labels: Any, n_rows: int, *, rows: Any = None, **rules: Any) -> Groups:
@@ -214,13 +149,37 @@ class Groups:
         follow arrays and they are whole numbers.
         """
         if labels is None:
-            return cls.one(n_rows)
+            return cls(np.zeros(n_rows, dtype=np.int64), ("all",), ("all",), np.array([n_rows]))
         if not isinstance(labels, Groups):
-            followed = rows is not None and array_namespace(rows) is not None
-            there = cls._on_device(labels, rows) if followed else None
+            there = cls._on_device(labels, rows)
             return there or cls.from_labels(labels, n_rows=n_rows, **rules)
-        _check_rows(labels.codes.shape[0], n_rows)
+        if labels.codes.shape[0] != n_rows:
+            raise ValueError(
+                f"sensitive_features has {labels.codes.shape[0]} rows but X has {n_rows}; pass "
+                "one label (or one row of labels) per row of X."
+            )
         return labels
+
+    @classmethod
+    def _on_device(cls, labels: Any, rows: Any) -> Groups | None:
+        """Code whole numbers where the rows live too; None where that cannot be.
+
+        Copying ten million labels from a device takes longer than counting their rows there.
+        """
+        xp = array_namespace(rows) if is_foreign(labels) else None
+        if xp is None or labels.device != rows.device or labels.ndim != 1:
+            return None
+        if labels.shape[0] != rows.shape[0] or not xp.isdtype(labels.dtype, "integral"):
+            return None
+        low, high = int(xp.min(labels)), int(xp.max(labels))
+        if high - low >= _TABLE_SPAN:
+            return None
+        values, counts = (fetched(part) for part in xp.unique_counts(labels))
+        places = np.zeros(high - low + 1, dtype=np.int16)
+        places[values.astype(np.int64) - low] = np.arange(len(values))
+        # Widened first: 127 - (-128) does not fit into an int8.
+        codes = xp.take(placed(places, rows), xp.astype(labels, xp.int64) - low, axis=0)
+        return cls(codes, tuple(values.tolist()), (UNNAMED,), counts.astype(np.int64))
 
     def cells(self) -> tuple[IntArray, tuple[Label, ...], IntArray]:
         """Return codes, labels and counts with unlabelled rows, if there are any, as cell 0.
@@ -232,26 +191,37 @@ class Groups:
             return self.codes, self.labels, self.counts
         return self.codes + 1, (None, *self.labels), np.r_[unlabelled, self.counts]
 
-    def with_codes(self, codes: IntArray) -> Groups:
-        """Return the same labels for other rows."""
-        return Groups(codes, self.labels, self.names, Coded(codes, self.labels).rows_per_label())
+    def take(self, rows: Any) -> Groups:
+        """Return the groups of some rows; labels that none of them has are left out."""
+        codes = fetched(self.codes)[rows].astype(np.int64)
+        counts = _counts(codes, len(self.labels))
+        used = np.flatnonzero(counts)
+        # The entry after the last serves the code -1.
+        table = np.full(len(self.labels) + 1, -1)
+        table[used] = np.arange(len(used))
+        labels = tuple(self.labels[i] for i in used)
+        return replace(self, codes=table[codes], labels=labels, counts=counts[used])
 
     def in_folds(self, folds: IntArray, n_folds: int) -> Groups:
         """Return the groups of every fold: labels are pairs (fold, label), of rows that exist.
 
         Unlabelled rows have the label (fold, None), so that they stay with their fold.
-        `split_folds` takes the moments of such groups apart.
+        `split_folds` separates the moments of such groups.
         """
         codes, labels, _ = self.cells()
-        pairs = factorize_integers(codes * np.int64(n_folds) + folds)
-        numbers: Any = pairs.labels
-        found = tuple((number % n_folds, labels[number // n_folds]) for number in numbers)
-        return Groups(pairs.codes, found, self.names, pairs.rows_per_label())
+        pairs, numbers = _of_integers(fetched(codes).astype(np.int64) * n_folds + folds)
+        found = tuple((number % n_folds, labels[number // n_folds]) for number in numbers)  # type: ignore[operator]
+        return Groups(pairs, found, self.names, _counts(pairs, len(found)))
 
     @property
     def n_groups(self) -> int:
         """Number of distinct labels."""
         return len(self.labels)
+
+
+def _counts(codes: IntArray, k: int) -> IntArray:
+    """Return how many rows have each label."""
+    return np.bincount(codes + 1, minlength=k + 1)[1:]
 
 
 def are_measurements(labels: Collection[Label], n_rows: int) -> bool:
@@ -263,12 +233,6 @@ def are_measurements(labels: Collection[Label], n_rows: int) -> bool:
         Distinct labels, without missing ones.
     n_rows : int
         Rows of the whole table; of a piece of it nothing can be told.
-
-    Examples
-    --------
-    >>> from fairpca.moments.groups import are_measurements
-    >>> are_measurements(range(60), 1000), are_measurements(range(60), 100)
-    (False, True)
     """
     if len(labels) <= _MOST_FRACTIONS:
         return False
@@ -287,16 +251,15 @@ def warn_of_measurements(groups: Groups | None) -> None:
     # With several columns a label is a tuple, with an entry of each.
     labels: Any = groups.labels
     columns = zip(*labels, strict=True) if len(groups.names) > 1 else [labels]
+    n_rows = int(groups.codes.shape[0])
     for name, column in zip(groups.names, columns, strict=True):
         distinct = set(column) - {None}
-        n_rows = int(groups.codes.shape[0])
         if are_measurements(distinct, n_rows):
-            called = "" if name == UNNAMED else f" column {name!r}"
             warn(
-                f"sensitive_features{called} has {len(distinct):,} distinct labels in "
-                f"{n_rows:,} rows; they look like measurements or names, not like "
-                "groups. Cut numbers into a few ranges first, for example with "
-                "pandas.qcut(values, 4), or join rare labels."
+                f"sensitive_features has {len(distinct):,} distinct labels in column {name!r} of "
+                f"{n_rows:,} rows; they look like measurements or names, not like groups. Cut "
+                "numbers into a few ranges first, for example with pandas.qcut(values, 4), or "
+                "join rare labels."
             )
 
 
@@ -318,8 +281,7 @@ def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
     Returns
     -------
     ndarray of shape (n_rows,)
-        Every row falls into each fold with the same probability, whatever its label: folds are
-        nearly equal where there are many rows, and need not be for a group of few.
+        Every row falls into each fold with the same probability, whatever its label.
 
     Examples
     --------
@@ -333,47 +295,30 @@ def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
     return (numbers % np.uint64(n_folds)).astype(np.int64)
 
 
-def check_folds(n_folds: Any) -> int | None:
-    """Return the number of folds, or raise ValueError unless it is None or at least 2."""
-    whole = isinstance(n_folds, int | np.integer) and not isinstance(n_folds, bool)
-    if n_folds is not None and not (whole and n_folds >= 2):
-        raise ValueError(
-            f"n_folds={n_folds!r} must be an integer of at least 2, because one fold leaves no "
-            "rows to fit to; leave n_folds out for the moments of all rows together."
-        )
-    return None if n_folds is None else int(n_folds)
-
-
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
-    if sensitive_features is None:
-        raise ValueError("sensitive_features=None: pass one label per row.")
-    if isinstance(sensitive_features, Mapping):
-        return [(str(name), values) for name, values in sensitive_features.items()]
-    if np.ma.isMA(sensitive_features) and np.ma.getmaskarray(sensitive_features).any():
+    given = sensitive_features
+    if isinstance(given, Mapping):
+        return [(str(name), values) for name, values in given.items()]
+    if np.ma.isMA(given) and np.ma.getmaskarray(given).any():
         # A masked label is a missing one.
-        hidden = np.ma.getmaskarray(sensitive_features)
-        sensitive_features = sensitive_features.data.astype(object)
-        sensitive_features[hidden] = None
-    if hasattr(sensitive_features, "levels") and hasattr(sensitive_features, "to_frame"):
+        hidden = np.ma.getmaskarray(given)
+        given = given.data.astype(object)
+        given[hidden] = None
+    if hasattr(given, "levels") and hasattr(given, "to_frame"):
         # An index of several levels is a table of labels, not a column of tuples.
-        sensitive_features = sensitive_features.to_frame(index=False)
-    if is_foreign(sensitive_features):
-        sensitive_features = fetched(sensitive_features)
-    native = _native(sensitive_features)
-    if isinstance(native, nw.LazyFrame):
-        native = native.collect()
-    if isinstance(native, nw.DataFrame):
-        return [(str(name), native.get_column(name)) for name in native.columns]
-    if isinstance(native, nw.Series):
-        # Of a table without a header, names are numbers.
-        return [(UNNAMED if native.name in (None, "") else str(native.name), native)]
-    if isinstance(sensitive_features, str):
+        given = given.to_frame(index=False)
+    if isinstance(given, str) or given is None:
         raise ValueError(
-            f"sensitive_features={sensitive_features!r} is one name; pass the labels themselves, "
-            f"one per row, such as table[{sensitive_features!r}]."
+            f"sensitive_features={given!r}: pass the labels themselves, one per row, such as "
+            "table['sex']."
         )
-    array = _as_array(sensitive_features)
+    native = _native(given)
+    if isinstance(native, nw.DataFrame):
+        return [(str(name), native[name]) for name in native.columns]
+    if isinstance(native, nw.Series):
+        return [(UNNAMED if native.name in (None, "") else str(native.name), native)]
+    array = _as_array(fetched(given) if is_foreign(given) else given)
     if array.ndim == 2 and array.shape[1] != 1:
         return [(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)]
     if array.ndim in (1, 2):
@@ -386,7 +331,7 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
 
 def _native(values: Any) -> Any:
     """Return a narwhals frame or series if `values` is one of any library, else `values`."""
-    if isinstance(values, np.ndarray | list | tuple | nw.Series | nw.DataFrame):
+    if isinstance(values, np.ndarray | list | tuple | nw.Series):
         # narwhals would find the same, after a third of a millisecond of asking.
         return values
     return framed(values, "sensitive_features", allow_series=True)
@@ -400,103 +345,158 @@ def _as_array(values: Any) -> AnyArray:
     # A list keeps its own objects: np.asarray would turn ["a", 1] into two strings.
     if not isinstance(values, list | tuple):
         return np.asarray(values)
-    kinds = set(map(type, values))
-    nested = {kind for kind in kinds if issubclass(kind, list | tuple | np.ndarray)}
-    if not nested:
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        return array
-    widths = {len(item) for item in values} if nested == kinds else set()
-    if len(widths) != 1:
+    nested = {isinstance(item, list | tuple | np.ndarray) for item in values}
+    widths = {len(item) for item in values} if nested == {True} else set()
+    if len(nested) == 2 or len(widths) > 1:
         raise ValueError(
             "sensitive_features mixes rows of different lengths; pass one label per row, or rows "
             "with one label per attribute."
         )
-    table = np.empty((len(values), widths.pop()), dtype=object)
-    for i, row in enumerate(values):
-        table[i, :] = list(row)
-    return table
+    array = np.empty((len(values), *widths), dtype=object)
+    array[:] = [list(row) for row in values] if widths else values
+    return array
 
 
-def _code_column(name: str, values: Any) -> Coded:
-    """Return one column as codes.
-
-    Levels of a categorical column that no row has are no groups: pandas keeps them on every
-    selection of rows, such as the parts of a cross-validation.
-    """
+def _coded(values: Any) -> _Coded:
+    """Return the codes of one column and its sorted labels, by the quickest method it offers."""
     series = _native(values)
-    if isinstance(series, nw.Series):
-        return _factorize_series(series)
-    array = _as_array(values)
-    if array.ndim != 1:
-        raise ValueError(f"sensitive_features column {name!r} is not one-dimensional.")
-    return factorize(array)
+    if not isinstance(series, nw.Series):
+        array = _as_array(values)
+    elif series.dtype.is_numeric() and not series.is_null().any():
+        array = np.asarray(series.to_numpy())
+    else:
+        if series.implementation.is_pandas():
+            # By its hash table, or the codes it already has: ten times faster than by its objects.
+            with contextlib.suppress(TypeError):
+                codes, kinds = series.to_native().factorize()
+                return _sorted(codes, kinds.tolist())
+        return _of_objects(series.to_list())
+    kind = array.dtype.kind
+    if kind == "b":
+        both = [label for label in (False, True) if (array == label).any()]
+        return (array & (len(both) > 1)).astype(np.int64), both
+    if kind in "iu":
+        return _of_integers(array)
+    if kind == "f":
+        with np.errstate(invalid="ignore"):
+            whole = array.astype(np.int64)
+        if (whole == array).all():
+            codes, labels = _of_integers(whole)
+            return codes, [float(label) for label in labels]  # type: ignore[arg-type]
+        labels, inverse = np.unique(array[~np.isnan(array)], return_inverse=True)
+        codes = np.full(len(array), -1)
+        codes[~np.isnan(array)] = inverse
+        return codes, labels.tolist()
+    if kind == "M":
+        # Nanoseconds would become bare numbers; the standard library counts microseconds.
+        array = array.astype("M8[us]")
+    return _of_objects(array.ravel().tolist())
 
 
-def _factorize_series(series: Any) -> Coded:
-    """Return the codes of a column of any frame library, by the quickest way it offers."""
-    if series.dtype.is_numeric() and not series.is_null().any():
-        return factorize(np.asarray(series.to_numpy()))
-    if series.implementation.is_pandas():
-        # By its hash table, or the codes it already has: ten times faster than by its objects.
-        native = series.to_native()
-        if series.dtype in (nw.Categorical, nw.Enum):
-            return recode(native.cat.codes.to_numpy(np.int64), native.cat.categories.tolist())
-        with contextlib.suppress(TypeError):
-            codes, kinds = native.factorize()
-            return recode(codes, kinds.tolist())
-    elif series.dtype in (nw.String, nw.Categorical, nw.Enum) and not series.is_null().any():
-        kinds = series.unique().to_list()
-        if len(kinds) <= _FEW_KINDS:
-            places = series.replace_strict(kinds, range(len(kinds)), return_dtype=nw.Int64)
-            return recode(places.to_numpy(), kinds)
-    return factorize_objects(series.to_list())
+def _of_integers(array: AnyArray) -> _Coded:
+    """Return codes and the sorted values of an array of integers.
+
+    Values that span a short range are counted in a table, without sorting; others are sorted.
+    """
+    if not array.size:
+        return np.empty(0, dtype=np.int64), []
+    low, high = int(array.min()), int(array.max())
+    if high - low >= _TABLE_SPAN:
+        values, inverse = np.unique(array, return_inverse=True)
+        return inverse.astype(np.int64), values.tolist()
+    # Widened first: 127 - (-128) does not fit into an int8. Of eight bytes, unsigned ones may be
+    # past the largest signed integer, but their distance from the lowest is not.
+    wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
+    places = (wide - wide.dtype.type(low)).astype(np.int64)
+    present = np.flatnonzero(np.bincount(places, minlength=high - low + 1))
+    table = np.zeros(high - low + 1, dtype=np.int64)
+    table[present] = np.arange(len(present))
+    # As Python's integers: an unsigned one may be past the largest signed one.
+    return table.take(places), [low + place for place in present.tolist()]
 
 
-def _cross(columns: Sequence[Coded], *, keep_partial: bool) -> Coded:
+def _of_objects(values: Sequence[Any]) -> _Coded:
+    """Return codes and the sorted labels of any hashable values; None and NaN are missing."""
+    # Numbers values in the order in which they are first met.
+    numbering: defaultdict[Any, int] = defaultdict(itertools.count().__next__)
+    try:
+        places = np.fromiter(map(numbering.__getitem__, values), np.int64, len(values))
+    except TypeError as error:
+        raise ValueError(
+            f"sensitive_features has a label that cannot be compared ({error}); use strings, "
+            "numbers or tuples."
+        ) from None
+    return _sorted(places, list(numbering))
+
+
+def _sorted(codes: IntArray, values: Sequence[Any]) -> _Coded:
+    """Return codes for labels that are sorted, distinct and all in use.
+
+    `values` may repeat, be missing, or occur in no row; negative codes stay missing.
+    """
+    used = np.flatnonzero(_counts(np.asarray(codes, dtype=np.int64), len(values))).tolist()
+    plain = {i: None if _is_missing(values[i]) else as_plain(values[i]) for i in used}
+    # Labels that differ as objects may be equal once they are plain: np.int64(1) and 1.
+    labels = sort_labels({label for label in plain.values() if label is not None})
+    rank = {label: i for i, label in enumerate(labels)}
+    # The entry after the last serves the code -1.
+    table = np.full(len(values) + 1, -1)
+    for i, label in plain.items():
+        table[i] = -1 if label is None else rank[label]
+    return table.take(codes), labels
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a label is None, or differs from itself as NaN and NaT do, or is pandas' own NA."""
+    if value is None:
+        return True
+    differs = value != value
+    return not isinstance(differs, bool | np.bool_) or bool(differs)
+
+
+def as_plain(value: Any) -> Label:
+    """Return NumPy's own scalars as Python's."""
+    if isinstance(value, tuple):
+        return tuple(as_plain(part) for part in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def sort_labels(labels: Iterable[Label]) -> list[Label]:
+    """Sort labels of any type: by value where they compare, by type and text otherwise."""
+    labels = list(labels)
+    try:
+        return sorted(labels)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(labels, key=_sort_key)
+
+
+def _sort_key(label: Label) -> tuple[Any, ...]:
+    """Return what labels of mixed types are sorted by: numbers, others by type, tuples last."""
+    if isinstance(label, tuple):
+        return (2, "", tuple(_sort_key(part) for part in label))
+    if isinstance(label, bool | int | float):
+        return (0, "", label)
+    return (1, type(label).__name__, str(label))
+
+
+def _crossed(columns: Sequence[_Coded], keep_partial: bool) -> _Coded:
     """Code the combinations that occur; unlabelled where a label is missing.
 
     With `keep_partial` a row that lacks some labels, but not all, keeps the others.
     """
-    codes = np.zeros(len(columns[0].codes), dtype=np.int64)
+    codes = np.zeros(len(columns[0][0]), dtype=np.int64)
     cells: list[tuple[Label, ...]] = [()]
-    for column in columns:
-        levels = (None, *column.labels)
+    for column, labels in columns:
+        levels = (None, *labels)
         # One number for the combination so far and the next label. Those that occur are counted
         # anew for every column: they are at most as many as rows, and the number never overflows.
         numbers: Any
-        codes, numbers = factorize_integers(codes * len(levels) + column.codes + 1)
+        codes, numbers = _of_integers(codes * len(levels) + column + 1)
         pairs = (divmod(number, len(levels)) for number in numbers)
         cells = [(*cells[known], levels[level]) for known, level in pairs]
-
-    def dropped(cell: tuple[Label, ...]) -> bool:
-        gone = [part is None for part in cell]
-        return all(gone) if keep_partial else any(gone)
-
-    labels = sort_labels(cell for cell in cells if not dropped(cell))
-    rank = {label: i for i, label in enumerate(labels)}
-    table = np.array([rank.get(cell, -1) for cell in cells], dtype=np.int64)
-    return Coded(table.take(codes), tuple(labels))
-
-
-def _check_lengths(columns: list[tuple[str, Coded]], n_rows: int | None) -> None:
-    first, m = columns[0][0], len(columns[0][1].codes)
-    for name, coded in columns:
-        if len(coded.codes) != m:
-            raise ValueError(
-                f"sensitive_features column {name!r} has {len(coded.codes)} rows and "
-                f"{first!r} has {m}; give every column one label per row."
-            )
-    if n_rows is not None:
-        _check_rows(m, n_rows)
-
-
-def _check_rows(m: int, n_rows: int) -> None:
-    if m != n_rows:
-        raise ValueError(
-            f"sensitive_features has {m} rows but X has {n_rows}; pass one label (or one row of "
-            "labels) per row of X."
-        )
+    enough = any if keep_partial else all
+    found = [cell if enough(part is not None for part in cell) else None for cell in cells]
+    return _sorted(codes, found)
 
 
 _THRESHOLD = re.compile(
@@ -528,19 +528,10 @@ class Threshold:
         found = _THRESHOLD.match(entry)
         return None if found is None else cls(**found.groupdict())
 
-    @property
-    def labels(self) -> tuple[str, str]:
-        """Names of the two sides."""
-        return (
-            f"{self.column} {self.sign} {self.value}",
-            f"{self.column} {_OPPOSITE[self.sign]} {self.value}",
-        )
-
-    def codes(self, numbers: FloatArray) -> IntArray:
-        """Return 0 on the side of the sign, 1 on the other, -1 where the number is missing."""
-        codes = np.where(_COMPARE[self.sign](numbers, float(self.value)), 0, 1)
-        return np.where(np.isnan(numbers), -1, codes)
-
     def apply(self, numbers: FloatArray) -> AnyArray:
         """Return the label of every number, None where it is missing."""
-        return np.array([*self.labels, None], dtype=object)[self.codes(numbers)]
+        above = f"{self.column} {self.sign} {self.value}"
+        below = f"{self.column} {_OPPOSITE[self.sign]} {self.value}"
+        side = np.where(_COMPARE[self.sign](numbers, float(self.value)), 0, 1)
+        labels = np.array([above, below, None], dtype=object)
+        return np.asarray(labels[np.where(np.isnan(numbers), 2, side)])

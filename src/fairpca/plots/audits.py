@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from fairpca._checks import check_choice, require, warn
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._check import check_choice, require, warn
+from fairpca._arrays import FloatArray, IntArray
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import SHRUNK, components, group_title

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from fairpca._checks import require
+from fairpca._check import require
 from fairpca.covariances.sources import CENTERS
 
 # The reducers of every audit, in vermilion and blue of Okabe and Ito's palette and in a dark wine

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairpca._checks import check_choice
-from fairpca._linalg import FloatArray, IntArray, principal_rotation
+from fairpca._check import check_choice
+from fairpca._arrays import FloatArray, IntArray, principal_rotation
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import label_texts, told
 from fairpca.moments.groups import Groups

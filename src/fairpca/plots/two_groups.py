@@ -7,16 +7,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fairpca._checks import check_names
-from fairpca._linalg import FloatArray
+from fairpca._check import check_names
+from fairpca._arrays import FloatArray
 from fairpca.auditing.findings import Audit
 from fairpca.auditing.verdict import label_texts
-from fairpca.covariances.eigenpairs import leading_pairs
+from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.fitting import solve
 from fairpca.metrics import as_moments, basis_of, kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.numerical_range import JointNumericalRange, joint_numerical_range, phi
+from fairpca.paths import JointNumericalRange, joint_numerical_range, phi
 from fairpca.plots.display import FAIR_COLOUR, PCA_COLOUR, Display, center_of, drawable
 
 # How far the outline of the range may be from the true one, as a share of its diameter. A

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._checks import require
+from fairpca._check import require
 from fairpca.auditing import verdict as words
 from fairpca.auditing.findings import Audit, plain
 from fairpca.moments.storage import atomic_write

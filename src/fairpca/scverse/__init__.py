@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse
 
 import fairpca.auditing
-from fairpca._checks import distinct, require
-from fairpca._linalg import AnyArray, is_dask, is_sparse
+from fairpca._check import distinct, require
+from fairpca._arrays import AnyArray, is_dask, is_sparse
 from fairpca.auditing.findings import Audit
 from fairpca.covariances.implicit import products_pay
 from fairpca.distributed.pieces import PassOperators

@@ -16,39 +16,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
-from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca._arrays import FloatArray
+from fairpca.covariances.oracle import EigenPairs
 from fairpca.solvers.many_groups import solve_many_groups
-from fairpca.solvers.paper import solve_paper
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Certificate, Solution
 from fairpca.solvers.two_groups import solve_two_groups
 
-__all__ = ["SOLVERS", "Certificate", "Problem", "Solution", "solve_problem"]
-
-#: Names for ``solver=`` of `solve_problem`, `fairpca.solve` and `fairpca.FairPCA`.
-SOLVERS = ("auto", "dense", "krylov", "paper")
+__all__ = ["Certificate", "Problem", "Solution", "solve_problem"]
 
 
 def solve_problem(
     problem: Problem,
     *,
-    solver: str = "auto",
     tol: float = 1e-10,
     max_iter: int = 200,
     random_state: int = 0,
     start: FloatArray | None = None,
-    max_extra_components: int = 0,
     exact_search: bool = True,
-    prove: float = 0.0,
+    prove: bool = False,
 ) -> Solution:
     """Solve a problem with any number of groups.
 
     Parameters
     ----------
     problem : Problem
-    solver : {"auto", "dense", "krylov", "paper"}
-        "dense" and "krylov" are choices of the oracle; only "paper" changes the algorithm.
     tol : float
         Relative gap at which to stop.
     max_iter : int
@@ -57,9 +49,6 @@ def solve_problem(
         Seed of the random starts where three or more groups tie.
     start : ndarray of shape (k,), optional
         Weights of a neighbouring problem.
-    max_extra_components : int
-        With three or more groups, take up to this many components more than asked for where that
-        closes an open gap.
     exact_search : bool
         With three or more groups: whether a small problem with a gap may be searched for a better
         bound where that is cheap.
@@ -72,15 +61,10 @@ def solve_problem(
         Its certificate says how good the basis is, its `stop_reason` why the search ended. The
         basis is the best one found, whether or not the gap is closed.
 
-    Raises
-    ------
-    ValueError
-        If ``solver="paper"`` is to solve three or more groups.
-
     Examples
     --------
     >>> import numpy as np
-    >>> from fairpca.criteria import pose
+    >>> from fairpca.fitting import pose
     >>> from fairpca.solvers import solve_problem
     >>> problem = pose(np.array([[[3.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]]]), 1)
     >>> print(solve_problem(problem).certificate)
@@ -88,16 +72,12 @@ def solve_problem(
     """
     oracle = problem.oracle
     k, n, r = oracle.n_groups, oracle.n_features, problem.n_components
+    # Those of the groups' own matrices are not counted.
+    max_iter = max_iter + oracle.n_eigen
     if r == n:
         return _solve_full_rank(problem)
     if k == 1:
         return _solve_one_group(problem)
-    if solver == "paper":
-        if k != 2:
-            raise ValueError(
-                f"solver='paper' is written for two groups and got {k}; use solver='auto'."
-            )
-        return solve_paper(problem, tol=tol, max_iter=max_iter)
     if k == 2:
         return solve_two_groups(problem, tol=tol, max_iter=max_iter, start=start)
     return solve_many_groups(
@@ -107,8 +87,8 @@ def solve_problem(
         random_state=random_state,
         start=start,
         exact_search=exact_search,
-        prove=prove,
-        max_extra_components=max_extra_components,
+        prove=60.0 if prove else 0.0,
+        max_extra_components=0,
     )
 
 

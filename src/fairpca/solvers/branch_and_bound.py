@@ -45,7 +45,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, IntArray, symmetric
+from fairpca._arrays import FloatArray, IntArray, symmetric
 from fairpca.solvers.descent import descend
 from fairpca.solvers.interior_point import above_phi, curvature, newton_steps, occupations
 from fairpca.solvers.problem import Problem

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import (
+from fairpca._arrays import (
     FloatArray,
     IntArray,
     complement,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
-from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca._arrays import FloatArray
+from fairpca.covariances.oracle import EigenPairs
 from fairpca.solvers.problem import Problem
 
 _TINY = float(np.finfo(float).tiny)

@@ -27,7 +27,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from fairpca._linalg import FloatArray, symmetric
+from fairpca._arrays import FloatArray, symmetric
 from fairpca.solvers.dual import Cluster, Dual, DualPoint, Relaxed, fill, occupy
 
 # The first barrier parameter, relative to the spectral scale, what it is multiplied by, and the

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, rounding_level, symmetric
+from fairpca._arrays import FloatArray, rounding_level, symmetric
 from fairpca.covariances.dense import DenseOracle
-from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.oracle import EigenPairs
+from fairpca.covariances.subspace import ProjectedBasis
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
 from fairpca.solvers.descent import Attained, attain, descend
 from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
@@ -32,7 +33,6 @@ from fairpca.solvers.newton import ascend
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rounding import extra_basis
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
-from fairpca.solvers.subspace import empty_subspace, restricted
 
 # Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried. The
 # last ones are for losses far below that scale: many components of a steep spectrum.
@@ -316,7 +316,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     grown, apart, exact = True, 1.0, _TARGET * options.tol
     target = exact
     while True:
-        inside = restricted(problem, space.inside)
+        inside = problem.restricted(space.inside)
         # A subspace that has to be widened anyway is not searched to the last digit.
         early = grown and problem.oracle.n_eigen < options.max_iter
         before, target = target, max(exact, _ROUGHLY * apart) if early else exact
@@ -381,7 +381,7 @@ class _Visited:
         self.bound = -np.inf
         self.near = EigenPairs(np.zeros(0), np.zeros((problem.oracle.n_features, 0)))
         self.weights = np.full(k, 1.0 / k) if start is None else start
-        self.inside = empty_subspace(problem)
+        self.inside = ProjectedBasis(problem.oracle)
         # Known for nothing where the criterion needed them anyway.
         most = min(_OWN_COLUMNS, int(_OWN_SHARE * problem.oracle.n_features))
         share = min(r, most // k)
@@ -433,7 +433,7 @@ def _descend_outside(
         if problem.oracle.n_eigen >= max_iter or not space.visit(weights, basis, np.inf):
             break
         before = float(problem.losses(basis).max())
-        inside = restricted(problem, space.inside)
+        inside = problem.restricted(space.inside)
         found = descend(inside, space.inside.basis.T @ basis, weights)
         basis, weights = space.inside.basis @ found.basis, found.weights
         if before - found.value <= 1e-9 * max(abs(found.value), problem.resolution):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
+from fairpca._arrays import FloatArray
 from fairpca.solvers.dual import Dual, DualPoint
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 

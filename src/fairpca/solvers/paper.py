@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from fairpca._linalg import FloatArray, symmetric
-from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca._arrays import FloatArray, symmetric
+from fairpca.covariances.oracle import EigenPairs
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 

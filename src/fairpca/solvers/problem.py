@@ -9,12 +9,14 @@ matrices anew; read it first.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, fetched, orthonormal
-from fairpca.covariances.eigenpairs import EigenPairs
-from fairpca.covariances.oracle import Oracle
+from fairpca._arrays import FloatArray, fetched, orthonormal
+from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.oracle import EigenPairs, Oracle
+from fairpca.covariances.subspace import ProjectedBasis
 from fairpca.solvers.solution import Certificate, Solution
 
 
@@ -39,7 +41,7 @@ class Problem:
     `fairpca.criteria.pose` makes a problem of matrices, a rank and a criterion.
 
     >>> import numpy as np
-    >>> from fairpca.criteria import pose
+    >>> from fairpca.fitting import pose
     >>> problem = pose(np.array([[[3.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]]]), 1)
     >>> problem.offsets.tolist()
     [3.0, 2.0]
@@ -57,7 +59,7 @@ class Problem:
         """Absolute accuracy of a computed value or bound."""
         return self.oracle.resolution
 
-    def losses(self, basis: FloatArray) -> FloatArray:
+    def losses(self, basis: Any) -> FloatArray:
         """Return f_i of an orthonormal basis of shape (n, q) for every group, shape (k,)."""
         return self.offsets - self.oracle.retained_variance(basis)
 
@@ -83,22 +85,40 @@ class Problem:
         """Return each group's own leading pairs, computing them if nobody did."""
         return self.own or self.oracle.own_pairs(self.n_components)
 
-    def certificate(
-        self, lower_bound: float, value: float, slack: float = 0.0, extra_components: int = 0
-    ) -> Certificate:
+    def certificate(self, lower_bound: float, value: float, slack: float = 0.0) -> Certificate:
         """Return the certificate of a bound and a value of this problem; see `Certificate.of`."""
-        return Certificate.of(
-            lower_bound,
-            value,
-            scale=self.oracle.scale,
-            resolution=self.resolution,
-            slack=slack,
-            extra_components=extra_components,
-        )
+        scale, resolution = self.oracle.scale, self.resolution
+        return Certificate.of(lower_bound, value, scale=scale, resolution=resolution, slack=slack)
+
+    def restricted(self, space: ProjectedBasis, *, holds_own: bool = False) -> Problem:
+        """Return the problem inside the span of a basis.
+
+        Any basis of the span is one of this problem, so what is found inside is attained; a bound
+        still has to come from the whole matrices. Rounding is that of the whole problem, however
+        small the compression is.
+
+        Parameters
+        ----------
+        space : ProjectedBasis
+        holds_own : bool
+            Whether the groups' own bases lie in the span; their pairs are then known inside too.
+
+        Returns
+        -------
+        Problem
+            With matrices of shape (k, p, p). A basis V of it has the losses that
+            ``space.basis @ V`` has here.
+        """
+        oracle, own, r = DenseOracle(space.compressed, self.oracle.scale), None, self.n_components
+        if holds_own and self.own is not None:
+            inside = [oracle.near(space.coordinates(pairs.columns[:, :r])) for pairs in self.own]
+            known = zip(self.own, inside, strict=True)
+            own = tuple(EigenPairs(pairs.values[:r], columns) for pairs, columns in known)
+        return Problem(oracle, self.offsets, r, own)
 
     def solution(
         self,
-        basis: FloatArray,
+        basis: Any,
         weights: FloatArray,
         near: EigenPairs,
         *,
@@ -117,9 +137,8 @@ class Problem:
 
         Parameters
         ----------
-        basis : array of shape (n, q)
-            Of rank r, or of a slightly larger one where that was allowed; here, or where the
-            matrices are.
+        basis : array of shape (n, r)
+            Here, or where the matrices are.
         weights : ndarray of shape (k,)
             A point of the simplex.
         near : EigenPairs
@@ -142,20 +161,15 @@ class Problem:
         """
         basis = orthonormal(basis)
         losses = self.losses(basis)
-        basis = fetched(basis)
         at = weights if proof is None else proof
         total, slack = self.oracle.sum_bound(at, self.n_components, near)
         bound = max(float(at @ self.offsets) - total, searched)
-        if self.own is not None:
-            # Offsets that are too large make every loss too large, and the bound with them.
-            bound -= self.oracle.own_slack
-        more = basis.shape[1] - self.n_components
-        certificate = self.certificate(bound, float(losses.max()), slack, more)
+        certificate = self.certificate(bound, float(losses.max()), slack)
         certificate = replace(certificate, nodes=nodes)
         if "gap closed" in stop_reason and not certificate.closed:
             stop_reason = "gap open at working precision"
         return Solution(
-            components=np.ascontiguousarray(basis.T),
+            components=np.ascontiguousarray(fetched(basis).T),
             weights=weights,
             losses=losses,
             certificate=certificate,

@@ -4,21 +4,17 @@ Neighbouring ranks have neighbouring weights, so the eigenvectors met on the way
 the next. Each rank is solved inside the span of all that were seen, where it costs little; the
 lower bound is that of the large matrices, from Ritz values raised by what residuals allow. Only
 where that leaves a gap are the matrices themselves decomposed, for the largest rank at once.
-
-It is an idea of its own: one subspace for all ranks.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
-from fairpca.covariances.block_krylov import Mixture, SharedSpace
-from fairpca.covariances.eigenpairs import EigenPairs
-from fairpca.covariances.oracle import Oracle
+from fairpca._arrays import FloatArray
+from fairpca.covariances.oracle import EigenPairs, Oracle
+from fairpca.covariances.subspace import ProjectedBasis
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
-from fairpca.solvers.subspace import restricted
 from fairpca.solvers.two_groups import solve_two_groups
 
 # Columns beside the wanted ones: they show what comes next, which the bound rests on.
@@ -38,7 +34,7 @@ class RankPath:
 
     def __init__(self, oracle: Oracle, own: tuple[EigenPairs, ...]) -> None:
         self.oracle = oracle
-        self._space = SharedSpace(oracle.apply, oracle.n_groups, oracle.n_features)
+        self._space = ProjectedBasis(oracle)
         self._space.widen(np.hstack([pairs.vectors for pairs in own]))
         self._width = min(own[0].vectors.shape[1] + _SPARE, oracle.n_features)
 
@@ -57,13 +53,15 @@ class RankPath:
             decomposition adds no direction.
         """
         while True:
-            reduced = restricted(problem, self._space, holds_own=True)
+            reduced = problem.restricted(self._space, holds_own=True)
             found = solve_two_groups(reduced, tol=tol, max_iter=max_iter, start=start)
             start = found.weights
             solution = problem.solution(
                 self._space.basis @ found.components.T,
                 start,
-                self._leading(start, problem.n_components),
+                # Ritz values are never above the eigenvalues, so they are checked before a
+                # bound rests on them.
+                self._space.ritz(start, problem.n_components + _SPARE),
                 stop_reason=found.stop_reason,
                 solver=self.oracle.driver,
                 history=list(found.history),
@@ -72,13 +70,3 @@ class RankPath:
                 return solution
             if not self._space.widen(self.oracle.leading(start, self._width).vectors):
                 return solution
-
-    def _leading(self, weights: FloatArray, r: int) -> EigenPairs:
-        """Return leading Ritz pairs of the weighted sum, a few more than `r`, without a product.
-
-        Ritz values are never above the eigenvalues, so `Problem.solution` has them checked
-        before a bound rests on them.
-        """
-        mixture = Mixture(weights, np.zeros((0, self.oracle.n_features)))
-        ritz = self._space.ritz(mixture, r + _SPARE)
-        return EigenPairs(ritz.values, ritz.vectors)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpca._linalg import FloatArray, orthonormal, symmetric
+from fairpca._arrays import FloatArray, orthonormal, symmetric
 from fairpca.solvers.dual import Relaxed
 
 # Eigenvalues of W this close to 0 or 1 are taken to be there.

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dgesv
 
-from fairpca._linalg import FloatArray, IntArray
+from fairpca._arrays import FloatArray, IntArray
 
 # Relative size of the ridge that makes duplicate groups share their weight evenly.
 _RIDGE = 1e-13

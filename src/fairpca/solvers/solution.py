@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._linalg import FloatArray
+from fairpca._arrays import FloatArray
 
 #: A relative gap at or below this is called optimal; rounding alone reaches about 1e-12.
 OPTIMAL_GAP = 1e-8
@@ -44,11 +44,8 @@ class Certificate:
         `resolution` cannot be told from zero and counts as zero.
     resolution : float
         The rounding level of both numbers.
-    extra_components : int
-        How many components the returned basis has more than were asked for. The bound is one of
-        the number asked for, so with more the value may lie below it.
-    shrunk : bool
-        Whether both numbers are of covariances that were shrunk, not of the rows themselves.
+    about : str
+        What both numbers are about, where that is not the rows themselves.
     nodes : int
         How many nodes a search took for the bound. Zero: the dual alone proves it.
 
@@ -66,8 +63,7 @@ class Certificate:
     value: float
     gap: float
     resolution: float = 0.0
-    extra_components: int = 0
-    shrunk: bool = False
+    about: str = ""
     nodes: int = 0
 
     @classmethod
@@ -79,7 +75,6 @@ class Certificate:
         scale: float,
         resolution: float,
         slack: float = 0.0,
-        extra_components: int = 0,
     ) -> Certificate:
         """Build the certificate of a value and a bound.
 
@@ -92,8 +87,6 @@ class Certificate:
             Rounding level of value and bound.
         slack : float
             What the bound was lowered by to be safe from rounding.
-        extra_components : int
-            How many components more than asked for the value was reached with.
 
         Returns
         -------
@@ -114,36 +107,22 @@ class Certificate:
         if coarse and difference > -resolution:
             # Rounding hides what is to be proven, so nothing finer than it is claimed.
             gap = max(difference, resolution) / floor
-        if difference < -(64 * resolution + _COARSE * scale) and not extra_components:
+        if difference < -(64 * resolution + _COARSE * scale):
             # A value below a bound on all values: one of them is wrong, and nothing is proven.
             lower_bound, gap = -np.inf, np.inf
-        return cls(
-            float(lower_bound), float(value), float(gap), float(resolution), extra_components
-        )
+        return cls(float(lower_bound), float(value), float(gap), float(resolution))
 
     def with_value(self, value: float, *, scale: float) -> Certificate:
         """Return the certificate of the same bound for another basis of the same rank."""
         found = Certificate.of(self.lower_bound, value, scale=scale, resolution=self.resolution)
         return replace(found, nodes=self.nodes)
 
-    def times(self, factor: float) -> Certificate:
-        """Return the same certificate of matrices multiplied by a positive factor."""
-        return replace(
-            self,
-            lower_bound=self.lower_bound * factor,
-            value=self.value * factor,
-            resolution=self.resolution * factor,
-        )
-
-    @property
-    def closed(self) -> bool:
-        """Whether value and bound meet (to 1e-8)."""
-        return self.gap <= OPTIMAL_GAP
-
     @property
     def optimal(self) -> bool:
         """Whether the gap alone proves the basis optimal among those of its rank (to 1e-8)."""
-        return self.closed and not self.extra_components
+        return self.gap <= OPTIMAL_GAP
+
+    closed = optimal
 
     def __str__(self) -> str:
         """One line for people: the value, the bound and what they prove."""
@@ -152,12 +131,6 @@ class Certificate:
             0.0 if abs(number) <= self.resolution else number
             for number in (self.value, self.lower_bound)
         )
-        if self.extra_components:
-            more = f"{self.extra_components} component{'s' * (self.extra_components > 1)} more"
-            return (
-                f"worst group {value:.6g} with {more} than asked for; no basis of the number "
-                f"asked for goes below {bound:.6g}"
-            )
         # Beside a group that is larger by many orders the gap is relative to rounding, not to it.
         apart = (value - bound) / abs(value) if value != 0 else self.gap
         if self.optimal and apart > OPTIMAL_GAP:
@@ -168,7 +141,7 @@ class Certificate:
             verdict = f"at most {_percent(max(apart, self.gap))} could be gained"
         else:
             verdict = "nothing could be proven"
-        of = " (of the shrunk covariances)" if self.shrunk else ""
+        of = f" ({self.about})" if self.about else ""
         by = f", by a search of {self.nodes} nodes" if self.nodes else ""
         return f"worst group {value:.6g}, no basis below {bound:.6g}: {verdict}{of}{by}"
 
@@ -185,7 +158,7 @@ class Solution:
     Attributes
     ----------
     components : ndarray of shape (r, n)
-        Orthonormal rows. There are more than r of them only if extra components were allowed.
+        Orthonormal rows.
     weights : ndarray of shape (k,)
         Dual weights, a point of the simplex; zero for groups that are not binding.
     losses : ndarray of shape (k,)
@@ -216,9 +189,3 @@ class Solution:
     stop_reason: str
     solver: str
     history: tuple[dict[str, Any], ...] = field(default=(), repr=False)
-
-    def times(self, factor: float) -> Solution:
-        """Return the solution of the same problem with every matrix times a positive factor."""
-        return replace(
-            self, losses=self.losses * factor, certificate=self.certificate.times(factor)
-        )

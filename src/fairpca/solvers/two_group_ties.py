@@ -5,8 +5,6 @@ lambda_r is tied the eigensolver returns some basis of the tied eigenspace, not 
 `geodesic_candidate` moves to it from bases on either side of g = 0, without ever losing rank and
 without knowing which eigenvalues are tied. (The paper interpolates ``orth(t V_M + (1 - t) V_m)``,
 which loses rank when the two ends share directions and are listed in opposite order.)
-
-It is an idea of its own: what to do where the optimal eigenvalue of two groups is tied.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
-from fairpca._linalg import FloatArray, orthonormal
+from fairpca._arrays import FloatArray, orthonormal
 
 
 def geodesic_candidate(

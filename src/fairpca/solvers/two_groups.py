@@ -28,18 +28,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpca._linalg import (
-    FloatArray,
-    fetched,
-    library_of,
-    placed,
-    rounding_level,
-    symmetric,
-)
-from fairpca.covariances.eigenpairs import EigenPairs, full_pairs
+from fairpca._arrays import FloatArray, fetched, rounding_level, symmetric
+from fairpca.covariances.dense import derivatives, full_pairs
+from fairpca.covariances.oracle import EigenPairs
+from fairpca.covariances.subspace import ProjectedBasis
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
-from fairpca.solvers.subspace import empty_subspace, restricted
 from fairpca.solvers.two_group_ties import geodesic_candidate
 
 # The root finder is cheap enough to be driven to rounding; this is where it may stop before.
@@ -51,9 +45,6 @@ _SHORTEST = 1e-15
 # Steps that turn eigenvectors by up to this are short: the next one is smaller by orders of
 # magnitude. A step of t alone says nothing near a tie, where they turn fast.
 _SHORT = 1e-2
-# Eigenvectors that tie are turned by any angle. With this number for it, weights that agree to
-# eight digits count as the same.
-_FASTEST = 1e4
 
 
 @dataclass(frozen=True)
@@ -248,23 +239,13 @@ class RootSearch:
         basis = pairs.columns[:, : self.r]
         value = self.problem.phi(weights, pairs)
         self._raise_bound(value, t, pairs)
-        image = self.difference @ pairs.columns
-        # S_1 - S_2 in the eigenvectors, and how a unit of weight rotates these, to first order.
-        turned, xp, r = pairs.columns.T @ image, library_of(image), self.r
-        values = placed(pairs.values, turned)
-        # A vanishing gap means a kink: the huge curvature makes the search stand still there.
-        coupling = turned[r:, :r]
-        rotation = coupling / (values[:r] - values[r:, None] + 1e-300)
-        slope = self.delta - float(xp.sum(basis * image[:, :r]))
+        first, second, third, self.turning = derivatives(
+            self.difference, pairs.columns, pairs.values, self.r
+        )
+        slope = self.delta - first
         self._consider(basis, t, value + (1 - t) * slope, value - t * slope)
-        curvature, bend = -2 * float(xp.sum(coupling * rotation)), 0.0
-        self.turning = float(xp.max(xp.abs(rotation))) if r < len(pairs.values) else 0.0
-        if self.turning < _FASTEST:
-            change = turned[r:, r:] @ rotation - rotation @ turned[:r, :r]
-            bend = -6 * float(xp.sum(rotation * change))
-        self.turning = min(self.turning, _FASTEST)
         self.history.append({"t": t, "phi": value, "slope": slope})
-        return _Point(t, value, slope, curvature, bend, basis, pairs)
+        return _Point(t, value, slope, -second, -third, basis, pairs)
 
     def _raise_bound(self, value: float, t: float, pairs: EigenPairs) -> None:
         # Among weights equal to rounding the later ones are nearer to the optimum.
@@ -436,7 +417,7 @@ class _LargeSearch:
             key=lambda known: known[0],
         )
         # What is as long as the matrices stays where they are.
-        self.space = empty_subspace(problem, self.oracle.place)
+        self.space = ProjectedBasis(self.oracle, here=False)
         for pairs in own:
             self.space.widen(pairs.columns[:, : self.r])
         self.spare = _SPARE if self.oracle.cheap_products else 0
@@ -456,7 +437,7 @@ class _LargeSearch:
         t: float | None = None
         visited, growing = [0.0, 1.0], True
         while True:
-            inner = RootSearch(restricted(self.problem, self.space, holds_own=True))
+            inner = RootSearch(self.problem.restricted(self.space, holds_own=True))
 
             def unsettled(t: float, inner: RootSearch = inner) -> bool:
                 # Eigenvectors are known at the last two weights. As in any interpolation, the

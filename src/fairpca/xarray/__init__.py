@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from fairpca import __version__
-from fairpca._checks import check_choice, require, warn
-from fairpca._linalg import AnyArray, FloatArray, constant_columns
+from fairpca._check import check_choice, require, warn
+from fairpca._arrays import AnyArray, FloatArray, constant_columns
 from fairpca.estimator import FairPCA
 from fairpca.solvers.solution import Certificate
 

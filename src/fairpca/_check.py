@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import importlib
 import math
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from numbers import Integral, Real
+from collections.abc import Callable, Collection, Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import assert_all_finite, check_array
 
-from fairpca._linalg import (
-    AnyArray,
+from fairpca._arrays import (
+    TINY,
     FloatArray,
     array_namespace,
     fetched,
@@ -30,14 +29,15 @@ from fairpca._linalg import (
 # What lies between a user's line and a warning of ours: wrappers of methods and pipelines, and
 # decorators.
 _BETWEEN = ("fairpca", "sklearn", "joblib", "numpy", "contextlib")
+# How much alike two names must be, from 0 to 1, for one to be a slip of the other: "ctiy" and
+# "city" are 0.75 alike, "zero" and "error", which nobody means by it, 0.67.
+_ALIKE = 0.7
+# The largest whole number up to which float64 has all of them.
+_WHOLE = 2**53
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user, however many calls of this package lie above it.
-
-    A level that is counted by hand points to scikit-learn's file as soon as `fit` is called by
-    `fit_transform` or by a pipeline.
-    """
+    """Warn at the line of the user, however many calls of this package lie above it."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
@@ -52,9 +52,10 @@ def check_choice(argument: str, value: Any, allowed: Collection[Any]) -> None:
         )
 
 
-# How much alike two names must be, from 0 to 1, for one to be a slip of the other: "ctiy" and
-# "city" are 0.75 alike, "zero" and "error", which nobody means by it, 0.67.
-_ALIKE = 0.7
+def check_at_least(argument: str, value: Any, least: int) -> None:
+    """Raise ValueError unless the value of an argument is an integer, and not too small."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{argument}={value!r} must be at least {least}, and an integer.")
 
 
 def did_you_mean(name: str, known: Iterable[Any]) -> str:
@@ -87,10 +88,10 @@ def distinct(names: Sequence[str]) -> list[str]:
 def check_covariances(covariances: Any) -> FloatArray:
     """Return a (k, n, n) float64 array of symmetric matrices, or raise ValueError."""
     try:
-        given = np.asarray(covariances)
-        if np.iscomplexobj(given):
+        matrices = np.asarray(covariances)
+        if np.iscomplexobj(matrices):
             raise ValueError("complex numbers")
-        matrices = np.asarray(given, dtype=float)
+        matrices = np.asarray(matrices, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"covariances is no array of real numbers ({error}); pass one square matrix per "
@@ -110,14 +111,13 @@ def check_covariances(covariances: Any) -> FloatArray:
             "number, which changes no component."
         )
     asymmetry = np.abs(matrices - np.swapaxes(matrices, 1, 2)).max()
-    if asymmetry > 1e-8 * max(largest, np.finfo(float).tiny):
+    if asymmetry > 1e-8 * max(largest, TINY):
         raise ValueError(
             f"covariances is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (S + S.T) / 2 if that is what you mean."
         )
     # What is smaller than the smallest normal number has lost its digits, and no reciprocal.
-    gone = np.abs(np.trace(matrices, axis1=1, axis2=2)) < np.finfo(float).tiny
-    gone &= np.abs(matrices).max(axis=(1, 2)) < np.finfo(float).tiny
+    gone = np.abs(matrices).max(axis=(1, 2)) < TINY
     return symmetric(np.where(gone[:, None, None], 0.0, matrices))
 
 
@@ -140,60 +140,22 @@ def check_rank(n_components: Any, n_features: int) -> None:
         )
 
 
-def check_at_least(argument: str, value: Any, least: int) -> None:
-    """Raise ValueError unless the value of an argument is an integer, and not too small."""
-    if not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{argument}={value!r} must be at least {least}, and an integer.")
-
-
-def check_limits(
-    tol: Any, max_iter: Any, max_extra_components: Any = 0, prove: Any = False
-) -> None:
-    """Raise ValueError unless the stopping rule makes sense."""
-    if not isinstance(tol, Real) or not 0 < float(tol) < 1:
-        raise ValueError(f"tol={tol!r} must be between 0 and 1, for example 1e-10.")
-    check_at_least("max_iter", max_iter, 1)
-    check_at_least("max_extra_components", max_extra_components, 0)
-    if not isinstance(prove, bool | np.bool_) and not (
-        isinstance(prove, Real) and float(prove) > 0
-    ):
-        raise ValueError(
-            f"prove={prove!r} must be True, False, or the most seconds a search may take."
-        )
-
-
-def check_shrinkage(shrinkage: Any) -> None:
-    """Raise ValueError unless shrinkage is None, "auto" or a number from 0 to 1."""
-    number = isinstance(shrinkage, Real) and not isinstance(shrinkage, bool)
-    known = shrinkage is None or (isinstance(shrinkage, str) and shrinkage == "auto")
-    if not known and not (number and 0 <= float(shrinkage) <= 1):
-        raise ValueError(
-            f"shrinkage={shrinkage!r} is not known; pass None, 'auto' or a number from 0 (every "
-            "group's own covariance) to 1 (what all groups share)."
-        )
-
-
 def as_numpy(X: Any) -> Any:
     """Return arrays of other libraries as NumPy arrays; refuse hidden values, text and dates.
 
     From another device they are brought here only where scikit-learn was told to follow arrays:
     else nobody expects the copy.
     """
-    if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
-        hidden = int(np.ma.getmaskarray(X).sum())
+    if np.ma.isMA(X) and np.ma.getmaskarray(X).any():
         raise ValueError(
-            f"X is a masked array with {hidden} masked value(s), which would be read as if they "
-            "were there; fill or drop them first."
+            "X is a masked array with masked values, which would be read as if they were there; "
+            "fill or drop them first."
         )
     if isinstance(X, str | Path):
         raise ValueError(
             f"X={str(X)!r} is a name; read the file first, for example with pandas.read_csv, or "
             "count it with fairpca.io.read_moments and pass what that returns to fit_moments."
         )
-    if hasattr(X, "get_params"):
-        raise ValueError(f"X is an estimator, {type(X).__name__}; pass rows in this place.")
-    if hasattr(X, "scatter") and hasattr(X, "labels"):
-        raise ValueError("X holds moments, not rows; FairPCA takes them by fit_moments.")
     if not is_foreign(X):
         _check_columns(X)
         return X
@@ -217,37 +179,40 @@ def framed(values: Any, argument: str, **options: Any) -> Any:
     try:
         return nw.from_native(values, pass_through=True, **options)
     except nw.exceptions.DuplicateError:
-        # The columns of an Arrow table are its values.
-        names = [str(name) for name in getattr(values, "column_names", values.columns)]
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         raise ValueError(
-            f"{argument} has several columns called {listed(twice)}; rename them, or drop those "
-            "that repeat others, so that every column has a name of its own."
+            f"{argument} has several columns of one name; rename them, or drop those that repeat "
+            "others, so that every column has a name of its own."
         ) from None
 
 
 def _check_columns(X: Any) -> None:
-    """Raise ValueError that names the columns of a frame that hold no numbers, or says it is lazy.
+    """Raise ValueError for dates and for columns of a frame that hold no numbers.
 
-    Text that reads as numbers is taken for them, as scikit-learn does. A date is refused: some
-    libraries would give its distance from 1970 in nanoseconds, larger than anything else in X.
+    Text that reads as numbers is taken for them, as scikit-learn does. A date would be its
+    distance from 1970 in some unit, larger than anything else in X.
     """
-    frame = None
-    if not isinstance(X, np.ndarray | list | tuple):
-        frame = framed(X, "X")
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind in "mM":
+            raise ValueError(
+                f"X has dtype {X.dtype}; pass numbers, for example days since a date of your own."
+            )
+        if X.dtype.kind in "iu" and X.dtype.itemsize == 8:
+            _warn_of_whole_numbers(X, range(X.shape[-1] if X.ndim else 0))
+        return
+    frame = X if isinstance(X, list | tuple) else framed(X, "X")
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(
             f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
-            "X.collect() of Polars, X.compute() of Dask, X.toPandas() of Spark; rows of Spark "
-            "that do not fit are counted by fairpca.distributed.spark.moments, for fit_moments."
+            "X.collect() of Polars, or count rows of Spark by fairpca.distributed.spark.moments."
         )
     if not isinstance(frame, nw.DataFrame):
         return
     if not frame.columns:
         raise ValueError("X has no columns; pass at least one feature.")
+    kinds = frame.schema.items()
     wrong = [
         name
-        for name, dtype in frame.schema.items()
+        for name, dtype in kinds
         if not (dtype.is_numeric() or dtype == nw.Boolean) and _no_numbers(frame[name].to_numpy())
     ]
     if wrong:
@@ -256,11 +221,38 @@ def _check_columns(X: Any) -> None:
             "sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels of groups "
             "belong in sensitive_features alone."
         )
+    whole = [name for name, dtype in kinds if dtype in (nw.Int64, nw.UInt64)]
+    if whole and all(isinstance(name, str) for name in whole):
+        _warn_of_whole_numbers(frame.select(whole).to_numpy(), whole)
+
+
+def _warn_of_whole_numbers(columns: Any, names: Sequence[Any]) -> None:
+    """Warn where whole numbers are too large for float64, which would round them."""
+    if columns.ndim != 2 or not columns.size or columns.dtype.kind not in "iu":
+        return
+    large = (columns.max(axis=0) > _WHOLE) | (columns.min(axis=0) < -_WHOLE)
+    if large.any():
+        which = listed([names[j] for j in np.flatnonzero(large)])
+        warn(
+            f"X has whole numbers past 2**53 in column(s) {which}; they are rounded to float64. "
+            "Identifiers are no features; subtract a constant from times."
+        )
+
+
+def _no_numbers(values: Any) -> bool:
+    """Whether these are dates, or text and other objects that do not read as numbers."""
+    if values.dtype.kind in "biufc":
+        return False
+    try:
+        values.astype(float)
+    except (TypeError, ValueError):
+        return True
+    return values.dtype.kind in "mM"
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a frame; None where X is none, or has other names."""
-    frame = framed(X, "X", eager_only=True)
+    frame = None if isinstance(X, np.ndarray) else framed(X, "X", eager_only=True)
     if not isinstance(frame, nw.DataFrame) or not all(isinstance(n, str) for n in frame.columns):
         return None
     return tuple(frame.columns)
@@ -282,38 +274,6 @@ def check_names(reducer: Any, X: Any) -> None:
                 f"column {j} of X is {name!r}, and of the table that {type(reducer).__name__} was "
                 f"fitted to is {fitted!r}; pass those columns, in the same order."
             )
-
-
-def _no_numbers(values: AnyArray) -> bool:
-    """Whether these are dates, or text and other objects that do not read as numbers."""
-    if values.dtype.kind not in "biufcmM":
-        try:
-            values.astype(float)
-        except (TypeError, ValueError):
-            return True
-    return values.dtype.kind in "mM"
-
-
-@contextlib.contextmanager
-def labels_are_no_rows(X: Any, call: str) -> Iterator[None]:
-    """Within it, a ValueError about X says first that X is a column of labels, where it is one.
-
-    Who swaps the arguments would otherwise read about shapes, or about text that is no number.
-    The error says how the call is written.
-    """
-    try:
-        yield
-    except ValueError as error:
-        try:
-            found = np.asarray(X)
-        except (ValueError, TypeError):
-            # Rows of different lengths are no labels, and what is elsewhere cannot be looked at.
-            found = np.empty((0, 0))
-        text = found.dtype.kind in "OUS"
-        if found.ndim != 1 and not (text and found.shape[1:] == (1,)):
-            raise
-        what = "has one dimension" if found.ndim == 1 else "is one column of text"
-        raise ValueError(f"X {what}, like labels; rows come first: {call}. {error}") from None
 
 
 def check_table(X: Any) -> Any:
@@ -345,8 +305,7 @@ def check_table(X: Any) -> Any:
             "X has an unknown number of rows; call X.compute_chunk_sizes() first, or count "
             "it with fairpca.distributed.dask.moments."
         )
-    kind = getattr(X.dtype, "kind", "f")
-    if kind not in "biufO":
+    if getattr(X.dtype, "kind", "f") not in "biufO":
         raise ValueError(f"X has dtype {X.dtype}; pass real numbers.")
     return X
 
@@ -369,18 +328,9 @@ def check_square(*sums: Any) -> None:
         )
 
 
-def check_vanished(rows: Any, weights: FloatArray, relative: FloatArray) -> None:
-    """Raise ValueError where a row is too large to square and weighs nothing beside others.
-
-    What it adds to the variance could be anything, and would be overlooked. Weights are those of
-    every row as they were given; `relative` ones are divided by the largest of the group.
-    """
-    vanished = np.flatnonzero((weights > 0) & (relative < np.finfo(float).tiny))
-    if len(vanished):
-        with np.errstate(over="ignore"):
-            if is_foreign(rows):
-                rows = fetched(rows)
-            check_square(np.square(float(abs(rows[vanished]).max())))
+def check_finite(X: Any) -> None:
+    """Raise ValueError, in the words of scikit-learn, where rows have NaN or infinity."""
+    assert_all_finite(X, input_name="X")
 
 
 def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) -> FloatArray | None:
@@ -392,18 +342,17 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
         return None
     if np.ma.isMA(sample_weight) and np.ma.getmaskarray(sample_weight).any():
         raise ValueError(
-            "sample_weight is a masked array with masked values, which would be read as if they "
-            "were there; fill them, with 0 for rows that do not count."
+            "sample_weight is a masked array with masked values; fill them, with 0 for rows that "
+            "do not count."
         )
-    found = fetched(sample_weight)
-    if found.dtype.kind == "c":
-        raise ValueError("sample_weight is complex; weights count rows and must be real numbers.")
     try:
+        found = fetched(sample_weight)
+        if found.dtype.kind == "c":
+            raise ValueError("complex numbers")
         weights = np.asarray(found, dtype=float)
-    except (TypeError, ValueError):
-        odd = next(value for value in found.ravel().tolist() if not isinstance(value, Real))
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"sample_weight holds {odd!r}, which is no number; pass one number per row."
+            f"sample_weight is no array of real numbers ({error}); pass one number per row."
         ) from None
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
@@ -412,19 +361,15 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
             f"sample_weight has shape {weights.shape} but X has {n_rows} rows; pass one weight "
             "per row."
         )
-    if not np.all(np.isfinite(weights)):
-        raise ValueError("sample_weight contains NaN or infinity; replace or drop those rows.")
+    if not np.isfinite(weights.sum()):
+        raise ValueError(
+            "sample_weight contains NaN or infinity, or adds up to it; drop those rows, or divide "
+            "all weights by one number, which changes no component."
+        )
     if (weights < 0).any():
         raise ValueError(
             f"sample_weight has a negative value, {weights.min():g}; weights count rows and must "
             "be zero or more."
-        )
-    with np.errstate(over="ignore"):
-        total = weights.sum()
-    if not np.isfinite(total):
-        raise ValueError(
-            f"sample_weight reaches {weights.max():.3g}, too large to add up; divide all weights "
-            "by one number, which changes no component."
         )
     if n_rows and not all_zero and not weights.any():
         raise ValueError("sample_weight is zero for every row; give some row a positive weight.")
@@ -464,7 +409,7 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
         if error.name is not None and error.name.partition(".")[0] != root:
             raise
         raise ImportError(
-            f'{purpose} needs {root}, which is not installed: run pip install ".[{extra}]" in the '
-            "folder of fairpca's source",
+            f'{purpose} needs {root}, which is not installed: run pip install "fairpca[{extra}]", '
+            f'or pip install ".[{extra}]" in the folder of the source',
             name=root,
         ) from None

@@ -1,9 +1,14 @@
-"""Small operations on arrays, bases and symmetric matrices that every room shares."""
+"""Arrays of any library, small operations on bases and symmetric matrices, and threads."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,28 +17,30 @@ import scipy.sparse
 import sklearn
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
+from scipy.linalg.lapack import dpotrf
+from threadpoolctl import ThreadpoolController
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 AnyArray: TypeAlias = NDArray[Any]
 # Columns of NumPy or of another library; what is computed of them lives where they do.
 _Columns = TypeVar("_Columns")
-# Multiplications of a product up to which NumPy's BLAS takes no longer on one thread than SciPy's
-# on several: about a tenth of a millisecond.
+_Result = TypeVar("_Result")
+
+EPS = float(np.finfo(float).eps)
+TINY = float(np.finfo(float).tiny)
+# Multiplications of a product up to which one thread takes no longer than several: about a tenth
+# of a millisecond.
 _SMALL_PRODUCT = 1_000_000
-
-
-_EPS = float(np.finfo(float).eps)
-_SMALLEST = float(np.finfo(float).smallest_subnormal)
-
 # Inner products this close to those of an orthonormal basis leave nothing to remove. Four times as
 # much was seen to move a group's value by more than the resolution that its certificate states.
-_ORTHONORMAL = 4 * _EPS
-# Residuals of eigenvectors, relative to the largest eigenvalue, that are no rounding.
-_WRONG = 1e-10
+_ORTHONORMAL = 4 * EPS
 # Inner products of different columns, times their number, below which one step of Newton and
 # Schulz leaves rounding: the step squares what is off.
 _NEARLY_ORTHONORMAL = 1e-8
+# Up to this many columns BLAS has one thread: its threads made fits of 51 to 300 columns twice as
+# slow, and on cores that other processes use too, one of 30 to 50 columns eight times.
+_SMALL_MATRIX = 300
 
 
 def is_sparse(rows: Any) -> bool:
@@ -115,11 +122,9 @@ def rounding_level(scale: float, n_features: int) -> float:
     """Accuracy to which a sum of eigenvalues of magnitude `scale` is known.
 
     Eight units: the worst of 170,000 random matrices of 2 to 200 columns, one of three, took 4.6.
-    Of few columns the matrices themselves are known less well than their eigenvalues: where many
-    rows are equal their squares are rounded the same way every time, by up to 15 units in two
-    columns of 767 rows.
+    Of few columns the matrices themselves are known less well than their eigenvalues.
     """
-    return 8 * math.sqrt(n_features + 6) * (_EPS * scale + _SMALLEST)
+    return 8 * math.sqrt(n_features + 6) * (EPS * scale + 5e-324)
 
 
 def constant_columns(mean: FloatArray, spread: FloatArray) -> NDArray[np.bool_]:
@@ -138,6 +143,13 @@ def symmetric(matrix: _Columns) -> _Columns:
     return 0.5 * (given + turned)  # type: ignore[no-any-return]
 
 
+def diagonals(matrices: Any) -> FloatArray:
+    """Return the diagonals of matrices of shape (k, n, n), here or elsewhere, as (k, n)."""
+    if is_foreign(matrices):
+        return fetched(library_of(matrices).linalg.diagonal(matrices))
+    return np.asarray(np.einsum("kii->ki", matrices))
+
+
 def joined(arrays: Sequence[Any], axis: int) -> Any:
     """Return arrays one after the other along an axis, where they live."""
     # NumPy before 2.0 has no concat.
@@ -145,46 +157,40 @@ def joined(arrays: Sequence[Any], axis: int) -> Any:
     return join(arrays, axis=axis)
 
 
-def eigh(matrix: Any) -> tuple[Any, Any]:
-    """Return eigenvalues, rising, and eigenvectors of a symmetric matrix, where it lives.
-
-    What another library returns is checked, and computed here where it is wrong.
-    """
-    if not is_foreign(matrix):
-        return np.linalg.eigh(matrix)
-    xp = library_of(matrix)
-    values, vectors = xp.linalg.eigh(matrix)
-    ones = placed(np.eye(matrix.shape[0]), matrix)
-    wrong = xp.linalg.matrix_norm(matrix @ vectors - vectors * values)
-    askew = xp.linalg.matrix_norm(vectors.T @ vectors - ones)
-    # What is not a number is not small.
-    if not (float(wrong) <= _WRONG * float(xp.max(xp.abs(values))) and float(askew) <= _WRONG):
-        values, vectors = (placed(part, matrix) for part in np.linalg.eigh(fetched(matrix)))
-    return values, vectors
-
-
 def dot(left: Any, right: Any) -> Any:
     """Return ``left @ right``, of large matrices by SciPy's BLAS, which alone may have threads.
 
-    `_threads` says why. Either may be a stack of matrices, of shape (k, n, q). Arrays of another
-    library are multiplied where they live.
+    `threads_for` says why. Either may be a stack of matrices, of shape (k, n, q). Arrays of
+    another library are multiplied where they live.
     """
-    if is_foreign(left) or left.shape[-2] * left.shape[-1] * right.shape[-1] <= _SMALL_PRODUCT:
+    if left.shape[-2] * left.shape[-1] * right.shape[-1] <= _SMALL_PRODUCT or is_foreign(left):
         return left @ right
     if left.ndim > 2:
         return np.stack([dot(matrix, right) for matrix in left])
     if right.ndim > 2:
         return np.stack([dot(left, matrix) for matrix in right])
+
+    def fortran(matrix: FloatArray) -> tuple[FloatArray, bool]:
+        return (matrix.T, True) if matrix.flags.c_contiguous else (matrix, False)
+
     # Transposed, so that the result comes out in the order of memory of C.
-    (first, turned), (second, turned_too) = _fortran(right.T), _fortran(left.T)
+    (first, turned), (second, turned_too) = fortran(right.T), fortran(left.T)
     return dgemm(1.0, first, second, trans_a=turned, trans_b=turned_too).T
 
 
-def _fortran(matrix: FloatArray) -> tuple[FloatArray, bool]:
-    """Return a matrix in Fortran's order of memory, and whether it is transposed then."""
-    if matrix.flags.c_contiguous:
-        return matrix.T, True
-    return matrix, False
+def is_positive(matrix: Any) -> bool:
+    """Whether a Cholesky factorisation of a symmetric matrix succeeds; overwrites the matrix."""
+    if not is_foreign(matrix):
+        # In place: fresh memory for the factor takes longer than the factorisation.
+        return bool(dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)[1] == 0)
+    xp = library_of(matrix)
+    try:
+        factor = xp.linalg.cholesky(matrix)
+    except (np.linalg.LinAlgError, RuntimeError):
+        return False
+    # CuPy returns numbers where there is no factor, and says nothing.
+    left = float(xp.linalg.matrix_norm(factor @ factor.T - matrix))
+    return left <= 1e-12 * float(xp.linalg.matrix_norm(matrix))
 
 
 def orthonormal(columns: _Columns) -> _Columns:
@@ -196,13 +202,12 @@ def orthonormal(columns: _Columns) -> _Columns:
     """
     given: Any = columns
     xp, width = library_of(given), given.shape[1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        off = dot(given.T, given)
+    off = dot(given.T, given)
     off = off - placed(np.eye(width), given)
-    apart = float(xp.max(xp.abs(off))) if width else 0.0
-    if apart <= _ORTHONORMAL:
+    furthest = float(abs(off).max()) if width else 0.0
+    if furthest <= _ORTHONORMAL:
         return columns
-    if apart * width <= _NEARLY_ORTHONORMAL:
+    if furthest * width <= _NEARLY_ORTHONORMAL:
         found: Any = given - dot(given, 0.5 * off)
     else:
         q, r = xp.linalg.qr(given)
@@ -232,7 +237,7 @@ def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
     if not kept.size or not room:
         return basis
     fresh = xp.take(fresh, placed(kept, basis), axis=1) / placed(lengths[kept], basis)
-    values, rotation = eigh(dot(fresh.T, fresh))
+    values, rotation = xp.linalg.eigh(dot(fresh.T, fresh))
     # Below this, a direction is rounding of the inner products. The strong ones come last.
     strong = np.count_nonzero(fetched(values) > 1e-13 * float(values[-1]))
     first = len(kept) - min(int(strong), room)
@@ -266,27 +271,12 @@ def fix_signs(components: FloatArray) -> FloatArray:
     magnitude = np.abs(components)
     tied = magnitude >= magnitude.max(axis=1, keepdims=True) * (1 - 1e-9)
     first = np.argmax(tied, axis=1)
-    signs = np.sign(components[np.arange(len(components)), first])
-    return np.asarray(components * np.where(signs == 0, 1.0, signs)[:, None])
-
-
-def principal_rotation(basis: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rotate orthonormal columns so that `covariance` is diagonal and decreasing in them.
-
-    Returns
-    -------
-    components : ndarray of shape (r, n)
-        The rotated basis as rows, signs fixed.
-    variances : ndarray of shape (r,)
-    """
-    rotated, variances = diagonalise(basis, basis.T @ covariance @ basis)
-    return fix_signs(np.ascontiguousarray(rotated.T)), variances
+    signs = np.where(components[np.arange(len(components)), first] < 0, -1.0, 1.0)
+    return np.asarray(components * signs[:, None])
 
 
 def diagonalise(basis: Any, compressed: Any) -> tuple[Any, FloatArray]:
     """Rotate orthonormal columns by the eigenvectors of a covariance compressed to them.
-
-    It is decomposed where it lives.
 
     Returns
     -------
@@ -295,11 +285,11 @@ def diagonalise(basis: Any, compressed: Any) -> tuple[Any, FloatArray]:
     variances : ndarray of shape (r,)
         Decreasing.
     """
-    values, rotation = eigh(symmetric(compressed))
+    xp = library_of(compressed)
+    values, rotation = xp.linalg.eigh(symmetric(compressed))
     variances = np.maximum(fetched(values)[::-1], 0.0)
-    turn = library_of(rotation).flip(rotation, axis=1)
-    rotated = orthonormal(basis @ placed(turn, basis))
-    empty = variances <= basis.shape[0] * np.finfo(float).eps * variances[0]
+    rotated = orthonormal(basis @ placed(xp.flip(rotation, axis=1), basis))
+    empty = variances <= basis.shape[0] * EPS * variances[0]
     if empty.any():
         rotated = fetched(rotated).copy()
         rotated[:, empty] = canonical(rotated[:, empty])
@@ -318,5 +308,54 @@ def canonical(basis: FloatArray) -> FloatArray:
 
 def subspace_distance(first: FloatArray, second: FloatArray) -> float:
     """Spectral norm of the difference of two projectors, from orthonormal columns."""
-    outside = second - first @ (first.T @ second)
-    return float(np.linalg.norm(outside, 2)) if outside.size else 0.0
+    left = second - first @ (first.T @ second)
+    return float(np.linalg.norm(left, 2)) if left.size else 0.0
+
+
+# Threads. NumPy and SciPy each bring a BLAS with threads of its own. They spin for milliseconds
+# after every call and take the cores from each other: a solve of 512 columns by partial
+# decompositions took twice as long with both. So small problems run with BLAS on one thread, large
+# ones with the threads of SciPy's alone, which decomposes.
+
+
+@functools.cache
+def _blas() -> tuple[ThreadpoolController, ThreadpoolController]:
+    """Return what limits every BLAS, and what limits NumPy's own if SciPy has another one."""
+    every = ThreadpoolController().select(user_api="blas")
+    paths = [library.filepath for library in every.lib_controllers]
+    own = [path for path in paths if re.search(r"[/\\]numpy(\.libs)?[/\\]", path)]
+    return every, every.select(filepath=own if len(own) < len(paths) else [])
+
+
+def threads_for(n: int) -> ExitStack:
+    """Return a context for problems of n columns: BLAS as these are solved fastest."""
+    found, (every, numpys) = ExitStack(), _blas()
+    limited = every if n <= _SMALL_MATRIX else numpys
+    if limited.lib_controllers:
+        found.enter_context(limited.limit(limits=1))
+    return found
+
+
+def available_threads() -> int:
+    """Threads this process may use: its cores, or as many as BLAS is allowed if that is less."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    limits = [library.num_threads for library in _blas()[0].lib_controllers]
+    return min(cores or 1, max(limits, default=cores or 1))
+
+
+def in_threads(tasks: Sequence[Callable[[], _Result]], n_threads: int) -> list[_Result]:
+    """Run tasks on up to `n_threads` cores, each with one thread of BLAS; results in order."""
+    if min(n_threads, len(tasks)) <= 1:
+        return [task() for task in tasks]
+    with _blas()[0].limit(limits=1), ThreadPoolExecutor(n_threads) as pool:
+        return [done.result() for done in [pool.submit(task) for task in tasks]]
+
+
+def one_ahead(items: Iterable[_Result]) -> Iterator[_Result]:
+    """Yield items, each while a thread of its own makes the next one."""
+    waiting, end = iter(items), object()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, waiting, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, waiting, end)
+            yield item  # type: ignore[misc]

@@ -1,0 +1,130 @@
+"""The smallest t with which every group stays within what t allows it.
+
+Instead of the largest f_i itself, the smallest t with ``f_i(U) <= allowed_i(t)`` for all groups is
+looked for, where every allowed_i rises with t (or stays as it is). ``allowed_i(t) = t`` is the
+plain problem; ``min(t, cap_i)`` forbids a group more than its cap; ``t**2`` minimises the largest
+root of an error; ``t - floor_i`` tells whether floors can be met.
+
+For one t that is a plain problem with other offsets, ``F(t) = min_U max_i f_i(U) - allowed_i(t)``.
+Its dual weights prove more than that F(t) is positive: whatever t allows less than
+``phi(weights) <= weights @ allowed(t)`` is out of reach. So t rises from below by such steps, each
+of which is proven, and meets the t of the best basis after a few. Where the dual leaves a gap the
+distance between the two is halved.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairpca._arrays import FloatArray
+from fairpca.solvers.problem import Problem
+from fairpca.solvers.solution import Solution
+
+Allowed = Callable[[float], Any]
+Solve = Callable[..., Solution]
+
+# Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
+# what it is allowed: that is rounding of a solver that stops at a gap of 1e-10.
+_MOST_ROUNDS, _SLACK = 40, 1e-10
+# No t is larger.
+_LARGEST = 1e60
+
+
+def solve_thresholds(
+    problem: Problem, allowed: Allowed, solve: Solve, basis: FloatArray | None = None
+) -> Solution:
+    """Return the basis with the smallest t, certified.
+
+    Parameters
+    ----------
+    problem : Problem
+    allowed : callable
+        Maps t to the most that every group may have of f_i, shape (k,).
+    solve : callable
+        Solves a plain problem; takes weights to start from as `start`.
+    basis : ndarray of shape (n, r), optional
+        One that is known to be allowed for some t.
+
+    Returns
+    -------
+    Solution
+        Value and bound of its certificate are numbers t.
+
+    Raises
+    ------
+    ValueError
+        If no basis was found that is within the limits for any t.
+    """
+    slack = max(_SLACK * problem.oracle.scale, 16 * problem.resolution)
+    ceiling = np.asarray(allowed(_LARGEST), dtype=float)
+
+    def reached(losses: FloatArray) -> float:
+        # What no t allows is excused where it is rounding.
+        rounded = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
+        return _least(lambda t: bool(np.all(rounded <= allowed(t))))
+
+    low, high, best = -np.inf, np.inf, basis
+    if basis is not None:
+        high = reached(problem.losses(basis))
+    # Without limits first: that bounds t wherever nothing else does.
+    found, shift = solve(problem), np.zeros_like(problem.offsets)
+    for _ in range(_MOST_ROUNDS):
+        t = reached(found.losses + shift)
+        if t < high or best is None:
+            high, best = min(t, high), found.components.T
+        bound, rising = found.certificate.lower_bound, low
+        if bound > 0 or not shift.any():
+            weighted = functools.partial(np.dot, found.weights)
+            least = bound + float(weighted(shift)) - slack
+            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b)))
+        if not high - low > slack:
+            break
+        # A step of proofs, or half of the distance where no proof moves it.
+        ahead = low > rising and np.isfinite(low)
+        at = low if ahead else 0.5 * (max(low, -abs(high)) + high)
+        if not np.isfinite(at):
+            break
+        shift = np.broadcast_to(np.asarray(allowed(at), dtype=float), problem.offsets.shape)
+        moved = replace(problem, offsets=problem.offsets - shift)
+        found = solve(moved, start=found.weights)
+        if not ahead and found.certificate.lower_bound > 0:
+            low = max(low, at)
+    if not np.isfinite(high) or best is None:
+        raise ValueError(
+            "no projection keeps every group within what thresholds allow"
+            + (", which is proven" if low == np.inf else "; allow more")
+            + "."
+        )
+    losses = problem.losses(best)
+    certificate = problem.certificate(min(low, high), high, slack)
+    return replace(
+        found,
+        components=np.ascontiguousarray(best.T),
+        losses=losses,
+        certificate=certificate,
+        n_eigen=problem.oracle.n_eigen,
+        stop_reason="gap closed" if certificate.optimal else "limits leave a gap",
+    )
+
+
+def _least(holds: Callable[[float], bool]) -> float:
+    """Return the smallest t at which a condition holds that holds from there on, to rounding."""
+    low, high, step = 0.0, 0.0, 1.0
+    if holds(0.0):
+        while holds(low):
+            if step > _LARGEST:
+                return -np.inf
+            high, low, step = low, low - step, 2 * step
+    else:
+        while not holds(high):
+            if step > _LARGEST:
+                return np.inf
+            low, high, step = high, high + step, 2 * step
+    while (middle := 0.5 * (low + high)) not in (low, high):
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
