@@ -35,9 +35,8 @@ BAD = {
         "counted in the moments already",
     ),
     "a name for rows": (lambda: fit("people.csv"), "X='people.csv' is a name; read the file"),
-    "a name for labels": (lambda: fit(labels="sex"), "sensitive_features='sex' is one name; pass"),
+    "a name for labels": (lambda: fit(labels="sex"), "sensitive_features='sex': pass the labels"),
     "a frame without columns": (lambda: fit(pd.DataFrame(index=range(30))), "X has no columns"),
-    "moments for rows": (lambda: fit(GroupMoments.from_array(X, G)), "takes them by fit_moments"),
     "an estimator for rows": (
         lambda: fairpca.metrics.group_losses(X, fit(), sensitive_features=G),
         "X is an estimator, FairPCA; pass rows",
@@ -52,7 +51,7 @@ BAD = {
     ),
     "weights as text": (
         lambda: FairPCA(2).fit(X, sensitive_features=G, sample_weight=["a"] * 30),
-        "sample_weight holds 'a', which is no number",
+        "sample_weight is no array of real numbers",
     ),
     "one fold": (
         lambda: fairpca.cross_fit(GroupMoments.from_array(X, G), None, 2),
