@@ -38,7 +38,7 @@ if _typing.TYPE_CHECKING:
     from fairpca.solvers import Certificate as Certificate
     from fairpca.solvers import Solution as Solution
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Where each public name lives; an empty string marks a submodule.
 _HOMES = {
