@@ -21,16 +21,6 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca._check import (
-    as_numpy,
-    check_choice,
-    check_counted,
-    check_groups,
-    check_names,
-    check_weights,
-    distinct,
-    labels_are_no_rows,
-)
 from fairpca._arrays import (
     AnyArray,
     FloatArray,
@@ -40,8 +30,17 @@ from fairpca._arrays import (
     is_sparse,
     span,
 )
-from fairpca.covariances.implicit import GroupOperators, wants_operators
+from fairpca._check import (
+    as_numpy,
+    check_choice,
+    check_counted,
+    check_groups,
+    check_names,
+    check_weights,
+    distinct,
+)
 from fairpca.covariances.oracle import Oracle
+from fairpca.covariances.products import CellRows
 from fairpca.covariances.sources import (
     CENTERS,
     CovarianceSource,
@@ -52,7 +51,6 @@ from fairpca.covariances.sources import (
 )
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
-from fairpca.moments.groups import factorize
 
 __all__ = [
     "Parity", "basis_of", "covariance_gap", "group_errors", "group_losses", "group_shares",
@@ -134,8 +132,7 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
     """
     # scikit-learn's own error for no columns does not say what to do.
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
-    with labels_are_no_rows(X, "then sensitive_features"):
-        rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
+    rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
     if rows.shape[1] == 0:
         raise ValueError(f"X has shape {rows.shape}: no columns; pass at least one feature.")
     return rows
@@ -183,14 +180,14 @@ def _read(
     if is_wide(rows, basis.shape[1]):
         rows, inner = in_span(rows, groups, weight, *([] if mean is None else [mean]))
         basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
-    elif wants_operators(rows, len(groups.labels)):
-        return basis, _covariances(GroupOperators.from_rows(rows, groups, weight), center, mean)
+    elif OperatorCovariances.accepts(rows, groups, basis.shape[1]):
+        return basis, _covariances(CellRows.from_rows(rows, groups, weight), center, mean)
     moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
     return basis, _covariances(moments, center, mean)
 
 
 def _covariances(
-    counted: GroupMoments | GroupOperators, center: str, origin: FloatArray | None
+    counted: GroupMoments | CellRows, center: str, origin: FloatArray | None
 ) -> CovarianceSource:
     """Return the groups' second moments; ValueError for a group whose rows have no weight."""
     source: CovarianceSource
@@ -204,7 +201,7 @@ def _covariances(
 
 def _oracle(source: CovarianceSource) -> Oracle:
     """Return the oracle of the groups' matrices as they are."""
-    return source.oracle(np.ones(len(source.groups.labels)), "auto")
+    return source.oracle(np.ones(len(source.groups.labels)))
 
 
 def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
@@ -784,7 +781,7 @@ def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
     Of `TARGETS`, "auto" takes text and a few distinct whole numbers for classes. ValueError where
     values are missing, infinite, all the same, or no numbers although numbers were asked for.
     """
-    coded = factorize(np.asarray(y))
+    coded = Groups.from_labels(np.asarray(y), unlabelled="ignore")
     labels: tuple[Any, ...] = coded.labels
     missing, n_labels = int(np.sum(coded.codes < 0)), len(labels)
     if missing:

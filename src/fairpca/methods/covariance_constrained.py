@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._check import require
 from fairpca._arrays import FloatArray, symmetric
+from fairpca._check import require
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import LARGEST, Found, PublishedMethod, Sample, choice, number
+from fairpca.methods._base import Found, PublishedMethod, Sample, choice, number
 from fairpca.methods.null_space import AGREEING, equal_mean_directions
 from fairpca.methods.sdr import from_spectrum, solved_program, spectrum
 
@@ -66,7 +66,7 @@ class CovarianceConstrainedPCA(PublishedMethod):
     True
     """
 
-    mu: float = number(1.0, 0, LARGEST)
+    mu: float = number(1.0, 0)
     delta: float = number(0.0, 0)
     solver: str = choice("SCS", "CLARABEL")
 
@@ -80,9 +80,8 @@ class CovarianceConstrainedPCA(PublishedMethod):
             # and Clarabel took 14 to 37 s for 22 columns (credit) instead of 6 s.
             allowed = equal_mean_directions(sample)
         r = self._rank(allowed.shape[1], AGREEING)
-        gap = sample.moments.mean[0] - sample.moments.mean[1]
-        covariances = sample.source.covariances
-        difference = covariances[0] - covariances[1]
+        shift, covariances = sample.source.groups.shift, sample.source.covariances
+        gap, difference = shift[0] - shift[1], covariances[0] - covariances[1]
         inner = symmetric(allowed.T @ np.stack([sample.covariance, difference]) @ allowed)
         # In units of the largest variance: solvers stop by tolerances that know no units.
         unit = float(np.linalg.norm(sample.covariance, 2)) or 1.0

@@ -6,9 +6,17 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray, canonical
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, choice
+from fairpca.methods._base import (
+    Found,
+    PublishedMethod,
+    Sample,
+    about,
+    choice,
+    number,
+    own_variance,
+    tolerance,
+)
 from fairpca.methods.sdr import least_worst
-from fairpca.metrics import own_variance
 
 
 def joint_diagonalise(
@@ -97,9 +105,9 @@ class JointDiagonalPCA(PublishedMethod):
     """
 
     order: str = choice("mean", "loss")
-    tol: float = 1e-10
-    max_iter: int = 100
-    center: str = "group"
+    tol: float = tolerance(1e-10)
+    max_iter: int = number(100, 1)
+    center: str = about()
 
     notion = "common basis"
 

@@ -6,13 +6,20 @@ then stays open.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
-from fairpca.methods._base import LARGEST, POSITIVE, MinMaxFound, MinMaxMethod, number
+from fairpca.methods._base import (
+    POSITIVE,
+    Found,
+    MinMaxMethod,
+    certified,
+    judged_by,
+    number,
+    tolerance,
+)
 from fairpca.methods._descent import (
     ARMIJO,
     minimise_on_simplex,
@@ -42,28 +49,28 @@ _FLOOR = 1e-9
 class LocalSearch(MinMaxMethod):
     """Base of descent methods: run from several starts, keep the best basis and the best bound."""
 
-    criterion: str = "loss"
+    criterion: str = judged_by()
     n_starts: int = number(1, 1)
-    max_iter: int = 2000
+    max_iter: int = number(2000, 1)
     random_state: Any = None
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
+    def _solve(self, problem: Problem) -> Found:
         if problem.oracle.n_groups == 1 or problem.n_components == problem.oracle.n_features:
             # One group or all components: the answer is known and descent would only wander.
-            return MinMaxFound.of(solve_problem(problem))
+            return Found.of(solve_problem(problem))
         runs = [self._descend(problem, start) for start in self._starts(problem)]
         best = min(runs, key=lambda run: float(problem.losses(run.basis).max()))
         # Any weights bound every basis, so the best bound need not come from the best run.
-        proof = max(runs, key=lambda run: run.lower_bound)
-        steps = sum(run.n_iter for run in runs)
-        return replace(best, weights=proof.weights, lower_bound=proof.lower_bound, n_iter=steps)
+        proof = max(runs, key=lambda run: float(run.own["certificate_"].lower_bound))
+        weights, steps = proof.own["group_weights_"], sum(run.n_iter for run in runs)
+        return certified(problem, best.basis, weights, steps, best.stop_reason)
 
     def _starts(self, problem: Problem) -> list[FloatArray]:
         """Return the bases to descend from, as many as `n_starts`."""
         n, r = problem.oracle.n_features, problem.n_components
         return random_bases(n, r, self.n_starts, self.random_state)
 
-    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
+    def _descend(self, problem: Problem, start: FloatArray) -> Found:
         """Descend from one start; the one method that a subclass has to write."""
         raise NotImplementedError
 
@@ -172,12 +179,12 @@ class ARPGDA(LocalSearch):
     True
     """
 
-    beta: float = number(10.0, POSITIVE, LARGEST)
+    beta: float = number(10.0, POSITIVE)
     rho: float = number(1.5, POSITIVE)
     n_starts: int = number(5, 1)
-    tol: float = 1e-4
+    tol: float = tolerance(1e-4)
 
-    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
+    def _descend(self, problem: Problem, start: FloatArray) -> Found:
         # The authors' choice: the smoothing then costs at most a quarter of the tolerance.
         lam = 0.5 * self.tol
         beta = self.beta * problem.oracle.n_groups**2 * np.sqrt(problem.n_components)
@@ -193,7 +200,7 @@ class ARPGDA(LocalSearch):
             if run.advance(max(beta / (step + 1) ** self.rho, _SMALLEST_BETA)) <= self.tol:
                 reason = "stationary"
                 break
-        return MinMaxFound.at(problem, run.best, run.best_weights, step, reason)
+        return certified(problem, run.best, run.best_weights, step, reason)
 
 
 class RADA(ARPGDA):
@@ -224,8 +231,8 @@ class RADA(ARPGDA):
     """
 
     inner_steps: int = number(5, 1)
-    beta: float = number(0.1, POSITIVE, LARGEST)
-    tol: float = 1e-8
+    beta: float = number(0.1, POSITIVE)
+    tol: float = tolerance(1e-8)
 
 
 class MinorizationFairPCA(LocalSearch):
@@ -258,14 +265,14 @@ class MinorizationFairPCA(LocalSearch):
     True
     """
 
-    tol: float = 1e-12
+    tol: float = tolerance(1e-12)
 
     def _starts(self, problem: Problem) -> list[FloatArray]:
         k, r = problem.oracle.n_groups, problem.n_components
         mixture = problem.oracle.leading(np.full(k, 1 / k), r).vectors[:, :r]
         return [mixture, *super()._starts(problem)[1:]]
 
-    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
+    def _descend(self, problem: Problem, start: FloatArray) -> Found:
         # In units of the largest variance, so that tolerances mean the same in any unit of X.
         unit = problem.oracle.scale or 1.0
         k, offsets = problem.oracle.n_groups, problem.offsets / unit
@@ -280,7 +287,7 @@ class MinorizationFairPCA(LocalSearch):
                 reason = "no further improvement"
                 break
             basis, images, losses, weights = candidate, images_there, losses_there, found
-        return MinMaxFound.at(problem, basis, weights, steps, reason)
+        return certified(problem, basis, weights, steps, reason)
 
 
 def _maximise_tangents(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._check import warn
 from fairpca._arrays import FloatArray
+from fairpca._check import warn
 from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, choice, number
 from fairpca.methods._descent import minimise, random_bases
@@ -101,7 +101,7 @@ class MMDFairPCA(PublishedMethod):
     tau: float = number(1e-3, POSITIVE)
     bandwidth: float | None = number(None, POSITIVE)
     start: str = choice("mean", "random")
-    max_iter: int = 100
+    max_iter: int = number(100, 1)
     max_rows: int = number(2000, 1)
     random_state: Any = None
 

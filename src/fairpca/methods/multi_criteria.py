@@ -14,26 +14,35 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from fairpca._check import check_choice
 from fairpca._arrays import FloatArray, symmetric
-from fairpca.criteria import CRITERIA, pose
+from fairpca._check import check_choice
+from fairpca.fitting import pose
 from fairpca.methods._base import (
-    LARGEST,
     POSITIVE,
-    MinMaxFound,
+    Found,
     MinMaxMethod,
     Sample,
     choice,
+    judged_by,
+    kept_variance,
     number,
+    tolerance,
 )
 from fairpca.methods._descent import minimise_on_simplex
-from fairpca.methods.sdr import Relaxed, extreme_point, rounded, solve_relaxation
-from fairpca.metrics import kept_variance
+from fairpca.methods.sdr import (
+    Relaxation,
+    from_spectrum,
+    rounded,
+    solve_relaxation,
+    spectrum,
+)
 from fairpca.solvers.problem import Problem
 
 # Accuracy of a mixture, as a share of the gap that asked for it. The next weighted PCA changes the
 # problem anyway, so more would be wasted; less would add columns instead of using those there are.
 _MIXTURE_SHARE = 0.01
+# Eigenvalues this close to 0 or 1 are taken to be there.
+_WHOLE = 1e-9
 
 
 class MultiCriteriaPCA(MinMaxMethod):
@@ -85,15 +94,14 @@ class MultiCriteriaPCA(MinMaxMethod):
     (True, True)
     """
 
-    criterion: str = "loss"
+    criterion: str = judged_by("loss", "nash")
     solver: str = choice("columns", "frank-wolfe", "mw", "sdp")
-    eta: float = number(1.0, POSITIVE, LARGEST)
-    max_iter: int = 1000
-    tol: float = 1e-9
+    eta: float = number(1.0, POSITIVE)
+    max_iter: int = number(1000, 1)
+    tol: float = tolerance(1e-9)
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_choice("criterion", self.criterion, (*CRITERIA, "nash"))
         nash = self.criterion == "nash"
         allowed = ("columns", "frank-wolfe") if nash else ("columns", "mw", "sdp")
         check_choice(f"criterion={self.criterion!r} with solver", self.solver, allowed)
@@ -108,10 +116,10 @@ class MultiCriteriaPCA(MinMaxMethod):
             )
         return pose(covariances, r, "variance")
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
+    def _solve(self, problem: Problem) -> Found:
         limits: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if self.criterion == "nash":
-            relaxed = nash(problem, corrective=self.solver == "columns", **limits)
+            relaxed, bound = nash(problem, corrective=self.solver == "columns", **limits)
         else:
             relaxed = solve_relaxation(problem, self.solver, eta=self.eta, **limits)
         found = rounded(problem, relaxed, extreme_point(problem, relaxed.projector))
@@ -119,10 +127,10 @@ class MultiCriteriaPCA(MinMaxMethod):
         if self.criterion == "nash":
             # The bound is one of the welfare, so the value beside it must be the welfare too.
             welfare = geometric_mean(problem.oracle.retained_variance(found.basis))
-            found.own["certificate_"] = problem.certificate(relaxed.lower_bound, -welfare)
+            found.own["certificate_"] = problem.certificate(bound, -welfare)
         return found
 
-    def _find(self, sample: Sample) -> MinMaxFound:
+    def _find(self, sample: Sample) -> Found:
         found = super()._find(sample)
         # Not from the problem: "share" and "relative" divide by each group's variance there.
         kept = kept_variance(found.basis, sample.second_moments(self.center))
@@ -143,7 +151,9 @@ def geometric_mean(kept: FloatArray) -> float:
     return float(scipy.stats.gmean(np.maximum(kept, 0.0)))
 
 
-def nash(problem: Problem, *, corrective: bool, tol: float, max_iter: int) -> Relaxed:
+def nash(
+    problem: Problem, *, corrective: bool, tol: float, max_iter: int
+) -> tuple[Relaxation, float]:
     """Maximise Nash welfare by Frank-Wolfe steps from ``(r / n) I``.
 
     The authors mix each weighted PCA with the point so far. Corrective steps optimise the mixture
@@ -184,4 +194,49 @@ def nash(problem: Problem, *, corrective: bool, tol: float, max_iter: int) -> Re
     # In the library's sense every criterion is made small: the bound is that of minus the mean.
     bound = -geometric_mean(current) * float(np.exp(gap / k))
     mixed = symmetric(np.tensordot(shares, projectors, axes=1))
-    return Relaxed(mixed, weights / weights.sum(), bound, steps, reason)
+    return Relaxation(mixed, weights / weights.sum(), steps, reason), bound
+
+
+def extreme_point(problem: Problem, projector: FloatArray) -> FloatArray:
+    """Move a relaxed projector to an extreme point of the relaxation; no group loses anything.
+
+    With f fractional eigenvalues and k groups at the end, f (f + 1) / 2 is at most k (Pataki
+    1998): as long as there are more, some direction inside their eigenspace changes no trace and
+    nobody's loss but the first group's. P moves along it, to that group's advantage, until an
+    eigenvalue reaches 0 or 1.
+    """
+    pairs = spectrum(projector)
+    vectors, occupation = pairs.vectors.copy(), pairs.values.copy()
+    # Each round settles an eigenvalue.
+    for _ in range(len(occupation)):
+        free = np.flatnonzero((occupation > _WHOLE) & (occupation < 1 - _WHOLE))
+        block = vectors[:, free]
+        inner = symmetric(block.T @ (problem.oracle.matrices @ block))
+        direction = _neutral(inner[1:])
+        if direction is None:
+            break
+        if np.sum(inner[0] * direction) < 0:
+            direction = -direction
+        low, high = occupation[free] ** -0.5, (1 - occupation[free]) ** -0.5
+        down = np.linalg.eigvalsh(direction * low[:, None] * low)[0]
+        up = np.linalg.eigvalsh(direction * high[:, None] * high)[-1]
+        # As far as 0 <= P <= I allows.
+        length = min(-1 / down if down < 0 else np.inf, 1 / up if up > 0 else np.inf)
+        values, rotation = np.linalg.eigh(np.diag(occupation[free]) + length * direction)
+        occupation[free], vectors[:, free] = np.clip(values, 0.0, 1.0), block @ rotation
+    return from_spectrum(vectors, occupation)
+
+
+def _neutral(matrices: FloatArray) -> FloatArray | None:
+    """Return a symmetric direction of trace zero orthogonal to all `matrices`, if there is one."""
+    f = matrices.shape[-1]
+    rows, columns = np.triu_indices(f)
+    root = np.where(rows == columns, 1.0, np.sqrt(2.0))
+    conditions = np.vstack([matrices[:, rows, columns] * root, (rows == columns).astype(float)])
+    norms = np.linalg.norm(conditions, axis=1, keepdims=True)
+    _, values, vt = np.linalg.svd(conditions / np.where(norms > 0, norms, 1.0))
+    if np.count_nonzero(values > _WHOLE) == len(rows):
+        return None
+    direction = np.zeros((f, f))
+    direction[rows, columns] = direction[columns, rows] = vt[-1] / root
+    return direction

@@ -104,7 +104,7 @@ class NullSpaceFairPCA(PublishedMethod):
         if self.n_kept_directions is not None:
             allowed = _most_alike(sample, allowed, max(r, self.n_kept_directions))
         basis = leading_within(sample.covariance, allowed, r)
-        means = sample.moments.mean @ basis
+        means = sample.source.groups.shift @ basis
         own = {
             "kernel_map_": kernel_map,
             "n_allowed_": allowed.shape[1],
@@ -118,7 +118,7 @@ class NullSpaceFairPCA(PublishedMethod):
         kernel_map = getattr(self, "kernel_map_", None)
         if kernel_map is None:
             return super().transform(X)
-        X = self._validated(X, None, "transform(X), which needs no labels", reset=False)
+        X = self._validated(X, None, reset=False)
         projected = (kernel_map.transform(X) - self.mean_) @ self.components_.T
         return projected.astype(X.dtype, copy=False)
 

@@ -9,9 +9,17 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
 from fairpca.covariances.dense import leading_pairs
-from fairpca.methods._base import LARGEST, Found, PublishedMethod, Sample, choice, number
+from fairpca.methods._base import (
+    Found,
+    PublishedMethod,
+    Sample,
+    about,
+    choice,
+    number,
+    own_variance,
+    tolerance,
+)
 from fairpca.methods._descent import ARMIJO, random_bases, tangent
-from fairpca.metrics import own_variance
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
 # Smoothing of |z|: starts here and falls with the step number, never below the second value. With
@@ -143,10 +151,10 @@ class ParetoFairPCA(PublishedMethod):
     floor: float = number(0.6, 0, 1)
     step: str = choice("decreasing", "armijo")
     start: str = choice("pca", "random")
-    disparity_weight: float = number(1.0, 0, LARGEST)
-    tol: float = 1e-6
-    max_iter: int = 3000
-    center: str = "group"
+    disparity_weight: float = number(1.0, 0)
+    tol: float = tolerance(1e-6)
+    max_iter: int = number(3000, 1)
+    center: str = about()
     random_state: Any = None
 
     _group_range = (2, np.inf)

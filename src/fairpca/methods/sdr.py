@@ -14,21 +14,20 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from fairpca._check import require
 from fairpca._arrays import FloatArray, symmetric
+from fairpca._check import require
 from fairpca.covariances.dense import full_pairs
 from fairpca.covariances.oracle import EigenPairs
 from fairpca.methods._base import (
-    LARGEST,
     POSITIVE,
-    MinMaxFound,
+    Found,
     MinMaxMethod,
+    certified,
     choice,
     number,
-    phi_at,
+    tolerance,
 )
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.rounding import settle
 
 # Most linear programs of "columns"; `max_iter` counts the authors' ten steps, far too few for it.
 _PROGRAMS = 500
@@ -41,16 +40,15 @@ _RANK_TOL = 1e-6
 
 
 @dataclass(frozen=True)
-class Relaxed:
-    """A point of the relaxation and a bound.
+class Relaxation:
+    """A point of the relaxation, and weights that prove a bound.
 
-    `projector` is symmetric with eigenvalues in [0, 1] and trace r, `weights` a point of the
-    simplex, `lower_bound` phi there or the best phi seen, `n_iter` in the solver's own unit.
+    `projector` is symmetric with eigenvalues in [0, 1] and trace r, `weights` the point of the
+    simplex with the best phi seen, `n_iter` in the solver's own unit.
     """
 
     projector: FloatArray
     weights: FloatArray
-    lower_bound: float
     n_iter: int
     stop_reason: str
 
@@ -63,7 +61,7 @@ def relaxed_losses(problem: Problem, projector: FloatArray) -> FloatArray:
 
 def multiplicative_weights(
     problem: Problem, *, eta: float, max_iter: int, scale_losses: bool = False
-) -> Relaxed:
+) -> Relaxation:
     """Run the authors' loop; return the better of the average and the last projector.
 
     `eta` is the learning rate, of the losses as they are or, with `scale_losses`, of the losses
@@ -87,10 +85,10 @@ def multiplicative_weights(
             bound, best_weights = value, weights
         log_weights = log_weights + eta * losses / (unit or 1.0)
     better = average if relaxed_losses(problem, average).max() < losses.max() else last
-    return Relaxed(symmetric(better), best_weights, bound, max_iter, "all iterations done")
+    return Relaxation(symmetric(better), best_weights, max_iter, "all iterations done")
 
 
-def column_generation(problem: Problem, *, tol: float = 1e-9, max_iter: int = 500) -> Relaxed:
+def column_generation(problem: Problem, *, tol: float = 1e-9, max_iter: int = 500) -> Relaxation:
     """Solve the relaxation by linear programs over the projectors of weighted PCAs.
 
     The program's dual weights pose the next weighted PCA, whose value is a lower bound. A second
@@ -132,7 +130,7 @@ def column_generation(problem: Problem, *, tol: float = 1e-9, max_iter: int = 50
     _, shares, _ = least_worst(np.array(losses).T, total=1, unit=scale)
     # Columns times the root of their share, so that one product forms the sum of projectors.
     columns = np.hstack(bases) * np.sqrt(np.repeat(shares / shares.sum(), r))
-    return Relaxed(symmetric(columns @ columns.T), best, bound, steps, reason)
+    return Relaxation(symmetric(columns @ columns.T), best, steps, reason)
 
 
 def least_worst(
@@ -174,7 +172,7 @@ def least_worst(
     return float((losses @ shares).max()), shares, weights / weights.sum()
 
 
-def semidefinite_program(problem: Problem) -> Relaxed:
+def semidefinite_program(problem: Problem) -> Relaxation:
     """Solve the relaxation as a semidefinite program; RuntimeError where the solver gives up."""
     cvxpy = require("cvxpy", extra="methods", purpose="A semidefinite program")
     # In units of the largest variance: the solver's tolerances are absolute.
@@ -188,10 +186,8 @@ def semidefinite_program(problem: Problem) -> Relaxed:
     program = cvxpy.Problem(cvxpy.Minimize(worst), constraints)
     found = solved_program(program, projector, "CLARABEL")
     weights = np.maximum([float(constraint.dual_value) for constraint in served], 0.0)
-    weights /= weights.sum()
-    # Not the solver's own value, which is right to its tolerance only, maybe above the optimum.
-    bound, steps = phi_at(problem, weights), int(program.solver_stats.num_iters or 0)
-    return Relaxed(found, weights, bound, steps, f"CLARABEL: {program.status}")
+    steps = int(program.solver_stats.num_iters or 0)
+    return Relaxation(found, weights / weights.sum(), steps, f"CLARABEL: {program.status}")
 
 
 def solved_program(program: Any, projector: Any, solver: str) -> FloatArray:
@@ -204,7 +200,7 @@ def solved_program(program: Any, projector: Any, solver: str) -> FloatArray:
 
 def solve_relaxation(
     problem: Problem, solver: str, *, tol: float, eta: float, max_iter: int, **mw: Any
-) -> Relaxed:
+) -> Relaxation:
     """Solve the relaxation by "sdp", "columns" or "mw", each with the options that it has."""
     if solver == "sdp":
         return semidefinite_program(problem)
@@ -224,24 +220,15 @@ def from_spectrum(vectors: FloatArray, values: FloatArray) -> FloatArray:
     return symmetric((vectors * values) @ vectors.T)
 
 
-def extreme_point(problem: Problem, projector: FloatArray) -> FloatArray:
-    """Move a relaxed projector to an extreme point without a loss to any group."""
-    pairs, no_loss = spectrum(projector), np.zeros(problem.oracle.n_groups)
-    return from_spectrum(
-        *settle(problem.oracle.matrices, pairs.vectors, pairs.values, no_loss, resolution=0.0)
-    )
-
-
-def rounded(problem: Problem, relaxed: Relaxed, projector: FloatArray, **own: Any) -> MinMaxFound:
+def rounded(problem: Problem, relaxed: Relaxation, projector: FloatArray, **own: Any) -> Found:
     """Return the leading eigenvectors of `relaxed`, moved to `projector`, and what was relaxed."""
     own |= {
         "projector_": projector,
         "relaxed_losses_": relaxed_losses(problem, projector),
         "rank_": int(np.linalg.matrix_rank(projector, _RANK_TOL, hermitian=True)),
     }
-    basis, reason = spectrum(projector).vectors[:, : problem.n_components], relaxed.stop_reason
-    weights, bound = relaxed.weights, relaxed.lower_bound
-    return MinMaxFound(basis, reason, relaxed.n_iter, own, weights=weights, lower_bound=bound)
+    basis, steps = spectrum(projector).vectors[:, : problem.n_components], relaxed.n_iter
+    return certified(problem, basis, relaxed.weights, steps, relaxed.stop_reason, **own)
 
 
 class SDRFairPCA(MinMaxMethod):
@@ -291,12 +278,12 @@ class SDRFairPCA(MinMaxMethod):
     """
 
     solver: str = choice("mw", "columns", "sdp")
-    eta: float = number(1.0, POSITIVE, LARGEST)
+    eta: float = number(1.0, POSITIVE)
     scale_losses: bool = False
-    max_iter: int = 10
-    tol: float = 1e-9
+    max_iter: int = number(10, 1)
+    tol: float = tolerance(1e-9)
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
+    def _solve(self, problem: Problem) -> Found:
         steps = self.max_iter if self.solver == "mw" else _PROGRAMS
         limits: dict[str, Any] = {"tol": self.tol, "eta": self.eta, "max_iter": steps}
         relaxed = solve_relaxation(problem, self.solver, scale_losses=self.scale_losses, **limits)

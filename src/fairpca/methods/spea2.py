@@ -13,9 +13,16 @@ from scipy.spatial.distance import cdist
 
 from fairpca._arrays import FloatArray, IntArray
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, choice, number
+from fairpca.methods._base import (
+    Found,
+    PublishedMethod,
+    Sample,
+    about,
+    choice,
+    kept_variance,
+    number,
+)
 from fairpca.methods._descent import generator
-from fairpca.metrics import kept_variance
 
 # Up to this many subsets are listed, which takes memory; more are left to integer programs.
 _LIST_BELOW = 200_000
@@ -70,8 +77,8 @@ class SPEA2FairPCA(PublishedMethod):
     selection: str = choice("weighted", "balanced", "error", "gap")
     # Two parents and two others: below that, a generation has nobody to choose from.
     population: int = number(100, 4)
-    max_iter: int = 50
-    center: str = "global"
+    max_iter: int = number(50, 1)
+    center: str = about("global")
     random_state: Any = None
 
     _group_range = (2, 2)
