@@ -43,19 +43,13 @@ def number(default: float | None, least: float, most: float = LARGEST) -> Any:
     return field(default=default, metadata={"range": (least, most)})
 
 
-def about(default: str = "group") -> Any:
-    """Declare `center`: each group's own mean, the mean of all rows, or zero."""
-    return choice(default, "group", "global", "none")
-
-
-def judged_by(default: str = "loss", *others: str) -> Any:
-    """Declare `criterion`."""
-    return choice(default, *CRITERIA, *others)
-
-
-def tolerance(default: float) -> Any:
-    """Declare `tol`."""
-    return number(default, POSITIVE, 1.0)
+#: What parameters of these names may be, in every method that has them.
+SHARED: dict[str, dict[str, Any]] = {
+    "center": {"choices": ("group", "global", "none")},
+    "criterion": {"choices": tuple(CRITERIA)},
+    "tol": {"range": (POSITIVE, 1.0)},
+    "max_iter": {"range": (1, LARGEST)},
+}
 
 
 @dataclass(frozen=True)
@@ -105,7 +99,7 @@ class Sample:
         """Return every group's mean square about its own mean, the overall mean or zero."""
         origin = np.zeros(self.n_features) if center == "none" else None
         how = "group" if center == "group" else "global"
-        return MomentCovariances(self.moments, center=how, origin=origin).covariances
+        return np.asarray(MomentCovariances(self.moments, center=how, origin=origin).covariances)
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,7 @@ class Found:
 
     `own` are fitted attributes that only this method has. With `keep_order` the columns keep the
     order they have; otherwise they are rotated so that their variances decrease, as those of PCA
-    do. `sample` are the rows that the basis is for, where the method maps them first.
+    do.
     """
 
     basis: FloatArray
@@ -122,7 +116,6 @@ class Found:
     n_iter: int = 1
     own: dict[str, Any] = field(default_factory=dict)
     keep_order: bool = False
-    sample: Sample | None = None
 
     @classmethod
     def of(cls, solution: Solution, n_iter: int = 0, **own: Any) -> Found:
@@ -225,7 +218,7 @@ class PublishedMethod(LinearReducer):
         self._check_group_number(len(known.labels))
         with threads_for(sample.n_features):
             found = self._find(sample)
-            source, basis = (found.sample or sample).source, found.basis
+            source, basis = sample.source, found.basis
             retained = kept_variance(basis, source.covariances)
             losses = own_variance(source.covariances, basis.shape[1]) - retained
         losses, kept = np.maximum(losses, 0.0), found.keep_order
@@ -247,11 +240,12 @@ class PublishedMethod(LinearReducer):
         """Raise ValueError naming the first parameter whose value makes no sense."""
         for declared in fields(self):
             name, value = declared.name, getattr(self, declared.name)
-            if "choices" in declared.metadata:
-                check_choice(name, value, declared.metadata["choices"])
-            if "range" not in declared.metadata or (value is None and declared.default is None):
+            allowed = declared.metadata or SHARED.get(name, {})
+            if "choices" in allowed:
+                check_choice(name, value, allowed["choices"])
+            if "range" not in allowed or (value is None and declared.default is None):
                 continue
-            low, high = declared.metadata["range"]
+            low, high = allowed["range"]
             # A text where a module postpones annotations, a class where it does not.
             kind: Any = Integral if "int" in str(declared.type) else Real
             if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
@@ -278,23 +272,17 @@ class PublishedMethod(LinearReducer):
             needs = f"needs at least {fewest}; check the labels"
             if k > most:
                 needs = "is written for two; merge labels, or use FairPCA, which takes any number"
-            groups = f"{k} group{'s' * (k != 1)}"
-            raise ValueError(f"sensitive_features has {groups} and {type(self).__name__} {needs}.")
+            mine = f"{type(self).__name__} {needs}"
+            raise ValueError(f"sensitive_features has {k} group(s) and {mine}.")
 
     def _rank(self, most: int, of: str = "features") -> int:
         """Return the requested rank, or `most`, the number of what `of` names, for None."""
-        name = type(self).__name__
-        if most < 1:
+        if most < (self.n_components or 1):
             raise ValueError(
-                f"X has {self.n_features_in_} feature(s), too few for {name}: it needs {of}, and "
-                "there are none. Pass more features."
+                f"n_components={self.n_components} is too many for {type(self).__name__}: X has "
+                f"{self.n_features_in_} feature(s), and of {of} there are {most}."
             )
-        r = most if self.n_components is None else int(self.n_components)
-        if r > most:
-            raise ValueError(
-                f"n_components={r} must be between 1 and {most}, the number of {of}, for {name}."
-            )
-        return r
+        return most if self.n_components is None else int(self.n_components)
 
 
 class MinMaxMethod(PublishedMethod):
@@ -302,7 +290,7 @@ class MinMaxMethod(PublishedMethod):
 
     #: Of a method that has no such parameter.
     criterion = "loss"
-    center: str = about()
+    center: str = "group"
 
     @property
     def notion(self) -> str:  # type: ignore[override]

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairpca._arrays import rounding_level
 from fairpca.covariances.dense import DenseOracle, leading_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, about, number
+from fairpca.methods._base import Found, PublishedMethod, Sample, number
 
 
 class AnchorPCA(PublishedMethod):
@@ -39,12 +39,12 @@ class AnchorPCA(PublishedMethod):
     >>> known = datasets.make_shared_subspace(random_state=0)
     >>> model = methods.AnchorPCA(3, lam=10)
     >>> model = model.fit(known.data, sensitive_features=known.sensitive_features)
-    >>> model.agreement_.shape
-    (3,)
+    >>> bool(model.agreement_.min() > 0.99)
+    True
     """
 
     lam: float = number(1.0, 0)
-    center: str = about()
+    center: str = "group"
 
     notion = "shared directions"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairpca.covariances.dense import leading_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, about
+from fairpca.methods._base import Found, PublishedMethod, Sample
 
 
 class BalancedPCA(PublishedMethod):
@@ -43,7 +43,7 @@ class BalancedPCA(PublishedMethod):
 
     notion = "mean error"
 
-    center: str = about("global")
+    center: str = "global"
 
     def _find(self, sample: Sample) -> Found:
         mixture = sample.second_moments(self.center).mean(axis=0)

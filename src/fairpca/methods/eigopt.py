@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from fairpca._arrays import FloatArray, symmetric
-from fairpca.methods._base import Found, MinMaxMethod, certified, judged_by, number, tolerance
+from fairpca.methods._base import Found, MinMaxMethod, certified
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
@@ -47,9 +47,9 @@ class EigOpt(MinMaxMethod):
     True
     """
 
-    criterion: str = judged_by()
-    tol: float = tolerance(1e-8)
-    max_iter: int = number(200, 1)
+    criterion: str = "loss"
+    tol: float = 1e-8
+    max_iter: int = 200
 
     _group_range = (2, 2)
 

@@ -8,32 +8,21 @@ no basis has a geometric mean above ``exp(g / k)`` times the current one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.stats
 
 from fairpca._arrays import FloatArray, symmetric
-from fairpca._check import check_choice
+from fairpca.criteria import CRITERIA
 from fairpca.fitting import pose
-from fairpca.methods._base import (
-    POSITIVE,
-    Found,
-    MinMaxMethod,
-    Sample,
-    choice,
-    judged_by,
-    kept_variance,
-    number,
-    tolerance,
-)
+from fairpca.methods._base import Found, MinMaxMethod, choice
 from fairpca.methods._descent import minimise_on_simplex
 from fairpca.methods.sdr import (
     Relaxation,
+    column_generation,
     from_spectrum,
     rounded,
-    solve_relaxation,
     spectrum,
 )
 from fairpca.solvers.problem import Problem
@@ -65,13 +54,9 @@ class MultiCriteriaPCA(MinMaxMethod):
     criterion : {"loss", "error", "variance", "relative", "share", "nash"}, default="loss"
         What the worst group is judged by, or "nash" for the geometric mean of the variances
         kept. The paper has "loss", "variance" and "nash".
-    solver : {"columns", "frank-wolfe", "mw", "sdp"}, default="columns"
-        Column generation (for "nash", fully corrective Frank-Wolfe steps); the authors' plain
-        Frank-Wolfe for "nash"; the authors' multiplicative weights or a semidefinite program
-        (cvxpy, extra `methods`) for the other criteria.
-    eta, tol, max_iter : float, float, int, default=1.0, 1e-9, 1000
-        Learning rate of "mw"; stop at this relative gap, or after as many linear programs or
-        weighted PCAs.
+    tol, max_iter : float, int, default=1e-9, 1000
+        Stop at this relative gap, or after as many linear programs of column generation or, for
+        "nash", fully corrective Frank-Wolfe steps.
 
     Attributes
     ----------
@@ -81,8 +66,8 @@ class MultiCriteriaPCA(MinMaxMethod):
     rank_, rank_bound_ : int
         Eigenvalues of `projector_` above 1e-6, and the theorem's bound on their number.
     welfare_ : float
-        Geometric mean of the variances that `components_` keeps. For "nash" the certificate is
-        that of minus this number.
+        For "nash" only: geometric mean of the variances that `components_` keeps. The certificate
+        is that of minus this number.
 
     Examples
     --------
@@ -94,17 +79,9 @@ class MultiCriteriaPCA(MinMaxMethod):
     (True, True)
     """
 
-    criterion: str = judged_by("loss", "nash")
-    solver: str = choice("columns", "frank-wolfe", "mw", "sdp")
-    eta: float = number(1.0, POSITIVE)
-    max_iter: int = number(1000, 1)
-    tol: float = tolerance(1e-9)
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        nash = self.criterion == "nash"
-        allowed = ("columns", "frank-wolfe") if nash else ("columns", "mw", "sdp")
-        check_choice(f"criterion={self.criterion!r} with solver", self.solver, allowed)
+    criterion: str = choice("loss", *CRITERIA, "nash")
+    max_iter: int = 1000
+    tol: float = 1e-9
 
     def _pose(self, covariances: FloatArray, r: int) -> Problem:
         if self.criterion != "nash":
@@ -119,22 +96,17 @@ class MultiCriteriaPCA(MinMaxMethod):
     def _solve(self, problem: Problem) -> Found:
         limits: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if self.criterion == "nash":
-            relaxed, bound = nash(problem, corrective=self.solver == "columns", **limits)
+            relaxed, bound = nash(problem, **limits)
         else:
-            relaxed = solve_relaxation(problem, self.solver, eta=self.eta, **limits)
+            relaxed = column_generation(problem, **limits)
         found = rounded(problem, relaxed, extreme_point(problem, relaxed.projector))
         found.own["rank_bound_"] = rank_bound(problem.n_components, problem.oracle.n_groups)
         if self.criterion == "nash":
             # The bound is one of the welfare, so the value beside it must be the welfare too.
             welfare = geometric_mean(problem.oracle.retained_variance(found.basis))
             found.own["certificate_"] = problem.certificate(bound, -welfare)
+            found.own["welfare_"] = welfare
         return found
-
-    def _find(self, sample: Sample) -> Found:
-        found = super()._find(sample)
-        # Not from the problem: "share" and "relative" divide by each group's variance there.
-        kept = kept_variance(found.basis, sample.second_moments(self.center))
-        return replace(found, own={**found.own, "welfare_": geometric_mean(kept)})
 
 
 def rank_bound(n_components: int, n_groups: int) -> int:
@@ -151,9 +123,7 @@ def geometric_mean(kept: FloatArray) -> float:
     return float(scipy.stats.gmean(np.maximum(kept, 0.0)))
 
 
-def nash(
-    problem: Problem, *, corrective: bool, tol: float, max_iter: int
-) -> tuple[Relaxation, float]:
+def nash(problem: Problem, *, tol: float, max_iter: int) -> tuple[Relaxation, float]:
     """Maximise Nash welfare by Frank-Wolfe steps from ``(r / n) I``.
 
     The authors mix each weighted PCA with the point so far. Corrective steps optimise the mixture
@@ -185,9 +155,6 @@ def nash(
         # A mixture in which a group keeps nothing is worth minus infinity, and is not taken.
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = minimise_on_simplex(evaluate, np.append(shares, 0.0), _MIXTURE_SHARE * gap)
-        if not corrective:
-            projectors = [np.tensordot(shares, projectors, axes=1)]
-            kept, shares = (kept @ shares)[:, None], np.ones(1)
         used = shares > 0
         projectors = [P for P, use in zip(projectors, used, strict=True) if use]
         kept, shares = kept[:, used], shares[used]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairpca.methods._base import Found, MinMaxMethod, judged_by, number, tolerance
+from fairpca.methods._base import Found, MinMaxMethod
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
@@ -35,9 +35,9 @@ class StablePCA(MinMaxMethod):
     True
     """
 
-    criterion: str = judged_by("variance")
-    tol: float = tolerance(1e-10)
-    max_iter: int = number(200, 1)
+    criterion: str = "variance"
+    tol: float = 1e-10
+    max_iter: int = 200
 
     def _solve(self, problem: Problem) -> Found:
         return Found.of(solve_problem(problem, tol=self.tol, max_iter=self.max_iter))

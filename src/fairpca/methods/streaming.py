@@ -102,17 +102,10 @@ class StreamingFairPCA(PublishedMethod):
             r = self._rank(n - self.n_directions - 1, _LEFT)
             if stream is None:
                 draw = generator(self.random_state).standard_normal
-                first = orthonormal(draw((n, self.n_directions)))
-                stream = _Stream({}, first, orthonormal(draw((n, r))))
+                first, second = draw((n, self.n_directions)), draw((n, r))
+                stream = _Stream({}, orthonormal(first), orthonormal(second))
                 # What `fit` found is not of this stream.
                 self._set_fitted({})
-            known = stream.directions.shape[1], stream.components.shape[1]
-            if known != (self.n_directions, r):
-                raise ValueError(
-                    f"n_directions={self.n_directions} and n_components={self.n_components!r} are "
-                    f"other numbers than those of the blocks read so far, {known[0]} and "
-                    f"{known[1]}; set them back, or begin the stream anew with sklearn.base.clone."
-                )
             weight = np.ones(len(X)) if weight is None else weight
             # One group so far is no mistake: the other may come with a later block.
             self._check_group_number(max(len({*stream.groups, *groups.labels}), 2))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray
 from fairpca.covariances.dense import leading_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, about, kept_variance, tolerance
+from fairpca.methods._base import Found, PublishedMethod, Sample, kept_variance
 
 # The golden ratio: with it, one of the two inner points of an interval is one of the next.
 _GOLDEN = (1 + 5**0.5) / 2
@@ -70,8 +70,8 @@ class UnconstrainedFPCA(PublishedMethod):
     ([2.312, 2.312], [1.812, 2.012])
     """
 
-    tol: float = tolerance(1e-6)
-    center: str = about("global")
+    tol: float = 1e-6
+    center: str = "global"
 
     _group_range = (2, 2)
     notion = "error gap"

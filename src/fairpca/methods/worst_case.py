@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairpca.methods._base import Found, MinMaxMethod, choice, number, tolerance
+from fairpca.methods._base import Found, MinMaxMethod, choice
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
@@ -78,8 +78,8 @@ class WorstCasePCA(MinMaxMethod):
     """
 
     variant: str = choice(*VARIANTS)
-    tol: float = tolerance(1e-10)
-    max_iter: int = number(200, 1)
+    tol: float = 1e-10
+    max_iter: int = 200
 
     @property
     def criterion(self) -> str:  # type: ignore[override]
