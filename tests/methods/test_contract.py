@@ -113,7 +113,7 @@ def test_bad_rows_give_the_errors_of_fair_pca(people, name):
     bad = [
         (np.where(X[0, 0] == X, np.nan, X), sex, {}, "Input X contains NaN"),
         (np.where(X[0, 0] == X, np.inf, X), sex, {}, "Input X contains infinity"),
-        ([["a", "b"], ["c", "d"]], [0, 1], {}, ""),
+        ([["a", "b"], ["c", "d"]], [0, 1], {}, "string|numbers"),
         (X, sex[:-1], {}, "sensitive_features"),
         (X, [None, *sex[1:]], {}, "sensitive_features"),
         (X, sex, {"sample_weight": -np.ones(len(X))}, "sample_weight"),
