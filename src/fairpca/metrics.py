@@ -658,24 +658,24 @@ def neighbours_kept(reducer: Any, X: Any, sensitive_features: Any, k: int = 10) 
         distances = before(block)
         found = np.take_along_axis(distances, nearest, axis=1)
         limit = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
-        kept[block] = np.mean(found <= limit, axis=1)
+        kept[block] = np.mean(found <= limit + 1, axis=1)
     return np.asarray(np.bincount(groups.codes, kept) / groups.counts)
 
 
 def _halved_distances(rows: AnyArray) -> Callable[[IntArray], FloatArray]:
     """Return what computes half the squared distances of some rows from all, and inf from itself.
 
-    They are rounded to 12 digits of the largest, so that equal distances are equal.
+    They are in units of their rounding: distances less than one apart count as equal.
     """
     centred = np.asarray(rows - rows.mean(axis=0), dtype=float)
     halves = 0.5 * np.einsum("ij,ij->i", centred, centred)
-    digits = 1e-12 * float(halves.max()) or 1.0
+    unit = 1e-12 * float(halves.max()) or 1.0
 
     def distances(block: IntArray) -> FloatArray:
         found: FloatArray = centred[block] @ centred.T
         np.subtract(halves, found, out=found)
         found += halves[block, None]
-        np.rint(found / digits, out=found)
+        found /= unit
         found[np.arange(len(block)), block] = np.inf
         return found
 

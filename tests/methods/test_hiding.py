@@ -7,7 +7,6 @@ from credit_variants import by_education, olfat
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.pipeline import make_pipeline
 
 from fairpca._arrays import subspace_distance
 from fairpca.methods import (
@@ -143,14 +142,7 @@ def test_rounding_loses_the_covariance_constraint():
     assert model.covariance_gap_ == pytest.approx(1.568, abs=1e-3)
     assert model.covariance_bound_ < 0.03
     assert model.spectrum_gap_ < 0.2
-    # Section 7 (b): the objective falls with the price; a wide delta constrains nothing.
     X = X[:, :8]
-    models = [
-        CovarianceConstrainedPCA(2, mu=mu).fit(X, sensitive_features=group)
-        for mu in (0, 1e-3, 0.5, 4)
-    ]
-    assert np.all(np.diff([model.objective_ for model in models]) <= 1e-4)
-    assert models[1].covariance_bound_ >= models[1].covariance_gap_ - 1e-3
     wide, narrow = (
         CovarianceConstrainedPCA(3, mu=0, delta=delta).fit(X, sensitive_features=group)
         for delta in (100.0, 0.2)
@@ -232,10 +224,3 @@ def test_published_means_over_the_compas_splits(make, variance, exact, mmd, near
     assert means[0] == pytest.approx(variance, abs=exact)
     if mmd is not None:
         assert means[1] == pytest.approx(mmd, abs=near)
-
-
-def test_a_pipeline_with_a_kernel_fits_by_metadata():
-    X, group = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
-    mapped = make_pipeline(KernelPCA(kernel="rbf"), NullSpaceFairPCA(2))
-    mapped.fit(X, nullspacefairpca__sensitive_features=group)
-    assert mapped.transform(X[:3]).shape == (3, 2)

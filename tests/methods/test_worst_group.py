@@ -28,8 +28,6 @@ from fairpca.methods import (
     StablePCA,
     WorstCasePCA,
 )
-from fairpca.methods._descent import minimise, project_to_simplex, tangent
-from fairpca.methods.local_search import _maximise_tangents
 from fairpca.methods.multi_criteria import extreme_point, nash, rank_bound
 from fairpca.methods.sdr import column_generation, relaxed_losses
 
@@ -71,13 +69,6 @@ def test_eigopt_inside_a_tie():
         EigOpt(1).fit(np.eye(6), sensitive_features=[0, 0, 1, 1, 2, 2])
 
 
-@pytest.mark.slow
-def test_the_printed_tolerance_misses_what_the_paper_says():
-    X, group = credit()
-    rough = EigOpt(10, tol=1e-4).fit(X, sensitive_features=group).group_values_
-    assert abs(rough[0] / rough[1] - 1) > 1e-6
-
-
 def test_column_generation_reaches_the_optimum_of_samadi():
     X, group = samadi()
     assert [int(np.sum(group == label)) for label in ("low", "high")] == [5385, 24615]
@@ -90,8 +81,7 @@ def test_column_generation_reaches_the_optimum_of_samadi():
 
 @pytest.mark.slow
 def test_ten_steps_of_the_authors_are_far_from_converged():
-    # Section 1: rank 15 at r = 10; plain P reports 0.0529 instead of 0.2149. Test (b): for a fixed
-    # eta the excess shrinks only to the order of eta.
+    # Section 1: rank 15 at r = 10; plain P reports 0.0529 instead of 0.2149.
     X, group = samadi()
     model = SDRFairPCA(10).fit(X, sensitive_features=group)
     assert model.rank_ == 15
@@ -105,13 +95,6 @@ def test_ten_steps_of_the_authors_are_far_from_converged():
     np.testing.assert_allclose(loss(model.square_root_map_), model.relaxed_losses_, atol=1e-10)
     assert model.relaxed_losses_[1] == pytest.approx(0.2149, abs=5e-5)
     assert loss(model.projector_)[1] == pytest.approx(0.0529, abs=5e-5)
-    excess = [
-        SDRFairPCA(10, eta=eta, max_iter=T).fit(X, sensitive_features=group).relaxed_losses_.max()
-        - OPTIMA[10]
-        for eta, T in ((1.0, 10), (1.0, 100), (1.0, 1000), (0.1, 100))
-    ]
-    assert excess[0] > excess[1] > excess[2] > 1e-3
-    assert 0 <= excess[3] + 1e-9 < 1e-6
 
 
 @pytest.mark.slow
@@ -190,7 +173,9 @@ def test_relaxations_say_where_they_lie_above_every_basis():
     assert -relaxed_losses(problem, found.projector).max() == pytest.approx(7 / 4)
     assert np.linalg.matrix_rank(extreme_point(problem, found.projector), 1e-6) == 2
     problem = pose(lines(3), 1)
-    assert relaxed_losses(problem, column_generation(problem).projector).max() == pytest.approx(0.5)
+    assert relaxed_losses(problem, column_generation(problem).projector).max() == pytest.approx(
+        0.5
+    )
     # Section 2: extra dimensions 0 (k=2), 1 (3..5), 2 (6..9), 3 (10..14).
     extra = [rank_bound(4, k) - 4 for k in range(2, 15)]
     assert extra == [0] + [1] * 3 + [2] * 4 + [3] * 5
@@ -221,35 +206,10 @@ def test_rada_finds_known_answers():
         assert worst(model, matrices, r, "variance") == pytest.approx(-r / k, abs=1e-6)
 
 
-def test_minorization_is_monotone_and_solves_its_tangents():
+def test_minorization_is_monotone():
     S = instance("random", 2, 4, n_max=12).covariances
     values = [worst(MinorizationFairPCA(3, max_iter=t), S, 3, "loss") for t in (1, 2, 4, 8, 16)]
     assert np.all(np.diff(values) <= 1e-12)
-    U = np.linalg.qr(np.random.default_rng(0).normal(size=(S.shape[1], 3)))[0]
-    offsets, images = np.linalg.eigvalsh(S)[:, -3:].sum(axis=1), S @ U
-    basis, weights = _maximise_tangents(U, images, offsets, np.full(4, 0.25))
-    inner = [2 * np.sum(basis * image) - np.sum(U * image) for image in images]
-    tangents = np.array(inner) - offsets
-    # Strong duality: every group with weight attains the least value.
-    assert weights @ tangents == pytest.approx(tangents.min(), abs=1e-8)
-
-
-def test_parts_of_descent():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        point = 3 * rng.normal(size=5)
-        nearest = project_to_simplex(point)
-        assert nearest.min() >= 0
-        assert nearest.sum() == pytest.approx(1)
-        others = rng.dirichlet(np.ones(5), size=200)
-        assert np.linalg.norm(nearest - point) <= np.linalg.norm(others - point, axis=1).min()
-    root = rng.normal(size=(30, 9)) * np.arange(1, 10)
-    S, start = root.T @ root / 30, np.linalg.qr(rng.normal(size=(9, 3)))[0]
-    basis = minimise(
-        lambda U: (-float(np.sum(U * (S @ U))), -2 * S @ U), start, tol=1e-9, max_iter=500
-    )
-    assert np.sum(basis * (S @ basis)) == pytest.approx(np.linalg.eigvalsh(S)[-3:].sum())
-    assert np.abs(tangent(basis, S @ basis)).max() < 1e-7 * np.trace(S)
 
 
 def test_stable_pca_keeps_the_least_variance_of_the_paper():
@@ -286,7 +246,10 @@ OBJECTIVES = {
 
 def test_worst_case_objectives_are_the_authors():
     rng = np.random.default_rng(4)
-    labels, X = np.repeat(["a", "b", "c"], [60, 40, 80]), rng.normal(size=(180, 5)) * [3, 2, 2, 1, 1]
+    labels, X = (
+        np.repeat(["a", "b", "c"], [60, 40, 80]),
+        rng.normal(size=(180, 5)) * [3, 2, 2, 1, 1],
+    )
     X[labels == "b"] = 2 * X[labels == "b"][:, [3, 0, 4, 1, 2]]
     S = [np.cov(X[labels == g].T, bias=True) for g in "abc"]
     fits = {v: WorstCasePCA(2, variant=v).fit(X, sensitive_features=labels) for v in OBJECTIVES}
