@@ -31,7 +31,6 @@ CREDIT = [
     (UnconstrainedFPCA, 2, 0.0, 11.30834, 11.81180),
     (ConstrainedFPCA, 2, None, 8.31791, 9.65357),
     (UnconstrainedFPCA, 5, 0.8832, 6.05985, 6.05985),
-    (UnconstrainedFPCA, 10, 0.9572, 1.98678, 1.98678),
     (UnconstrainedFPCA, 15, 0.5168, 0.30078, 0.30078),
     (ConstrainedFPCA, 15, 0.7344, 0.28228, 0.29421),
 ]

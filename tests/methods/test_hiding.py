@@ -200,8 +200,6 @@ COMPAS = [
     (lambda X, group: PCA(2).fit(X), 39.28, 5e-3, 0.0916, 1e-4),
     (lambda X, group: NullSpaceFairPCA(2).fit(X, sensitive_features=group), 35.56, 5e-3, 0.0187,
      5e-5),
-    (lambda X, group: NullSpaceFairPCA(10).fit(X, sensitive_features=group), 87.4375, 5e-3, None,
-     None),
     (lambda X, group: CovarianceConstrainedPCA(2, mu=0.01 * np.linalg.norm(X)).fit(
         X, sensitive_features=group), 35.06, 1.7, 0.0118, 5e-3),
     (lambda X, group: MMDFairPCA(2).fit(X, sensitive_features=group), 33.95, 1.7, 0.0053, 1e-3),
@@ -222,5 +220,4 @@ def test_published_means_over_the_compas_splits(make, variance, exact, mmd, near
         found.append((100 * np.trace(U @ C @ U.T) / np.trace(C), gap))
     means = np.mean(found, axis=0)
     assert means[0] == pytest.approx(variance, abs=exact)
-    if mmd is not None:
-        assert means[1] == pytest.approx(mmd, abs=near)
+    assert means[1] == pytest.approx(mmd, abs=near)
