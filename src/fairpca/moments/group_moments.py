@@ -278,7 +278,7 @@ class GroupMoments:
         mine, theirs = self, other
         if self.labels != other.labels:
             labels = all_labels((*self.labels, *other.labels))
-            mine, theirs = self._over(labels), other._over(labels)
+            mine, theirs = self.over(labels), other.over(labels)
         weight = mine.weight + theirs.weight
         share = np.divide(theirs.weight, weight, out=np.zeros_like(weight), where=weight > 0)
         apart = theirs.offset + (theirs.origin - mine.origin) - mine.offset
@@ -321,7 +321,7 @@ class GroupMoments:
                 f"and {theirs[j]!r} there; count the same columns, in the same order."
             )
 
-    def _over(self, labels: tuple[Label, ...]) -> GroupMoments:
+    def over(self, labels: tuple[Label, ...]) -> GroupMoments:
         """Return the same moments over a longer tuple of labels, empty where it is new."""
         position = {label: i for i, label in enumerate(labels)}
         rows = [position[label] for label in self.labels]

@@ -38,7 +38,12 @@ _UNDECIDED = 0.05
 
 
 def solve_thresholds(
-    problem: Problem, allowed: Allowed, solve: Solve, basis: FloatArray | None = None
+    problem: Problem,
+    allowed: Allowed,
+    solve: Solve,
+    basis: FloatArray | None = None,
+    *,
+    tol: float = 0.0,
 ) -> Solution:
     """Return the basis with the smallest t, certified.
 
@@ -51,6 +56,8 @@ def solve_thresholds(
         Solves a plain problem; takes weights to start from as `start`.
     basis : ndarray of shape (n, r), optional
         One that is known to be allowed for some t.
+    tol : float
+        Distance between value and bound, as a share of the value, at which to stop.
 
     Returns
     -------
@@ -87,7 +94,9 @@ def solve_thresholds(
         tried = max(tried, low)
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
-        if not high - low > slack or high - tried < _UNDECIDED * (high - low):
+        if not high - low > max(slack, tol * abs(high)) or high - tried < _UNDECIDED * (
+            high - low
+        ):
             break
         if settled and problem.certificate(low, high, slack).optimal:
             break
