@@ -10,16 +10,19 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+import fairpca
 from fairpca import metrics
-from fairpca._arrays import AnyArray, FloatArray, fetched
+from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
 from fairpca._check import (
     check_choice,
     check_counted,
@@ -32,7 +35,7 @@ from fairpca._check import (
     listed,
 )
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
-from fairpca.auditing.words import CAREFUL, MAX_HARM, label_texts, reader_warnings
+from fairpca.auditing.words import label_texts, reader_warnings
 from fairpca.base import LinearReducer
 from fairpca.covariances.sources import (
     CENTERS,
@@ -44,32 +47,20 @@ from fairpca.covariances.sources import (
     in_span,
     is_wide,
 )
-from fairpca.cross_fitting import CrossFit, cross_fit, pooled_pca
-from fairpca.estimator import FairPCA
+from fairpca.cross_fitting import CrossFit, cross_fit, usual_fits
 from fairpca.fitting import Matrices
-from fairpca.methods import BalancedPCA
-from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, block_folds, warn_of_measurements
-from fairpca.persistence import versions
+from fairpca.moments.group_moments import GroupMoments, split_folds
+from fairpca.moments.groups import Groups, Label, block_folds, warn_of_measurements
 from fairpca.shrinkage import NoisyGroupWarning
 
 # Up to this many columns and groups every number of components from 1 to twice that asked for is
 # looked at, on the rows in hand, up to this many; beyond, where fits take longer, only that one.
 _FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 10, 8
+# With more groups each is not left out in turn: that takes as many fits of every candidate.
+_MOST_UNSEEN = 20
 # A column of numbers or names with fewer distinct values than this is no list of blocks.
 _FEW_BLOCKS = 20
 _LIKE_AN_ID = re.compile(r"(^|[_\W])(id|person|patient|subject|household|user|client)s?$", re.I)
-
-
-def candidates(group_by: str = "intersection", center: str = "global") -> dict[str, Any]:
-    """Return what every audit compares, by name."""
-    how: dict[str, Any] = {"group_by": group_by, "center": center}
-    return {
-        "PCA": pooled_pca(**how),
-        "balanced PCA": BalancedPCA(center=center),
-        "FairPCA": FairPCA(**how),
-        CAREFUL: FairPCA(shrinkage="auto", max_harm=MAX_HARM, **how),
-    }
 
 
 @dataclass(frozen=True)
@@ -176,7 +167,10 @@ def audit(
     """
     check_choice("center", center, CENTERS)
     check_choice("group_by", group_by, ("intersection", "marginal"))
-    usual = candidates(group_by, center)
+    usual = usual_fits()
+    for fit in usual.values():
+        own = {"group_by": group_by, "center": center}
+        fit.set_params(**{name: v for name, v in own.items() if name in fit.get_params()})
     given = {} if model is None else {"model": model}
     named = given | metrics.named_reducers(reducers, reserved=[*usual, *given])
     for name, reducer in named.items():
@@ -187,13 +181,9 @@ def audit(
     table = _read(X, sensitive_features, sample_weight, int(largest), center, blocks, rules)
     r = _asked(n_components, fitted, table, usual["FairPCA"])
     looked_at = _ranks(ranks, r, table.source)
-    in_hand, components = _in_hand(table, usual, named, looked_at)
-    why_not = _why_not(table, center)
-    new, unseen = [], []
-    if not why_not:
-        fits = {name: fit for name, fit in {**usual, **named}.items() if _refits(fit, table)}
-        new = _left_out(table, fits, r, in_hand, blocks, random_state, unseen=False)
-        unseen = _left_out(table, fits, r, in_hand, blocks, random_state, unseen=True)
+    fits = {**usual, **named}
+    in_hand, components = _in_hand(table, fits, looked_at, group_by)
+    new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
     known, moments = table.source.groups, table.source.moments
     texts = label_texts(known.labels, known.names, group_by)
     rows = zip(known.labels, texts, known.count.tolist(), known.traces.tolist(), strict=True)
@@ -210,6 +200,12 @@ def audit(
     frame = framed(X, "X")
     names = list(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else None
     mean = table.source.total.mean
+    notes = [*reader_warnings(groups, without, r, own_rows)]
+    if blocks is None and (together := block_columns(X)):
+        notes.append(
+            f"Rows may belong together by {listed(together)}, and intervals are then too narrow: "
+            "pass blocks=, and leave such columns out of X."
+        )
     return Audit(
         n_components=r,
         ranks=tuple(looked_at),
@@ -220,9 +216,9 @@ def audit(
         center=center,
         findings=(*new, *in_hand, *unseen),
         why_not_new=why_not,
-        warnings=(*reader_warnings(groups, without, r, own_rows), *_of_blocks(frame, blocks)),
+        warnings=tuple(notes),
         provenance={
-            "versions": versions(),
+            "versions": {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)},
             "parameters": parameters,
             "source": {} if names is None else {"features": names},
         },
@@ -275,7 +271,13 @@ def _read(
         rows, span = dense_if_wide(given, largest), None
         if is_wide(rows, largest):
             rows, span = in_span(rows, groups, weights)
-        folds = counted(rows, groups, weights, in_folds=True)
+        if blocks is None:
+            folds = counted(rows, groups, weights, in_folds=True)
+        else:
+            # Rows of one block stay in one fold here, too.
+            parts = groups.in_folds(block_folds(blocks, FOLDS), FOLDS)
+            whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
+            folds = [fold for fold in split_folds(whole, FOLDS) if fold.labels]
         source = MomentCovariances(folds, rules["group_by"], center)
         table = _Table(folds, source, rows, groups, weights, labels, given, span)
     known = table.source.groups
@@ -286,7 +288,7 @@ def _read(
     return table
 
 
-def _asked(n_components: Any, fitted: list[int], table: _Table, fair: FairPCA) -> int:
+def _asked(n_components: Any, fitted: list[int], table: _Table, fair: Any) -> int:
     """Return the number of components asked about; by default that of the first fitted reducer."""
     n = table.folds[0].n_features
     if n_components is None:
@@ -316,45 +318,243 @@ def _fitted(model: Any, folds: list[GroupMoments]) -> Any:
     with warnings.catch_warnings():
         for category in (ConvergenceWarning, NoisyGroupWarning):
             warnings.simplefilter("ignore", category)
-        return model.fit_moments(folds)
+        in_folds = model.get_params().get("shrinkage") == "auto"
+        return model.fit_moments(folds if in_folds else reduce(GroupMoments.merge, folds))
+
+
+def _fit(name: str, reducer: Any, table: _Table, r: int) -> tuple[FloatArray, float]:
+    """Return the basis of a reducer fitted here, and its lower bound of the worst loss or NaN.
+
+    Where it can be, it is fitted to moments, which know rows without a label; otherwise to rows,
+    with those arguments that its `fit` takes.
+    """
+    model = clone(reducer).set_params(n_components=r)
+    if hasattr(model, "fit_moments"):
+        model = _fitted(model, table.folds)
+        proof = getattr(model, "certificate_", None)
+        own = name == "FairPCA" and proof is not None
+        return metrics.basis_of(model), proof.lower_bound if own else np.nan
+    if table.given is None:
+        raise ValueError(
+            f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, or "
+            "pass rows."
+        )
+    known = {"sensitive_features": table.labels, "sample_weight": table.weights}
+    return table.inside(metrics.fitted_to(table.given, model, **known))[0], np.nan
 
 
 def _in_hand(
-    table: _Table, usual: dict[str, Any], named: dict[str, Any], ranks: list[int]
+    table: _Table, fits: dict[str, Any], ranks: list[int], group_by: str
 ) -> tuple[list[Finding], dict[tuple[str, int], FloatArray]]:
     """Measure every candidate with every number of components, PCA first at each of these.
 
-    Also return their components in the columns given.
+    Also return their components in the columns given. A reducer that is fitted already is measured
+    about its own mean, with the number of components that it has.
     """
     source, found, kept = table.source, [], {}
-    matrices = Matrices(source, ask_for=max(ranks))
-    group_by = usual["FairPCA"].group_by
-    fixed = {name: model for name, model in named.items() if hasattr(model, "components_")}
-    for name, reducer in fixed.items():
-        if reducer.components_.shape[1] != table.n_features:
-            raise ValueError(
-                f"reducers: {name!r} was fitted on {reducer.components_.shape[1]} columns and X "
-                f"has {table.n_features}; audit it on the columns it was fitted on."
-            )
-    for r in sorted({*ranks, *(len(model.components_) for model in fixed.values())}):
-        pca, bound = None, np.nan
-        for name, reducer in {**usual, **named}.items():
-            origin, about = None, source
-            if name in fixed:
-                if len(reducer.components_) != r:
-                    continue
-                basis, origin = table.inside(reducer)
-                if origin is not None and source.center == "global":
-                    about = MomentCovariances(source.moments, group_by, "global", origin)
+    fixed = {name: table.inside(fit) for name, fit in fits.items() if hasattr(fit, "components_")}
+    several = sorted({*ranks, *(basis.shape[1] for basis, _ in fixed.values())})
+    matrices = Matrices(source, ask_for=several[-1])
+    for r in several:
+        lines, bound = {}, np.nan
+        for name, reducer in fits.items():
+            about, origin, lowest = source, None, np.nan
+            if name not in fixed:
+                basis, lowest = _fit(name, reducer, table, r)
+            elif fixed[name][0].shape[1] == r:
+                basis, origin = fixed[name]
             else:
-                basis = _fit(name, reducer, table, r)
-            same = about is source
-            line = metrics.measured(basis, about, matrices if same else None, origin)
-            pca = pca or line
-            if name == "FairPCA":
-                bound = bounds
-            finding = _finding("hand", name, r, line, pca)
-            found.append(finding)
+                continue
+            if origin is not None and source.center == "global":
+                about = MomentCovariances(source.moments, group_by, "global", origin)
+            shared = matrices if about is source else None
+            lines[name] = metrics.measured(basis, about, shared, origin)
+            bound = bound if np.isnan(lowest) else lowest
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
+        found += [_finding("hand", name, r, line, lines["PCA"], bound) for name, line in lines.items()]
     return found, kept
+
+
+def _finding(
+    on: str, name: str, r: int, line: metrics.Findings, pca: metrics.Findings, bound: float = np.nan
+) -> Finding:
+    """Return a finding without intervals."""
+    unknown = np.full(len(line.labels), np.nan)
+    ends = dict.fromkeys(("low", "high", "change_low", "change_high"), unknown)
+    return Finding(
+        on=on,
+        reducer=name,
+        n_components=r,
+        change=line.error - pca.error,
+        gain=pca.worst_loss - line.worst_loss,
+        bound=bound,
+        **vars(line),
+        **ends,
+    )
+
+
+def _new_rows(
+    table: _Table, fits: dict[str, Any], r: int, blocks: Any, seed: int
+) -> tuple[list[Finding], list[Finding], str]:
+    """Return the findings on rows and on groups left out of the fits, or why there are none."""
+    groups = table.source.groups
+    n_rows, fewest = int(groups.count.sum()), groups.count.sum() * 0.9 - len(groups.labels) - 1
+    if table.source.center == "group":
+        return [], [], "they are checked only where losses are about the mean of all rows."
+    if len(table.folds) < 2:
+        return [], [], (
+            "moments of all rows together do not tell; count them in folds, for example with "
+            "n_folds=5 of read_moments, and pass the list."
+        )
+    if r > fewest:
+        return [], [], f"{n_rows} rows are too few for {r} components and a check."
+    fits = {
+        name: fit
+        for name, fit in fits.items()
+        if hasattr(fit, "fit_moments") and not hasattr(fit, "components_")
+    }
+    unseen = len(groups.labels) > 2 and len(groups.labels) <= _MOST_UNSEEN
+    rows = {"sensitive_features": table.groups, "sample_weight": table.weights, "blocks": blocks}
+    crossed = cross_fit(
+        table.folds if table.X is None else table.X,
+        n_components=r,
+        fits=fits,
+        unseen=unseen,
+        random_state=seed,
+        **({} if table.X is None else rows),
+    )
+    if len(crossed.unchecked) == len(crossed.groups):
+        return [], [], "no group has rows enough in all folds."
+    new = [_left_out(crossed, name, f, r, groups.count) for f, name in enumerate(crossed.fits)]
+    others, away = crossed.unseen, []
+    if others is not None:
+        lines = [
+            _line(others.groups, groups.count, crossed.variances, error[0], loss[0])
+            for error, loss in zip(others.errors, others.losses, strict=True)
+        ]
+        away = [
+            _finding("unseen", name, r, line, lines[0])
+            for name, line in zip(others.fits, lines, strict=True)
+        ]
+    return new, away, ""
+
+
+def _line(
+    labels: tuple[Label, ...],
+    rows: IntArray,
+    variance: FloatArray,
+    error: FloatArray,
+    loss: FloatArray,
+    total_error: float = np.nan,
+) -> metrics.Findings:
+    """Return the findings of errors and losses that were measured on rows left out."""
+    rounding = rounding_level(float(variance.max()), len(variance))
+    error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in (error, loss))
+    return metrics.Findings(
+        labels=labels,
+        rows=rows,
+        variance=variance,
+        error=error,
+        loss=loss,
+        share=1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0),
+        own=error - loss,
+        total_error=total_error,
+    )
+
+
+def _left_out(crossed: CrossFit, name: str, f: int, r: int, rows: IntArray) -> Finding:
+    """Return what a fit does to rows that were left out of it."""
+    gain, change = crossed.improvement(name), crossed.change(name)
+    numbers = crossed.errors[f, 0], crossed.losses[f, 0], float(crossed.total_errors[f, 0])
+    line = _line(crossed.groups, rows, crossed.variances, *numbers)
+    return Finding(
+        on="new",
+        reducer=name,
+        n_components=r,
+        low=crossed.low[f, 0],
+        high=crossed.high[f, 0],
+        change=change.value,
+        change_low=change.low,
+        change_high=change.high,
+        gain=float(gain.value),
+        gain_low=float(gain.low),
+        gain_high=float(gain.high),
+        **vars(line),
+    )
+
+
+def block_columns(table: Any) -> list[str]:
+    """Return the names of columns that look like lists of blocks: ids that repeat.
+
+    Rows of one person, month or utterance belong together; dealt into different folds they make
+    intervals too narrow. Pass the columns that are no features, or a whole table: of that only
+    those with a name like "id" or "patient" count.
+
+    Parameters
+    ----------
+    table : frame of any library
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairpca.auditing import block_columns
+    >>> block_columns(pd.DataFrame({"patient_id": [i // 3 for i in range(90)], "age": range(90)}))
+    ['patient_id']
+    """
+    frame = framed(table, "X")
+    if not isinstance(frame, nw.DataFrame):
+        return []
+    named = [str(name) for name in frame.columns if _LIKE_AN_ID.search(str(name))]
+    distinct = {name: frame[name].n_unique() for name in named}
+    return [name for name in named if _FEW_BLOCKS <= distinct[name] <= len(frame) / 2]
+
+
+def audit_model(
+    model: LinearReducer,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    group_by: str = "intersection",
+) -> ModelAudit:
+    """Measure a fitted model on rows it has not seen.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With `components_`, and `mean_` if it subtracts one.
+    X : array-like or sparse matrix of shape (m, n)
+        New rows, prepared as those the model was fitted to.
+    sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
+    sample_weight, group_by
+        As in `fairpca.audit`.
+
+    Returns
+    -------
+    ModelAudit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.auditing import audit_model
+    >>> rng = np.random.default_rng(0)
+    >>> X, labels = rng.normal(size=(200, 4)) * [3, 2, 1, 1], np.arange(200) % 2
+    >>> model = FairPCA(2).fit(X[:100], sensitive_features=labels[:100])
+    >>> audit_model(model, X[100:], labels[100:]).found.error.round(1).tolist()
+    [1.8, 2.3]
+    """
+    how = {"sample_weight": sample_weight, "group_by": group_by}
+    found = metrics.findings(model, X, sensitive_features=sensitive_features, **how)
+    names = Groups.from_labels(sensitive_features, group_by=group_by).names
+    texts = label_texts(found.labels, names, group_by)
+    lines = zip(found.labels, texts, found.rows.tolist(), found.variance.tolist(), strict=True)
+    trained = np.full(len(texts), np.nan)
+    # A label of other columns may well mean another group.
+    if tuple(getattr(model, "group_names_", ())) == names:
+        known = dict(zip(model.groups_, fetched(model.group_errors_), strict=True))
+        trained = np.array([known.get(label, np.nan) for label in found.labels])
+    groups = tuple(GroupRow(*line) for line in lines)
+    return ModelAudit(len(model.components_), groups, tuple(names), found, trained)
