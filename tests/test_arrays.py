@@ -11,7 +11,7 @@ from fairpca import FairPCA, GroupMoments, metrics
 from fairpca._arrays import fetched
 from fairpca.auditing import audit_model
 from fairpca.covariances import device
-from fairpca.covariances.eigenpairs import EigenPairs
+from fairpca.covariances.dense import EigenPairs
 from fairpca.persistence import load_model, save_model
 
 from data_dir import reference

@@ -5,9 +5,10 @@ import pytest
 from scipy.sparse.linalg import ArpackError
 
 from fairpca._arrays import subspace_distance
-from fairpca.covariances import eigenpairs
+from fairpca.covariances import dense as eigenpairs
 from fairpca.covariances.dense import DenseOracle
-from fairpca.covariances.eigenpairs import EigenPairs, full_pairs, krylov_pairs
+from fairpca.covariances.dense import full_pairs
+from fairpca.covariances.oracle import EigenPairs, krylov_pairs
 
 
 def spectrum(n, values, seed=0):

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 
 import fairpca
 from fairpca._arrays import subspace_distance
-from fairpca.criteria import pose
+from fairpca.fitting import pose
 from fairpca.methods import (
     ARPGDA,
     RADA,

@@ -5,7 +5,7 @@ import pytest
 from credit_variants import THREE_GROUP_LOSSES, tantipongpipat
 
 import fairpca
-from fairpca.criteria import pose
+from fairpca.fitting import pose
 from fairpca.methods import ARPGDA, RADA, MinorizationFairPCA
 from fairpca.methods._descent import minimise, project_to_simplex, random_bases, tangent
 from fairpca.methods.local_search import _maximise_tangents

@@ -7,7 +7,7 @@ from credit_variants import THREE_GROUP_LOSSES as LOSSES
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
-from fairpca.criteria import pose
+from fairpca.fitting import pose
 from fairpca.methods import MultiCriteriaPCA
 from fairpca.methods.multi_criteria import nash, rank_bound
 from fairpca.methods.sdr import (

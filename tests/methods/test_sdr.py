@@ -5,7 +5,7 @@ import pytest
 from credit_variants import covariances, samadi
 
 import fairpca
-from fairpca.criteria import pose
+from fairpca.fitting import pose
 from fairpca.methods import SDRFairPCA
 from fairpca.methods.sdr import multiplicative_weights, relaxed_losses
 from fairpca.metrics import own_variance

@@ -8,7 +8,7 @@ import pytest
 from credit_variants import by_education, covariances
 
 import fairpca
-from fairpca.criteria import pose
+from fairpca.fitting import pose
 from fairpca.methods import StablePCA
 
 from many_group_problems import instance, lines

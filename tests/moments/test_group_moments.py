@@ -1,8 +1,6 @@
 """Moments: exact in any order, any chunking, any weights."""
 
-import errno
 import itertools
-import re
 import tracemalloc
 
 import numpy as np
@@ -11,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca import FairPCA, GroupMoments, Groups, cross_fit
-from fairpca.io import read_moments
+from fairpca import GroupMoments, Groups
 
 
 def direct(X, codes, weight, k):
@@ -66,31 +63,6 @@ def test_any_chunking_and_order_of_merges(seed, cuts):
     np.testing.assert_allclose(merged.weight, whole.weight)
     np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-13)
     np.testing.assert_allclose(merged.scatter, whole.scatter, atol=1e-10)
-
-
-def test_blocks_do_not_show():
-    """More rows than one block, groups interleaved, large mean and drift."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40_000, 4)) + np.linspace(0, 1e5, 40_000)[:, None]
-    labels = rng.integers(0, 3, size=len(X))
-    got = GroupMoments.from_array(X, labels)
-    mean, scatter = direct(X, labels, np.ones(len(X)), 3)
-    np.testing.assert_allclose(got.mean, mean, rtol=1e-13)
-    np.testing.assert_allclose(got.scatter, scatter, rtol=1e-12)
-    order = np.argsort(labels, kind="stable")
-    contiguous = GroupMoments.from_array(np.asfortranarray(X[order]), labels[order])
-    np.testing.assert_allclose(contiguous.scatter, got.scatter, rtol=1e-12)
-
-
-def test_memory_map(tmp_path):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(500, 3)).astype(np.float32)
-    np.save(tmp_path / "x.npy", X)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    labels = rng.integers(0, 2, size=500)
-    np.testing.assert_array_equal(
-        GroupMoments.from_array(mapped, labels).scatter, GroupMoments.from_array(X, labels).scatter
-    )
 
 
 def test_marginal_groups_are_merges_of_cells():
@@ -187,26 +159,6 @@ def test_a_constant_column_has_no_variance_at_all(value, weight):
     assert moments.scatter[0, 1, 1] > 0
 
 
-def test_bytes_are_the_file():
-    rng = np.random.default_rng(0)
-    moments = GroupMoments.from_array(rng.normal(size=(20, 3)), rng.choice(["a", "b"], 20))
-    again = GroupMoments.from_bytes(moments.to_bytes())
-    np.testing.assert_array_equal(again.scatter, moments.scatter)
-    assert again.labels == moments.labels
-    with pytest.raises(ValueError, match="data is not a moments file"):
-        GroupMoments.from_bytes(moments.to_bytes()[:100])
-
-
-@pytest.mark.parametrize("weight", [None, np.full(3001, 0.5)])
-def test_rounding_of_a_mean_far_from_zero_is_no_variance(weight):
-    """The mean of whole numbers near 2**48 is off by a part of their standard deviation."""
-    small = np.random.default_rng(0).integers(-3, 4, size=(3001, 3))
-    found = GroupMoments.from_array(small + 2.0**48, sample_weight=weight)
-    centred = small - small.mean(axis=0)
-    expected = centred.T @ centred * (1.0 if weight is None else 0.5)
-    np.testing.assert_allclose(found.scatter[0], expected, atol=1e-13 * expected.max())
-
-
 @pytest.mark.parametrize("shape", [(9000, 24), (2500, 450)])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_many_blocks_are_one(shape, offset):
@@ -228,42 +180,11 @@ def test_many_blocks_are_one(shape, offset):
             np.testing.assert_allclose(found.scatter[i], want, atol=1e-9 * np.abs(want).max())
 
 
-def test_a_failure_in_a_thread_is_raised(monkeypatch):
-    def fail(*_):
-        raise RuntimeError("no memory for a block")
-
-    monkeypatch.setattr("fairpca.moments.scatter._add_product", fail)
-    monkeypatch.setattr("fairpca.moments.scatter.available_threads", lambda: 2)
-    with pytest.raises(RuntimeError, match="no memory for a block"):
-        GroupMoments.from_array(np.random.default_rng(0).normal(size=(30_000, 10)))
-
-
 @pytest.mark.parametrize("rows", [8, 12])
 def test_groups_of_other_rows_are_refused(rows):
     groups = Groups.from_labels(np.arange(rows) % 2)
     with pytest.raises(ValueError, match=f"sensitive_features has {rows} rows but X has 10"):
         GroupMoments.from_array(np.ones((10, 3)), groups)
-
-
-def test_errors_of_writing_name_the_file_that_was_asked_for(tmp_path, monkeypatch):
-    """Python named the temporary file beside it, or none; NumPy knows how much it wrote."""
-    moments = GroupMoments.from_array(np.eye(4), ["a", "b"] * 2)
-    path, lost = tmp_path / "m.npz", tmp_path / "nowhere" / "m.npz"
-    with pytest.raises(FileNotFoundError, match=re.escape(repr(str(lost)))):
-        moments.save(lost)
-    failures = {
-        "No space left": OSError(errno.ENOSPC, "No space left on device"),
-        "cannot be written": OSError("1800 requested and 496 written"),
-    }
-    for why, error in failures.items():
-
-        def fail(*args, error=error, **kwargs):
-            raise error
-
-        monkeypatch.setattr(np, "savez", fail)
-        with pytest.raises(OSError, match=f"{why}.*: {re.escape(repr(str(path)))}"):
-            moments.save(path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def counted_with_peak(X, codes):
@@ -273,28 +194,6 @@ def counted_with_peak(X, codes):
         return GroupMoments.from_array(X, codes), tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("layout", ["rows", "columns", "some rows", "some columns", "backwards"])
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_rows_in_any_order_of_memory_are_never_copied_whole(layout, dtype, monkeypatch):
-    # Every thread has a block of its own.
-    monkeypatch.setattr("fairpca.moments.scatter.available_threads", lambda: 1)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200_000, 16)).astype(dtype)
-    codes = rng.integers(0, 2, size=len(X))
-    stored = {
-        "rows": X,
-        "columns": np.asfortranarray(X),
-        "some rows": np.repeat(X, 2, axis=0)[::2],
-        "some columns": np.hstack([X, X])[:, :16],
-        "backwards": X[::-1].copy()[::-1],
-    }[layout]
-    expected = GroupMoments.from_array(X, codes)
-    got, peak = counted_with_peak(stored, codes)
-    assert peak < 0.4 * X.size * 8
-    np.testing.assert_allclose(got.mean, expected.mean, atol=1e-15)
-    np.testing.assert_allclose(got.scatter, expected.scatter, rtol=1e-12, atol=1e-8)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -311,56 +210,6 @@ def test_wide_rows_are_added_up_in_the_matrices_they_end_in(order):
         np.testing.assert_array_equal(scatter, scatter.T)
 
 
-class TestNamesOfColumns:
-    """Moments of a table with its columns in another order were merged, and projected, as if."""
-
-    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
-    labels = np.arange(40) % 2
-
-    def count(self, columns="abc", rows=slice(None)):
-        return GroupMoments.from_array(self.frame[list(columns)][rows], self.labels[rows])
-
-    def test_they_are_kept(self):
-        moments = self.count()
-        found = [
-            moments,
-            moments.merge(self.count()),
-            self.count(rows=slice(20)).merge(self.count(rows=slice(21, None, 2))),
-            moments.select([1]),
-            moments.pooled(),
-            moments.standardized().moments,
-            moments.subtract(self.count(rows=slice(7))),
-            GroupMoments.from_bytes(moments.to_bytes()),
-            GroupMoments.from_array(self.frame.to_numpy(), self.labels).merge(moments),
-            moments.merge(GroupMoments.from_array(self.frame.to_numpy(), self.labels)),
-        ]
-        assert {part.feature_names for part in found} == {("a", "b", "c")}
-
-    def test_other_orders_are_refused(self):
-        for change in (GroupMoments.merge, GroupMoments.subtract):
-            with pytest.raises(ValueError, match="column 1 is 'a' here and 'c' there"):
-                change(self.count(), self.count("cba"))
-        model = FairPCA(1).fit_moments(self.count())
-        assert list(model.feature_names_in_) == ["a", "b", "c"]
-        with pytest.raises(ValueError, match="feature names should match"):
-            model.transform(self.frame[["c", "b", "a"]])
-
-    @pytest.mark.parametrize("kind", ["csv", "parquet"])
-    def test_files_have_them(self, tmp_path, kind):
-        table = self.frame.assign(g=self.labels)
-        path = tmp_path / f"t.{kind}"
-        table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
-        assert read_moments(path, sensitive_features="g").feature_names == ("a", "b", "c")
-
-    def test_numbers_are_no_names(self, tmp_path):
-        np.save(tmp_path / "t.npy", self.frame.assign(g=self.labels).to_numpy())
-        moments = read_moments(tmp_path / "t.npy", sensitive_features="column4")
-        assert moments.feature_names is None
-        plain = GroupMoments.from_array(self.frame.to_numpy(), self.labels)
-        assert plain.feature_names is None
-        assert not hasattr(FairPCA(1).fit_moments(plain), "feature_names_in_")
-
-
 @pytest.mark.parametrize("kind", ["Int64", "boolean", "double[pyarrow]"])
 def test_gaps_of_nullable_columns_are_missing_values(kind):
     """They ended in an error of Python's about pandas' NAType."""
@@ -369,5 +218,3 @@ def test_gaps_of_nullable_columns_are_missing_values(kind):
     np.testing.assert_array_equal(whole.mean, [[0.5, 1], [0.5, 0]])
     with pytest.raises(ValueError, match="X contains NaN"):
         GroupMoments.from_array(frame.mask(frame["x"] == 0), list("aabb"))
-    with pytest.raises(ValueError, match="X contains NaN"):
-        cross_fit(frame.mask(frame["x"] == 0), list("aabb"), n_components=1, n_folds=2)

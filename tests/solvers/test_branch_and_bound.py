@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 import fairpca
 from fairpca import FairPCA, NoisyGroupWarning
 from fairpca._arrays import orthonormal
-from fairpca.covariances.eigenpairs import EigenPairs
-from fairpca.criteria import pose
+from fairpca.covariances.dense import EigenPairs
+from fairpca.fitting import pose
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, _Relaxations, cut, search, sectors
 from fairpca.solvers.descent import descend
 from fairpca.solvers.dual import Dual

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpca._arrays import orthonormal
-from fairpca.criteria import pose
+from fairpca.fitting import pose
 from fairpca.solvers.descent import descend
 from fairpca.solvers.dual import Cluster, Dual, fill, occupy
 from fairpca.solvers.interior_point import path_point

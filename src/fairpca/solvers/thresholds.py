@@ -104,7 +104,8 @@ def solve_thresholds(
             break
         # A step of proofs, or half of the distance where no proof moves it.
         ahead = low > rising and np.isfinite(low)
-        at = low if ahead else 0.5 * (max(tried, -abs(high)) + high)
+        floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
+        at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
             break
         shift = np.broadcast_to(np.asarray(allowed(at), dtype=float), problem.offsets.shape)
