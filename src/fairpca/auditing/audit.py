@@ -48,6 +48,7 @@ from fairpca.covariances.sources import (
     is_wide,
 )
 from fairpca.cross_fitting import CrossFit, cross_fit, usual_fits
+from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, Label, block_folds, warn_of_measurements
@@ -55,7 +56,9 @@ from fairpca.shrinkage import NoisyGroupWarning
 
 # Up to this many columns and groups every number of components from 1 to twice that asked for is
 # looked at, on the rows in hand, up to this many; beyond, where fits take longer, only that one.
-_FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 10, 8
+_FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 5, 8
+# Gap at which fits stop that are only looked at: searches for the rest take long.
+_ROUGH = 1e-6
 # With more groups each is not left out in turn: that takes as many fits of every candidate.
 _MOST_UNSEEN = 20
 # A column of numbers or names with fewer distinct values than this is no list of blocks.
@@ -169,7 +172,7 @@ def audit(
     check_choice("group_by", group_by, ("intersection", "marginal"))
     usual = usual_fits()
     for fit in usual.values():
-        own = {"group_by": group_by, "center": center}
+        own = {"group_by": group_by, "center": center, "tol": _ROUGH}
         fit.set_params(**{name: v for name, v in own.items() if name in fit.get_params()})
     given = {} if model is None else {"model": model}
     named = given | metrics.named_reducers(reducers, reserved=[*usual, *given])
@@ -182,7 +185,7 @@ def audit(
     r = _asked(n_components, fitted, table, usual["FairPCA"])
     looked_at = _ranks(ranks, r, table.source)
     fits = {**usual, **named}
-    in_hand, components = _in_hand(table, fits, looked_at, group_by)
+    in_hand, components = _in_hand(table, fits, looked_at, r, group_by)
     new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
     known, moments = table.source.groups, table.source.moments
     texts = label_texts(known.labels, known.names, group_by)
@@ -344,7 +347,7 @@ def _fit(name: str, reducer: Any, table: _Table, r: int) -> tuple[FloatArray, fl
 
 
 def _in_hand(
-    table: _Table, fits: dict[str, Any], ranks: list[int], group_by: str
+    table: _Table, fits: dict[str, Any], ranks: list[int], asked: int, group_by: str
 ) -> tuple[list[Finding], dict[tuple[str, int], FloatArray]]:
     """Measure every candidate with every number of components, PCA first at each of these.
 
@@ -360,6 +363,9 @@ def _in_hand(
         for name, reducer in fits.items():
             about, origin, lowest = source, None, np.nan
             if name not in fixed:
+                if name == "FairPCA" and r == asked:
+                    # The one answer that was asked for has the proof that `fit` has.
+                    reducer = clone(reducer).set_params(tol=FairPCA().tol)
                 basis, lowest = _fit(name, reducer, table, r)
             elif fixed[name][0].shape[1] == r:
                 basis, origin = fixed[name]
@@ -372,12 +378,19 @@ def _in_hand(
             bound = bound if np.isnan(lowest) else lowest
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
-        found += [_finding("hand", name, r, line, lines["PCA"], bound) for name, line in lines.items()]
+        found += [
+            _finding("hand", name, r, line, lines["PCA"], bound) for name, line in lines.items()
+        ]
     return found, kept
 
 
 def _finding(
-    on: str, name: str, r: int, line: metrics.Findings, pca: metrics.Findings, bound: float = np.nan
+    on: str,
+    name: str,
+    r: int,
+    line: metrics.Findings,
+    pca: metrics.Findings,
+    bound: float = np.nan,
 ) -> Finding:
     """Return a finding without intervals."""
     unknown = np.full(len(line.labels), np.nan)
@@ -403,9 +416,13 @@ def _new_rows(
     if table.source.center == "group":
         return [], [], "they are checked only where losses are about the mean of all rows."
     if len(table.folds) < 2:
-        return [], [], (
-            "moments of all rows together do not tell; count them in folds, for example with "
-            "n_folds=5 of read_moments, and pass the list."
+        return (
+            [],
+            [],
+            (
+                "moments of all rows together do not tell; count them in folds, for example with "
+                "n_folds=5 of read_moments, and pass the list."
+            ),
         )
     if r > fewest:
         return [], [], f"{n_rows} rows are too few for {r} components and a check."
@@ -420,6 +437,7 @@ def _new_rows(
         table.folds if table.X is None else table.X,
         n_components=r,
         fits=fits,
+        n_repeats=None if len(groups.labels) <= _FEW_GROUPS else 1,
         unseen=unseen,
         random_state=seed,
         **({} if table.X is None else rows),

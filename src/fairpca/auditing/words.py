@@ -41,8 +41,9 @@ _FITS = {
         "--shrinkage auto --max-harm 0.02",
     ),
 }
-# A gain below this share of the group's variance is small.
-_SMALL = 0.01
+# A gain below this share of the group's variance is small; one below this share of the largest
+# loss is not noticed, however certain it is.
+_SMALL, _NOTICED = 0.01, 0.05
 # Changes of the error over all rows below this share round to "0.0%".
 _NO_PRICE = 5e-4
 # Groups with fewer rows are named: a few rows more or less change their numbers a lot.
@@ -281,7 +282,7 @@ def advice(audit: Audit) -> Advice:
     pca, *others = audit.of("new", audit.n_components) or (None,)
     if pca is None or not others:
         return Advice("cannot tell", "PCA", "", math.nan, 0.0, math.nan, *_calls(audit, "PCA"))
-    better = [f for f in others if f.beyond_noise]
+    better = [f for f in others if f.beyond_noise and f.gain >= _NOTICED * pca.worst_loss]
     best = min(better or [pca], key=lambda f: (f.reducer != CAREFUL, f.worst_loss))
     most = max(others, key=lambda f: f.gain_high)
     gain = max(most.gain_high, 0.0) / (float(pca.variance[pca.worst]) or 1.0)
@@ -317,7 +318,8 @@ def _calls(audit: Audit, reducer: str) -> tuple[str, str]:
     fit = f"fit(X, sensitive_features=groups{weights})"
     arguments = source.get("arguments")
     if arguments is None:
-        columns = [part for name in audit.group_columns for part in ("-g", name)]
+        names = ["COLUMN" if name == UNNAMED else name for name in audit.group_columns]
+        columns = [part for name in names for part in ("-g", name)]
         by = ["--group-by", "marginal"] * marginal + ["--unlabelled", "ignore"] * ignore
         arguments = ["TABLE", *columns, *by]
     command = shlex.join(["fairpca", "fit", *map(str, arguments), "-r", str(audit.n_components)])
@@ -343,22 +345,24 @@ def sentences(audit: Audit) -> list[str]:
         ]
     pca = audit.at("PCA", on="new")
     if pca.worst_loss <= 0:
-        first = f"On new rows, {asked}, no group loses anything by PCA against a PCA of its own."
+        first = (
+            f"On new rows, {asked}, no group loses anything by PCA against a PCA of its own; "
+            f"{named(audit, pca.worst)} comes nearest."
+        )
     else:
         first = f"On new rows, {asked}, {_served(audit, pca)}."
-    small = "under 0.01%" if found.most < 1e-4 else percent(found.most)
+    most = f"{percent(max(found.most, 1e-4))} of that group's variance"
     if found.kind == "as good":
         return [
             first,
-            f"Plain PCA is as good: no fit can gain more than {small} of that group's variance, "
-            "and with PCA nobody pays.",
+            f"Plain PCA is as good: no fit can gain more than {most}, and with PCA nobody pays.",
         ]
     if found.kind == "cannot tell":
         careful = audit.at(CAREFUL, on="new")
         return [
             first,
-            f"{found.may_gain} may gain up to {small} of that group's variance, and these rows do "
-            f"not show whether it does: collect more rows of {named(audit, pca.worst)}, or choose "
+            f"{found.may_gain} may gain up to {most}, and these rows do not show whether it does: "
+            f"collect more rows of {named(audit, pca.worst)}, or choose "
             "by hand.",
             f"With {CAREFUL}, {_pays(audit, careful, 'on new rows')}.",
         ]
