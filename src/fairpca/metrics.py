@@ -669,7 +669,7 @@ def mmd_squared(
     check_columns(reducer, basis, X, n)
     if bandwidth is not None and not bandwidth > 0:
         raise ValueError(f"bandwidth={bandwidth!r} must be positive.")
-    groups = Groups.from_labels(sensitive_features, n_rows=m)
+    groups = Groups.of(sensitive_features, m)
     given = check_weights(sample_weight, m)
     weight = np.ones(m) if given is None else given
     chosen = balanced_draw(groups.codes, max_rows, random_state, weight)
