@@ -1,0 +1,307 @@
+"""What every display shares: axes to draw on, colours, and labels that are drawn as written.
+
+A display is a dataclass of the numbers it draws. Its class methods compute them and draw at once;
+`plot` draws them again, on other axes if wanted. scikit-learn's displays work the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from fairpca._arrays import FloatArray, IntArray
+from fairpca._check import require
+from fairpca.moments.groups import Groups, Label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Colours and markers of the candidates of an audit. Each colour has a contrast of at least 3 with
+# white and with black; the markers tell them apart without any colour.
+CANDIDATES = {
+    "PCA": ("#D55E00", "o"),
+    "balanced PCA": ("#8A8A8A", "D"),
+    "FairPCA": ("#2F7FC1", "s"),
+    "careful FairPCA": ("#A349A4", "P"),
+}
+# Okabe and Ito's palette without its yellow and black, which one kind of paper hides, and then a
+# violet and a brown.
+PALETTE = ("#009E73", "#CC79A7", "#D98E00", "#3B9BD9", "#D55E00", "#8F6FD0", "#A0703C")
+MARKERS = "os^DvPX*<>"
+# Families with letters that matplotlib's own font lacks, used where they are installed.
+_MORE_FAMILIES = (
+    "Noto Sans CJK SC, Noto Sans CJK JP, WenQuanYi Zen Hei, PingFang SC, Hiragino Sans, "
+    "Microsoft YaHei, Malgun Gothic, Noto Sans Devanagari, Noto Sans Thai, Noto Emoji"
+).split(", ")
+# Letters of a label before it is cut: longer ones leave no room for the axes.
+_LONGEST = 40
+
+
+class Display:
+    """The base class of all displays; `plot` sets `ax_` and `figure_` to where it has drawn."""
+
+    # Width and height of a new figure in inches.
+    _size: tuple[float, float] = (6, 4.2)
+    ax_: Axes
+    figure_: Figure
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the numbers and return the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        """
+        with self._axes(ax) as axes:
+            self._draw(axes)
+        return self
+
+    def _draw(self, axes: Any) -> None:
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def _axes(self, ax: Axes | None) -> Iterator[Any]:
+        """Set `figure_` and `ax_` and yield the axes; fonts for all writing systems are used."""
+        pyplot = require("matplotlib.pyplot", extra="app", purpose="a plot")
+        installed = set(
+            require("matplotlib.font_manager", extra="app", purpose="a plot").get_font_names()
+        )
+        more = [family for family in _MORE_FAMILIES if family in installed]
+        # A text takes its font when it is made, so everything is drawn within these settings.
+        with pyplot.rc_context({"font.family": [*pyplot.rcParams["font.family"], *more]}):
+            if ax is None:
+                _, ax = pyplot.subplots(layout="constrained", figsize=self._size)
+            ax.spines[["top", "right"]].set_visible(False)
+            self.figure_, self.ax_ = ax.figure, ax
+            yield ax
+
+
+def ink() -> str:
+    """Return the colour of text, which is light on dark paper."""
+    colour: str = require("matplotlib", extra="app", purpose="a plot").rcParams["text.color"]
+    return colour
+
+
+def looks(reducers: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a colour and a marker for each reducer: an audit's own, then those of the palette."""
+    spare = zip(PALETTE * len(reducers), MARKERS * len(reducers))
+    return [CANDIDATES.get(name) or next(spare) for name in reducers]
+
+
+def drawable(text: str) -> str:
+    r"""Return a label that is drawn as it was written, with its middle left out if it is long.
+
+    A dollar sign is escaped: matplotlib sets what is between two of them as a formula.
+    """
+    shown = " ".join(str(text).split())
+    if len(shown) > _LONGEST:
+        shown = f"{shown[:20]}…{shown[-19:]}"
+    return shown.replace("$", r"\$")
+
+
+def group_texts(labels: Sequence[Label]) -> list[str]:
+    """Return labels as they are shown; those of several columns are tuples."""
+    return [
+        " · ".join(map(str, label if isinstance(label, tuple) else (label,))) for label in labels
+    ]
+
+
+@dataclass(eq=False, repr=False)
+class ScatterDisplay(Display):
+    """Projected rows on every pair of the first three components, one colour and marker a group.
+
+    Parameters
+    ----------
+    points : ndarray of shape (m, r)
+        The projected rows.
+    codes : ndarray of shape (m,)
+        Group of every point, as a position in `groups`.
+    groups : list of str
+        The groups as they are shown.
+
+    Attributes
+    ----------
+    axes_ : list of Axes, one for each pair of components; `ax_` is the first
+
+    Examples
+    --------
+    >>> from fairpca import FairPCA, plots
+    >>> from sklearn.datasets import load_wine
+    >>> X, kind = load_wine(return_X_y=True)
+    >>> model = FairPCA(3).fit(X, sensitive_features=kind)
+    >>> display = plots.ScatterDisplay.from_estimator(model, X, sensitive_features=kind)
+    >>> display.groups, len(display.axes_)
+    (['0', '1', '2'], 3)
+    """
+
+    points: FloatArray
+    codes: IntArray
+    groups: list[str]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        sensitive_features: Any,
+        max_points: int = 500,
+        random_state: int = 0,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Project rows with a fitted reducer, draw them and return the display.
+
+        Parameters
+        ----------
+        estimator : fitted transformer
+            With one component the points are spread at random along the other axis.
+        X : array-like of shape (m, n)
+            Rows to project.
+        sensitive_features : array-like, Series, frame or dict
+            One label per row; rows without a label are left out.
+        max_points, random_state : int, default 500 and 0
+            Rows drawn of every group at most (more hide each other), and the seed of the choice.
+        ax : matplotlib Axes, optional
+            Here the first two components are drawn. Default: a new figure with all pairs.
+        """
+        projected = np.asarray(estimator.transform(X), dtype=float)
+        groups = Groups.from_labels(sensitive_features, n_rows=len(projected), unlabelled="ignore")
+        rng = np.random.default_rng(random_state)
+        # As many of every group, however small: a draw in proportion could miss one entirely.
+        chosen = [
+            rng.permutation(np.flatnonzero(groups.codes == code))[:max_points]
+            for code in range(groups.n_groups)
+        ]
+        # In random order: no group hides the others.
+        picks = rng.permutation(np.concatenate(chosen))
+        return cls(projected[picks], groups.codes[picks], group_texts(groups.labels)).plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the points and return the display; on given axes the first two components only."""
+        pyplot = require("matplotlib.pyplot", extra="app", purpose="a plot")
+        r = self.points.shape[1]
+        pairs = list(itertools.combinations(range(min(r, 3)), 2)) or [(0, 1)]
+        axes = [ax]
+        if ax is None:
+            size = (3.2 * len(pairs) + 1.6, 3.6)
+            _, axes = pyplot.subplots(
+                1, len(pairs), figsize=size, layout="constrained", squeeze=False
+            )
+            axes = list(axes[0])
+        self.axes_ = []
+        for pair, one in zip(pairs, axes):
+            with self._axes(one) as drawn:
+                self._draw_pair(drawn, *pair)
+                self.axes_.append(drawn)
+        self.ax_ = self.axes_[0]
+        if len(self.groups) <= 20:
+            handles, names = self.ax_.get_legend_handles_labels()
+            style = {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
+            self.axes_[-1].legend(handles, names, fontsize="small", **style)
+        return self
+
+    def _draw_pair(self, axes: Any, i: int, j: int) -> None:
+        x = self.points[:, i]
+        alone = self.points.shape[1] == 1
+        y = np.random.default_rng(0).uniform(-1, 1, len(x)) if alone else self.points[:, j]
+        for code, group in enumerate(self.groups):
+            colour, marker = PALETTE[code % len(PALETTE)], MARKERS[code % len(MARKERS)]
+            style = {"s": 14, "alpha": 0.6, "linewidths": 0, "color": colour, "marker": marker}
+            mine = self.codes == code
+            axes.scatter(x[mine], y[mine], label=drawable(group), **style)
+        axes.set(xlabel=f"component {i + 1}", ylabel="" if alone else f"component {j + 1}")
+        if alone:
+            axes.set_yticks([])
+
+
+@dataclass(eq=False, repr=False)
+class LoadingsDisplay(Display):
+    """Weights of the columns in the leading components.
+
+    Parameters
+    ----------
+    components : ndarray of shape (r, n)
+        One component per row.
+    feature_names : list of str
+        Names of the columns.
+    title : str, default=""
+        Whose components they are.
+
+    Attributes
+    ----------
+    image_ : AxesImage of the weights
+    shown_ : ndarray of int, the columns shown, heaviest first
+
+    Examples
+    --------
+    >>> from fairpca import FairPCA, plots
+    >>> from sklearn.datasets import load_wine
+    >>> X, kind = load_wine(return_X_y=True, as_frame=True)
+    >>> model = FairPCA(2).fit(X / X.std(), sensitive_features=kind)
+    >>> X.columns[plots.LoadingsDisplay.from_estimator(model).shown_[:3]].tolist()
+    ['color_intensity', 'alcohol', 'flavanoids']
+    """
+
+    components: FloatArray
+    _: KW_ONLY
+    feature_names: list[str]
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        leading = self.components[:6]
+        self.shown_ = np.argsort(-np.abs(leading).max(axis=0), kind="stable")[:20]
+        self._weights = leading[:, self.shown_].T
+        n, r = self._weights.shape
+        self._size = (3.2 + 0.6 * r, 1.1 + 0.27 * n)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, feature_names: Sequence[str] | None = None, ax: Axes | None = None
+    ) -> Self:
+        """Draw a fitted linear reducer and return the display.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `components_`
+            Of its components the first six are drawn, and of its columns the twenty heaviest.
+        feature_names : sequence of str, optional
+            Default: the names the estimator remembers, or x0, x1, ...
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        """
+        components = np.asarray(estimator.components_, dtype=float)
+        n = components.shape[1]
+        names = feature_names
+        if names is None:
+            names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(n)])
+        if len(names) != n:
+            raise ValueError(f"feature_names has {len(names)} entries and there are {n} columns.")
+        title = type(estimator).__name__
+        return cls(components, feature_names=list(map(str, names)), title=title).plot(ax=ax)
+
+    def _draw(self, axes: Any) -> None:
+        n, r = self._weights.shape
+        # All weights zero would leave a range of colours without length.
+        limit = float(np.abs(self._weights).max()) or 1.0
+        limits = {"vmin": -limit, "vmax": limit, "aspect": "auto"}
+        # White at zero; orange and purple are told apart by colour-blind people.
+        self.image_ = axes.imshow(self._weights, cmap="PuOr_r", **limits)
+        for (i, j), weight in np.ndenumerate(self._weights):
+            colour = "white" if abs(weight) > 0.6 * limit else "black"
+            style = {"ha": "center", "va": "center", "fontsize": "x-small", "color": colour}
+            axes.text(j, i, f"{weight:.2f}".replace("-", "−"), **style)
+        axes.set_yticks(np.arange(n), [drawable(self.feature_names[i]) for i in self.shown_])
+        axes.set_xticks(np.arange(r), [str(j + 1) for j in range(r)])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        left = len(self.feature_names) - n
+        title = f"{self.title}: weights of the columns"
+        axes.set_title(drawable(title), fontsize="medium", loc="left")
+        axes.set_xlabel("component" + (f"\n({left} lighter columns not shown)" if left else ""))
