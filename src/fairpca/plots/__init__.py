@@ -6,7 +6,12 @@ Each class holds the numbers it draws. `from_audit`, `from_estimator` and, for t
 vision.
 """
 
-from fairpca.plots.displays import LoadingsDisplay, ScatterDisplay
+from fairpca.plots.displays import (
+    GroupLossDisplay,
+    LoadingsDisplay,
+    RankCurveDisplay,
+    ScatterDisplay,
+)
 from fairpca.plots.two_groups import DualDisplay, NumericalRangeDisplay
 
 __all__ = [

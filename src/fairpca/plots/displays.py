@@ -91,7 +91,7 @@ def ink() -> str:
 
 def looks(reducers: Sequence[str]) -> list[tuple[str, str]]:
     """Return a colour and a marker for each reducer: an audit's own, then those of the palette."""
-    spare = zip(PALETTE * len(reducers), MARKERS * len(reducers))
+    spare = zip(PALETTE * len(reducers), MARKERS * len(reducers), strict=False)
     return [CANDIDATES.get(name) or next(spare) for name in reducers]
 
 
@@ -106,11 +106,119 @@ def drawable(text: str) -> str:
     return shown.replace("$", r"\$")
 
 
+def _percent(value: float, _position: int) -> str:
+    return f"{100 * value:.3g} %".replace("-", "−")
+
+
 def group_texts(labels: Sequence[Label]) -> list[str]:
     """Return labels as they are shown; those of several columns are tuples."""
     return [
         " · ".join(map(str, label if isinstance(label, tuple) else (label,))) for label in labels
     ]
+
+
+@dataclass(eq=False, repr=False)
+class GroupLossDisplay(Display):
+    """What every group gets under each candidate, with intervals where there are some.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_reducers, k)
+        One number for every reducer and group.
+    groups, reducers : list of str
+        The groups as they are shown, from top to bottom, and the names of the reducers.
+    intervals : ndarray of shape (n_reducers, k, 2), optional
+        Lower and upper ends; NaN where they are not known.
+    label : str
+        What the numbers are, and of which rows.
+    title : str, default="group"
+        What the groups are groups of.
+
+    Attributes
+    ----------
+    bars_ : list of BarContainer, one for each reducer
+    """
+
+    values: FloatArray
+    _: KW_ONLY
+    groups: list[str]
+    reducers: list[str]
+    intervals: FloatArray | None = None
+    label: str = "loss, as a share of the group's variance"
+    title: str = "group"
+
+    def __post_init__(self) -> None:
+        n_reducers, k = self.values.shape
+        self._size = (7, min(1.3 + k * (0.16 + 0.17 * n_reducers), 30))
+
+    def _draw(self, axes: Any) -> None:
+        n_reducers, k = self.values.shape
+        step = 0.8 / n_reducers
+        self.bars_ = []
+        for j, (colour, marker) in enumerate(looks(self.reducers)):
+            y, values = np.arange(k) + (j - (n_reducers - 1) / 2) * step, self.values[j]
+            self.bars_.append(axes.barh(y, values, height=step * 0.5, color=colour, alpha=0.45))
+            if self.intervals is not None:
+                axes.hlines(y, *self.intervals[j].T, color=colour, lw=1.5)
+            name = drawable(self.reducers[j])
+            axes.plot(values, y, marker, color=colour, ms=5.5, ls="", label=name)
+        axes.axvline(0, color=ink(), lw=0.8)
+        axes.set_yticks(np.arange(k), [drawable(text) for text in self.groups])
+        # The group served worst comes first and belongs at the top.
+        axes.set_ylim(k - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.set_major_formatter(_percent)
+        axes.set(ylabel=drawable(self.title), xlabel=self.label)
+        # Above the axes: inside there is no corner that an interval may not reach.
+        style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(n_reducers, 4)}
+        axes.legend(frameon=False, fontsize="small", handletextpad=0.3, **style)
+
+
+@dataclass(eq=False, repr=False)
+class RankCurveDisplay(Display):
+    """Over the number of components: the group that loses most and the one that loses least.
+
+    Every reducer is a band between its worst- and its best-served group, so that the picture stays
+    the same for two groups and for fifty.
+
+    Parameters
+    ----------
+    ranks : array-like of shape (n_ranks,)
+        Numbers of components.
+    values : ndarray of shape (n_reducers, n_ranks, k)
+        One number for every group.
+    reducers : list of str
+    label : str
+        What the numbers are, and of which rows.
+
+    Attributes
+    ----------
+    lines_ : list of Line2D, the worst-served group of each reducer
+    """
+
+    ranks: IntArray
+    values: FloatArray
+    _: KW_ONLY
+    reducers: list[str]
+    label: str = "loss, as a share of the group's variance"
+
+    def _draw(self, axes: Any) -> None:
+        self.lines_ = []
+        for name, values, (colour, marker) in zip(
+            self.reducers, self.values, looks(self.reducers), strict=True
+        ):
+            worst, best = values.max(axis=1), values.min(axis=1)
+            axes.fill_between(self.ranks, best, worst, color=colour, alpha=0.2, lw=0)
+            axes.plot(self.ranks, best, color=colour, lw=1, ls=":")
+            style = {"color": colour, "lw": 2, "ms": 5, "marker": marker, "label": drawable(name)}
+            self.lines_ += axes.plot(self.ranks, worst, **style)
+        axes.set(xlabel="number of components", ylabel=self.label)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(_percent)
+        # There is no half component.
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        title = "worst-served group (line)\nto best-served group (dots)"
+        axes.legend(frameon=False, fontsize="small", title=title, title_fontsize="small")
 
 
 @dataclass(eq=False, repr=False)
@@ -196,7 +304,7 @@ class ScatterDisplay(Display):
             )
             axes = list(axes[0])
         self.axes_ = []
-        for pair, one in zip(pairs, axes):
+        for pair, one in zip(pairs, axes, strict=False):
             with self._axes(one) as drawn:
                 self._draw_pair(drawn, *pair)
                 self.axes_.append(drawn)
@@ -213,7 +321,7 @@ class ScatterDisplay(Display):
         y = np.random.default_rng(0).uniform(-1, 1, len(x)) if alone else self.points[:, j]
         for code, group in enumerate(self.groups):
             colour, marker = PALETTE[code % len(PALETTE)], MARKERS[code % len(MARKERS)]
-            style = {"s": 14, "alpha": 0.6, "linewidths": 0, "color": colour, "marker": marker}
+            style = {"s": 14, "alpha": 0.75, "linewidths": 0, "color": colour, "marker": marker}
             mine = self.codes == code
             axes.scatter(x[mine], y[mine], label=drawable(group), **style)
         axes.set(xlabel=f"component {i + 1}", ylabel="" if alone else f"component {j + 1}")
@@ -296,7 +404,7 @@ class LoadingsDisplay(Display):
         for (i, j), weight in np.ndenumerate(self._weights):
             colour = "white" if abs(weight) > 0.6 * limit else "black"
             style = {"ha": "center", "va": "center", "fontsize": "x-small", "color": colour}
-            axes.text(j, i, f"{weight:.2f}".replace("-", "−"), **style)
+            axes.text(j, i, f"{round(weight, 2) + 0.0:.2f}".replace("-", "−"), **style)
         axes.set_yticks(np.arange(n), [drawable(self.feature_names[i]) for i in self.shown_])
         axes.set_xticks(np.arange(r), [str(j + 1) for j in range(r)])
         axes.tick_params(length=0)

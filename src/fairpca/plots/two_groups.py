@@ -175,7 +175,8 @@ class DualDisplay(_TwoGroupDisplay):
         )
         first, second = map(drawable, self.groups)
         axes.set(
-            xlabel=f"weight t of {first} (1 − t: {second})", ylabel="bound φ(t) on the worst loss"
+            xlabel=f"weight t of group {first}, 1 − t of {second}",
+            ylabel="bound φ(t) on the worst loss",
         )
 
 
@@ -203,8 +204,8 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
     >>> from sklearn.datasets import load_wine
     >>> X, kind = load_wine(return_X_y=True)
     >>> model = FairPCA(2).fit(X, sensitive_features=kind == 0)
-    >>> display = plots.NumericalRangeDisplay.from_estimator(model, X, sensitive_features=kind == 0)
-    >>> sorted(display.points)
+    >>> draw = plots.NumericalRangeDisplay.from_estimator
+    >>> sorted(draw(model, X, sensitive_features=kind == 0).points)
     ['FairPCA', 'PCA']
     """
 
@@ -260,8 +261,9 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
 
     def _draw(self, axes: Any) -> None:
         outline = self.range_.outline
-        top = 1.02 * float(outline.max())
-        grey = {"color": ink(), "alpha": 0.12, "lw": 0, "label": "what some projection does"}
+        # The corner where good projections lie; all of a large range would make it a dot.
+        top = min(1.02 * float(outline.max()), 3 * max(map(max, self.points.values())) or 1.0)
+        grey = {"color": ink(), "alpha": 0.16, "lw": 0, "label": "what some projection does"}
         (self.outline_,) = axes.fill(*outline.T, **grey)
         axes.plot([0, top], [0, top], color=ink(), alpha=0.6, ls="--", lw=1, label="equal losses")
         self.points_ = {}
@@ -272,6 +274,6 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
             (self.points_[name],) = axes.plot(x, y, marker, **options)
         # Equal scales: only then is the diagonal the line of equal losses to the eye.
         axes.set(xlim=(0, top), ylim=(0, top), aspect="equal")
-        first, second = (f"loss of {drawable(group)}" for group in self.groups)
+        first, second = (f"loss of group {drawable(group)}" for group in self.groups)
         axes.set(xlabel=first, ylabel=second)
-        axes.legend(frameon=False, fontsize="small")
+        axes.legend(frameon=False, fontsize="small", loc="upper right")
