@@ -20,7 +20,7 @@ from fairpca.moments.groups import Groups, Label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 # Colours and markers of the candidates of an audit. Each colour has a contrast of at least 3 with
 # white and with black; the markers tell them apart without any colour.
@@ -49,7 +49,7 @@ class Display:
     # Width and height of a new figure in inches.
     _size: tuple[float, float] = (6, 4.2)
     ax_: Axes
-    figure_: Figure
+    figure_: Figure | SubFigure
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the numbers and return the display.

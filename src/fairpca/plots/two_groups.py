@@ -244,6 +244,7 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
         *,
         center: str = "global",
         ax: Axes | None = None,
+        **_: Any,
     ) -> Self:
         r = basis.shape[1]
         problem, covariances, groups = cls._posed(moments, r, center)
