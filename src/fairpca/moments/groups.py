@@ -9,6 +9,7 @@ for a row. Read `Groups.from_labels` first.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import re
 from collections import defaultdict
@@ -293,6 +294,48 @@ def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
     # NumPy keeps the stream of PCG64 the same from version to version.
     numbers = np.random.PCG64(part).advance(start).random_raw(n_rows)
     return (numbers % np.uint64(n_folds)).astype(np.int64)
+
+
+def block_folds(blocks: Any, n_folds: int) -> IntArray:
+    """Return the folds of rows by the block they belong to: a person, a month, a household.
+
+    The fold of a block follows from its label alone, so that the rows of one block have the same
+    fold in every piece of a table. Folds hold about as many blocks each where there are many.
+
+    Parameters
+    ----------
+    blocks : array-like of shape (n_rows,)
+        Labels; 7, 7.0 and "7" are the same block.
+    n_folds : int
+        Folds are numbered from 0.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> from fairpca.moments.groups import block_folds
+    >>> first, second, third = block_folds(["ann", "bob", "ann"], 5).tolist()
+    >>> first == third, block_folds([7.0], 5).tolist() == block_folds(["7"], 5).tolist()
+    (True, True)
+    """
+    codes, labels = block_codes(blocks)
+    texts = [str(int(b) if isinstance(b, float) and b.is_integer() else b) for b in labels]
+    hashes = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
+    folds = np.array([int.from_bytes(h, "big") % n_folds for h in hashes], dtype=np.int64)
+    return folds[codes]
+
+
+def block_codes(blocks: Any) -> _Coded:
+    """Return the number of every row's block, and the blocks' labels; every row needs one."""
+    codes, labels = _coded(blocks)
+    if codes.min(initial=0) < 0:
+        raise ValueError(
+            f"blocks has {np.count_nonzero(codes < 0):,} missing label(s); a row that belongs to "
+            "no block needs a label of its own."
+        )
+    return codes, labels
 
 
 def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:

@@ -36,7 +36,12 @@ _LARGEST = 1e60
 
 
 def solve_thresholds(
-    problem: Problem, allowed: Allowed, solve: Solve, basis: FloatArray | None = None
+    problem: Problem,
+    allowed: Allowed,
+    solve: Solve,
+    basis: FloatArray | None = None,
+    *,
+    tol: float = 0.0,
 ) -> Solution:
     """Return the basis with the smallest t, certified.
 
@@ -49,6 +54,8 @@ def solve_thresholds(
         Solves a plain problem; takes weights to start from as `start`.
     basis : ndarray of shape (n, r), optional
         One that is known to be allowed for some t.
+    tol : float
+        Distance between value and bound, as a share of the value, at which to stop.
 
     Returns
     -------
@@ -82,7 +89,7 @@ def solve_thresholds(
             weighted = functools.partial(np.dot, found.weights)
             least = bound + float(weighted(shift)) - slack
             low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b)))
-        if not high - low > slack:
+        if not high - low > max(slack, tol * abs(high)):
             break
         # A step of proofs, or half of the distance where no proof moves it.
         ahead = low > rising and np.isfinite(low)
