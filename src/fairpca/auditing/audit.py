@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -372,12 +372,19 @@ def _in_hand(
             bound = bound if np.isnan(lowest) else lowest
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
-        found += [_finding("hand", name, r, line, lines["PCA"], bound) for name, line in lines.items()]
+        found += [
+            _finding("hand", name, r, line, lines["PCA"], bound) for name, line in lines.items()
+        ]
     return found, kept
 
 
 def _finding(
-    on: str, name: str, r: int, line: metrics.Findings, pca: metrics.Findings, bound: float = np.nan
+    on: str,
+    name: str,
+    r: int,
+    line: metrics.Findings,
+    pca: metrics.Findings,
+    bound: float = np.nan,
 ) -> Finding:
     """Return a finding without intervals."""
     unknown = np.full(len(line.labels), np.nan)
@@ -403,9 +410,13 @@ def _new_rows(
     if table.source.center == "group":
         return [], [], "they are checked only where losses are about the mean of all rows."
     if len(table.folds) < 2:
-        return [], [], (
-            "moments of all rows together do not tell; count them in folds, for example with "
-            "n_folds=5 of read_moments, and pass the list."
+        return (
+            [],
+            [],
+            (
+                "moments of all rows together do not tell; count them in folds, for example with "
+                "n_folds=5 of read_moments, and pass the list."
+            ),
         )
     if r > fewest:
         return [], [], f"{n_rows} rows are too few for {r} components and a check."

@@ -16,7 +16,9 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray
 from fairpca._check import require
-from fairpca.moments.groups import Groups, Label
+from fairpca.auditing import words
+from fairpca.auditing.findings import Audit
+from fairpca.moments.groups import Groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,14 +109,7 @@ def drawable(text: str) -> str:
 
 
 def _percent(value: float, _position: int) -> str:
-    return f"{100 * value:.3g} %".replace("-", "−")
-
-
-def group_texts(labels: Sequence[Label]) -> list[str]:
-    """Return labels as they are shown; those of several columns are tuples."""
-    return [
-        " · ".join(map(str, label if isinstance(label, tuple) else (label,))) for label in labels
-    ]
+    return f"{100 * value:.3g}%".replace("-", "−")
 
 
 @dataclass(eq=False, repr=False)
@@ -137,6 +132,14 @@ class GroupLossDisplay(Display):
     Attributes
     ----------
     bars_ : list of BarContainer, one for each reducer
+
+    Examples
+    --------
+    >>> from fairpca import audit, plots
+    >>> from sklearn.datasets import load_wine
+    >>> found = audit(*load_wine(return_X_y=True), 2)
+    >>> plots.GroupLossDisplay.from_audit(found).ax_.get_xlabel()
+    "loss on new rows, as a share of the group's variance"
     """
 
     values: FloatArray
@@ -146,6 +149,33 @@ class GroupLossDisplay(Display):
     intervals: FloatArray | None = None
     label: str = "loss, as a share of the group's variance"
     title: str = "group"
+
+    @classmethod
+    def from_audit(cls, audit: Audit, *, max_groups: int = 20, ax: Axes | None = None) -> Self:
+        """Draw what every group loses: on new rows, where the audit knows them.
+
+        Parameters
+        ----------
+        audit : Audit
+            What `fairpca.audit` returned.
+        max_groups : int, default=20
+            Of more groups than this, those that lose most under PCA are drawn, and the axis says
+            so.
+        ax : matplotlib Axes, optional
+            Default: a new figure, taller for more groups.
+        """
+        on, where = ("hand", "the rows of the fit") if audit.why_not_new else ("new", "new rows")
+        fits, order = audit.of(on, audit.n_components), words.order(audit)[:max_groups]
+        title, k = words.group_title(audit), len(audit.groups)
+        ends = np.array([[f.as_share(name)[order] for name in ("low", "high")] for f in fits])
+        return cls(
+            np.array([f.as_share("loss")[order] for f in fits]),
+            groups=[audit.groups[i].text for i in order],
+            reducers=[f.reducer for f in fits],
+            intervals=np.moveaxis(ends, 1, 2) if np.isfinite(ends).any() else None,
+            label=f"loss on {where}, as a share of the group's variance",
+            title=title if len(order) == k else f"{title} ({len(order)} of {k} that lose most)",
+        ).plot(ax=ax)
 
     def __post_init__(self) -> None:
         n_reducers, k = self.values.shape
@@ -194,6 +224,14 @@ class RankCurveDisplay(Display):
     Attributes
     ----------
     lines_ : list of Line2D, the worst-served group of each reducer
+
+    Examples
+    --------
+    >>> from fairpca import audit, plots
+    >>> from sklearn.datasets import load_wine
+    >>> found = audit(*load_wine(return_X_y=True), 2, ranks=[1, 2, 3])
+    >>> plots.RankCurveDisplay.from_audit(found).values.shape
+    (2, 3, 3)
     """
 
     ranks: IntArray
@@ -202,12 +240,36 @@ class RankCurveDisplay(Display):
     reducers: list[str]
     label: str = "loss, as a share of the group's variance"
 
+    @classmethod
+    def from_audit(
+        cls,
+        audit: Audit,
+        *,
+        reducers: Sequence[str] = ("PCA", "FairPCA"),
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw an audit's numbers of components, which it knows on the rows of the fit.
+
+        Parameters
+        ----------
+        audit : Audit
+            What `fairpca.audit` returned.
+        reducers : sequence of str, default=("PCA", "FairPCA")
+            Some of `audit.reducers`.
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        """
+        label = "loss on the rows of the fit,\nas a share of the group's variance"
+        values = [[audit.at(name, r).as_share("loss") for r in audit.ranks] for name in reducers]
+        found = cls(np.array(audit.ranks), np.array(values), reducers=list(reducers), label=label)
+        return found.plot(ax=ax)
+
     def _draw(self, axes: Any) -> None:
         self.lines_ = []
         for name, values, (colour, marker) in zip(
             self.reducers, self.values, looks(self.reducers), strict=True
         ):
-            worst, best = values.max(axis=1), values.min(axis=1)
+            worst, best = np.nanmax(values, axis=1), np.nanmin(values, axis=1)
             axes.fill_between(self.ranks, best, worst, color=colour, alpha=0.2, lw=0)
             axes.plot(self.ranks, best, color=colour, lw=1, ls=":")
             style = {"color": colour, "lw": 2, "ms": 5, "marker": marker, "label": drawable(name)}
@@ -289,7 +351,11 @@ class ScatterDisplay(Display):
         ]
         # In random order: no group hides the others.
         picks = rng.permutation(np.concatenate(chosen))
-        return cls(projected[picks], groups.codes[picks], group_texts(groups.labels)).plot(ax=ax)
+        return cls(
+            projected[picks],
+            groups.codes[picks],
+            words.label_texts(groups.labels, groups.names, "intersection"),
+        ).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the points and return the display; on given axes the first two components only."""

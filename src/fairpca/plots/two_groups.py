@@ -9,12 +9,13 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
 from fairpca._check import check_names
+from fairpca.auditing.words import label_texts
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.fitting import pose, solve
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.paths import JointNumericalRange, joint_numerical_range, phi
-from fairpca.plots.displays import CANDIDATES, Display, drawable, group_texts, ink
+from fairpca.plots.displays import CANDIDATES, Display, drawable, ink
 from fairpca.solvers.problem import Problem
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class _TwoGroupDisplay(Display):
                 f"this picture is of two groups and there are {len(labels)}; select two of "
                 "them first."
             )
-        return pose(source.covariances, r, "loss"), source.covariances, group_texts(labels)
+        texts = label_texts(labels, source.groups.names, "intersection")
+        return pose(source.covariances, r, "loss"), source.covariances, texts
 
 
 @dataclass(eq=False, repr=False)

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._arrays import FloatArray
 from fairpca._check import require
 from fairpca.auditing import words
-from fairpca.auditing.findings import Audit, Finding
+from fairpca.auditing.findings import Audit
 from fairpca.moments.storage import atomic_write
 
 # Classes of the style sheet for an audit's own candidates; a reducer that was given has "other".
@@ -155,7 +154,8 @@ def _headline(audit: Audit) -> str:
         return f"Plain PCA is as good: no fit gains more than {most} of any group's variance."
     first = f"PCA costs {who} {words.of_variance(pca, pca.worst)}"
     if often:
-        first = f"Under PCA {who} loses {often} times as much as {words.quoted(audit.groups[pca.best])}"
+        best = words.quoted(audit.groups[pca.best])
+        first = f"Under PCA {who} loses {often} times as much as {best}"
     if not new:
         return f"{first}, on the rows of the fit."
     if advice.kind == "cannot tell":
@@ -177,12 +177,6 @@ def _signed(share: float) -> str:
     return "+" * (share > 0) + _percent(share)
 
 
-def _shares(values: FloatArray, finding: Finding) -> FloatArray:
-    """Return numbers of groups as shares of their variance; NaN for a group that has none."""
-    unknown = np.full(len(values), np.nan)
-    return np.divide(values, finding.variance, out=unknown, where=finding.variance > 0)
-
-
 def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | None:
     """Return a table of what every group loses, or of how its error changes against PCA.
 
@@ -194,7 +188,7 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
         return None
     names = ("change", "change_low", "change_high") if changes else ("loss", "low", "high")
     # By value or end of interval, candidate, group.
-    shares = np.array([[_shares(getattr(f, name), f) for f in fits] for name in names])
+    shares = np.array([[f.as_share(name) for f in fits] for name in names])
     marked = [f.worst for f in fits]
     if changes:
         marked = [worst if harm > 0 else -1 for worst, harm in map(words.harmed, fits)]
@@ -248,7 +242,7 @@ def _prices(audit: Audit, on: str) -> list[str]:
 def _other_worst(audit: Audit, on: str) -> str:
     """Return a sentence where another group than the one PCA serves worst loses a larger share."""
     pca = audit.at("PCA", on=on)
-    shares = _shares(pca.loss, pca)
+    shares = pca.as_share("loss")
     largest = int(np.argmax(np.nan_to_num(shares, nan=-np.inf)))
     if largest == pca.worst or not shares[largest] > shares[pca.worst]:
         return ""
