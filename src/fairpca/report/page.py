@@ -155,7 +155,7 @@ def _headline(audit: Audit) -> str:
     first = f"PCA costs {who} {words.of_variance(pca, pca.worst)}"
     if often:
         best = words.quoted(audit.groups[pca.best])
-        first = f"Under PCA {who} loses {often} times as much as {best}"
+        first = f"Under PCA, {who} loses {often} times as much as {best}"
     if not new:
         return f"{first}, on the rows of the fit."
     if advice.kind == "cannot tell":
@@ -166,7 +166,8 @@ def _headline(audit: Audit) -> str:
         else ""
     )
     cut = words.percent(advice.cut)
-    return f"{first}. {advice.reducer} cuts that by {cut}; no group's error rises{harm}."
+    better = advice.reducer[:1].upper() + advice.reducer[1:]
+    return f"{first}. {better} cuts that by {cut}; no group's error rises{harm}."
 
 
 def _percent(share: float) -> str:
@@ -278,9 +279,9 @@ def _numbers(audit: Audit) -> Iterator[dict[str, Any]]:
         for r in audit.ranks
     ]
     if len(ranks) > 1:
-        names = [f.reducer for f in audit.of("hand", audit.n_components)]
+        fits = [f.reducer for f in audit.of("hand", audit.n_components)]
         title = "largest loss on the rows of the fit, by number of components"
-        yield {"title": title, "columns": ["", *names], "lines": ranks}
+        yield {"title": title, "columns": ["", *fits], "lines": ranks}
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
