@@ -40,7 +40,6 @@ __all__ = ["SavedModel", "load_model", "save_model"]
 TRUSTED_TYPES = (
     "fairpca.estimator.FairPCA",
     *(f"{getattr(methods, name).__module__}.{name}" for name in methods.__all__),
-    "fairpca.methods.streaming._Running",
     "fairpca.methods.streaming._Stream",
     "fairpca.moments.group_moments.GroupMoments",
     "fairpca.solvers.solution.Certificate",
