@@ -21,7 +21,7 @@ from fairpca.moments.storage import atomic_write
 # Classes of the style sheet for an audit's own candidates; a reducer that was given has "other".
 _STYLES = {"PCA": "pca", "balanced PCA": "balanced", "FairPCA": "fair", words.CAREFUL: "careful"}
 # Groups in a table with bars; the others are counted. More than a printed page are not read.
-_MOST_GROUPS = 30
+_MOST_GROUPS, _MOST_UNSEEN = 30, 6
 # Lines in the table of all numbers; a longer one is a job for `Audit.to_frame`.
 _MOST_LINES = 400
 _KINDS = {
@@ -51,6 +51,8 @@ _WORDS = {
     "left-out rows confirm it, and in the rows of the fit no group loses more than "
     f"{words.MAX_HARM:.0%} of its variance above what PCA costs it. In Python: "
     f'FairPCA(shrinkage="auto", max_harm={words.MAX_HARM}).',
+    "AnchorPCA": "A PCA drawn towards the directions that the groups share, made for groups "
+    "nobody has seen (Seiter and others, 2026).",
 }
 _WHERE = {"new": "on new rows", "hand": "on the rows of the fit", "unseen": "group not in the fit"}
 
@@ -107,7 +109,7 @@ def render_page(audit: Audit, *, title: str | None = None) -> str:
             warnings=audit.warnings,
             proof=words.proof(audit),
             numbers=list(_numbers(audit)),
-            glossary=_WORDS,
+            glossary={n: _WORDS[n] for n in _WORDS if n != "AnchorPCA" or audit.of("unseen")},
             provenance=list(_flat(audit.provenance)),
         )
     )
@@ -194,6 +196,9 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
     if changes:
         marked = [worst if harm > 0 else -1 for worst, harm in map(words.harmed, fits)]
     order = words.order(audit)
+    if on == "unseen":
+        order = np.argsort(-fits[0].loss).tolist()
+    most = _MOST_UNSEEN if on == "unseen" else _MOST_GROUPS
     large = [i for i in order if audit.groups[i].count >= words.FEW_ROWS] or order
     seen = np.nan_to_num(shares[:, :, large])
     low, high = min(seen[0].min(), 0.0), max(seen[0].max(), 0.0)
@@ -208,18 +213,20 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
         value, first, last = map(float, shares[:, j, i])
         start, end = sorted((at(0.0), at(np.nan_to_num(value))))
         known = np.isfinite(first)
+        raw = float(fits[j].loss[i])
         return {
             "text": (_signed if changes else _percent)(value),
+            "raw": "" if changes or not np.isfinite(raw) else f"{words.number(raw)} per row",
             "ends": f"{_percent(first)} to {_percent(last)}" if known else "",
             "line": (at(first), at(last)) if known else None,
-            "bar": (start, round(end - start, 2)),
+            "bar": (start, round(end - start, 2)) if np.isfinite(value) else None,
             "worst": marked[j] == i,
         }
 
     def lines(groups: list[int]) -> list[Any]:
         return [
             (audit.groups[i], [cell(j, i) for j in range(len(fits))])
-            for i in groups[:_MOST_GROUPS]
+            for i in groups[:most]
         ]
 
     few = [i for i in order if i not in large]
@@ -227,7 +234,7 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
         "columns": [(f.reducer, _STYLES.get(f.reducer, "other")) for f in fits],
         "lines": lines(large),
         "few": lines(few),
-        "more": sum(max(0, len(part) - _MOST_GROUPS) for part in (large, few)),
+        "more": sum(max(0, len(part) - most) for part in (large, few)),
         "zero": at(0.0),
         "intervals": bool(np.isfinite(shares[1]).any()),
     }
@@ -289,6 +296,9 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, entry in value.items():
             yield from _flat(entry, f"{prefix} › {key}" if prefix else str(key))
+    elif isinstance(value, list | tuple) and any(isinstance(entry, dict) for entry in value):
+        for entry in value:
+            yield from _flat(entry, prefix)
     elif isinstance(value, list | tuple):
         yield prefix, words.listed([str(entry) for entry in value], 200)
     elif value is not None:
