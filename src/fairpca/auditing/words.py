@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fairpca import _check
+from fairpca._arrays import FloatArray
 from fairpca.moments.groups import UNNAMED, Label
 
 if TYPE_CHECKING:
@@ -197,6 +198,27 @@ def order(audit: Audit) -> list[int]:
     """Return the groups by what they lose under PCA, most first; on new rows where it is known."""
     losses = audit.at("PCA", on="hand" if audit.why_not_new else "new").loss
     return np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable").tolist()
+
+
+def parted(audit: Audit) -> tuple[list[int], list[int]]:
+    """Return the groups with rows enough and those with few, each in the order of `order`.
+
+    Where all have few, the second list is empty.
+    """
+    ranked = order(audit)
+    few = [i for i in ranked if audit.groups[i].count < FEW_ROWS]
+    return ([i for i in ranked if i not in few], few) if len(few) < len(ranked) else (ranked, [])
+
+
+def bar_limits(values: FloatArray, ends: FloatArray) -> tuple[float, float]:
+    """Return the ends of an axis for bars from zero; intervals may take as much room again."""
+    values, ends = np.nan_to_num(values), np.nan_to_num(ends)
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    room = (high - low) or 1.0
+    return (
+        max(low - room, min(float(ends.min()), low)),
+        min(high + room, max(float(ends.max()), high)) or 1.0,
+    )
 
 
 class Table(NamedTuple):

@@ -128,6 +128,8 @@ class GroupLossDisplay(Display):
         What the numbers are, and of which rows.
     title : str, default="group"
         What the groups are groups of.
+    limits : pair of float, optional
+        Ends of the axis; what is longer is cut.
 
     Attributes
     ----------
@@ -149,32 +151,36 @@ class GroupLossDisplay(Display):
     intervals: FloatArray | None = None
     label: str = "loss, as a share of the group's variance"
     title: str = "group"
+    limits: tuple[float, float] | None = None
 
     @classmethod
     def from_audit(cls, audit: Audit, *, max_groups: int = 20, ax: Axes | None = None) -> Self:
         """Draw what every group loses: on new rows, where the audit knows them.
+
+        Groups with few rows come last, and what they lose does not make the others' bars short.
 
         Parameters
         ----------
         audit : Audit
             What `fairpca.audit` returned.
         max_groups : int, default=20
-            Of more groups than this, those that lose most under PCA are drawn, and the axis says
-            so.
+            Of more groups than this those that lose most under PCA are drawn, as the axis says.
         ax : matplotlib Axes, optional
             Default: a new figure, taller for more groups.
         """
         on, where = ("hand", "the rows of the fit") if audit.why_not_new else ("new", "new rows")
-        fits, order = audit.of(on, audit.n_components), words.order(audit)[:max_groups]
-        title, k = words.group_title(audit), len(audit.groups)
-        ends = np.array([[f.as_share(name)[order] for name in ("low", "high")] for f in fits])
+        fits, (large, few) = audit.of(on, audit.n_components), words.parted(audit)
+        order, k, title = [*large, *few][:max_groups], len(audit.groups), words.group_title(audit)
+        shares = np.array([[f.as_share(name) for f in fits] for name in ("loss", "low", "high")])
+        texts = [audit.groups[i].text + " (few rows)" * (i in few) for i in order]
         return cls(
-            np.array([f.as_share("loss")[order] for f in fits]),
-            groups=[audit.groups[i].text for i in order],
+            shares[0][:, order],
+            groups=texts,
             reducers=[f.reducer for f in fits],
-            intervals=np.moveaxis(ends, 1, 2) if np.isfinite(ends).any() else None,
+            intervals=np.moveaxis(shares[1:][:, :, order], 0, 2),
             label=f"loss on {where}, as a share of the group's variance",
-            title=title if len(order) == k else f"{title} ({len(order)} of {k} that lose most)",
+            title=title if len(order) == k else f"{title} ({len(order)} of {k})",
+            limits=words.bar_limits(shares[0][:, large], shares[1:][:, :, large]),
         ).plot(ax=ax)
 
     def __post_init__(self) -> None:
@@ -199,8 +205,11 @@ class GroupLossDisplay(Display):
         axes.tick_params(axis="y", length=0)
         axes.xaxis.set_major_formatter(_percent)
         axes.set(ylabel=drawable(self.title), xlabel=self.label)
+        if self.limits is not None:
+            low, high = self.limits
+            axes.set_xlim(low - 0.02 * (high - low) * (low < 0), high + 0.02 * (high - low))
         # Above the axes: inside there is no corner that an interval may not reach.
-        style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(n_reducers, 4)}
+        style = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": min(n_reducers, 4)}
         axes.legend(frameon=False, fontsize="small", handletextpad=0.3, **style)
 
 

@@ -195,19 +195,15 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
     marked = [f.worst for f in fits]
     if changes:
         marked = [worst if harm > 0 else -1 for worst, harm in map(words.harmed, fits)]
-    order = words.order(audit)
+    large, few = words.parted(audit)
+    most = _MOST_GROUPS
     if on == "unseen":
-        order = np.argsort(-fits[0].loss).tolist()
-    most = _MOST_UNSEEN if on == "unseen" else _MOST_GROUPS
-    large = [i for i in order if audit.groups[i].count >= words.FEW_ROWS] or order
-    seen = np.nan_to_num(shares[:, :, large])
-    low, high = min(seen[0].min(), 0.0), max(seen[0].max(), 0.0)
-    # Intervals may take as much room again as the values.
-    room = (high - low) or 1.0
-    low, high = max(low - room, min(seen.min(), low)), min(high + room, max(seen.max(), high))
+        most, worst_first = _MOST_UNSEEN, np.argsort(-fits[0].loss).tolist()
+        large, few = ([i for i in worst_first if i in part] for part in (large, few))
+    low, high = words.bar_limits(shares[0][:, large], shares[1:][:, :, large])
 
     def at(value: float) -> float:
-        return round(100 * float(np.clip((value - low) / (high - low or 1.0), 0, 1)), 2)
+        return round(100 * float(np.clip((value - low) / (high - low), 0, 1)), 2)
 
     def cell(j: int, i: int) -> dict[str, Any]:
         value, first, last = map(float, shares[:, j, i])
@@ -217,19 +213,15 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
         return {
             "text": (_signed if changes else _percent)(value),
             "raw": "" if changes or not np.isfinite(raw) else f"{words.number(raw)} per row",
-            "ends": f"{_percent(first)} to {_percent(last)}" if known else "",
+            "ends": f"{_percent(first).removesuffix('%')} to {_percent(last)}" if known else "",
             "line": (at(first), at(last)) if known else None,
             "bar": (start, round(end - start, 2)) if np.isfinite(value) else None,
             "worst": marked[j] == i,
         }
 
     def lines(groups: list[int]) -> list[Any]:
-        return [
-            (audit.groups[i], [cell(j, i) for j in range(len(fits))])
-            for i in groups[:most]
-        ]
+        return [(audit.groups[i], [cell(j, i) for j in range(len(fits))]) for i in groups[:most]]
 
-    few = [i for i in order if i not in large]
     return {
         "columns": [(f.reducer, _STYLES.get(f.reducer, "other")) for f in fits],
         "lines": lines(large),
