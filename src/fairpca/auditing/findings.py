@@ -80,6 +80,12 @@ class Finding(Findings):
         """Whether new rows show that the worst loss is smaller than PCA's."""
         return self.gain_low > 0
 
+    def as_share(self, name: str) -> FloatArray:
+        """Return "loss", "change", ... over the groups' variances; NaN where there is none."""
+        values: FloatArray = getattr(self, name)
+        unknown = np.full(len(values), np.nan)
+        return np.divide(values, self.variance, out=unknown, where=self.variance > 0)
+
     def columns(self) -> dict[str, Any]:
         """Return the table by columns, one entry a group in each."""
         head = {"on": self.on, "reducer": self.reducer, "n_components": self.n_components}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fairpca import _check
+from fairpca._arrays import FloatArray
 from fairpca.moments.groups import UNNAMED, Label
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ _FITS = {
 _SMALL, _NOTICED = 0.01, 0.05
 # Changes of the error over all rows below this share round to "0.0%".
 _NO_PRICE = 5e-4
-# Groups with fewer rows are named: a few rows more or less change their numbers a lot.
-_FEW_ROWS = 30
+#: Groups with fewer rows are named: a few rows more or less change their numbers a lot.
+FEW_ROWS = 30
 # From here on numbers have an exponent.
 _LARGE = 1e12
 # Multiples outside of this range are not said: they rest on a loss of next to nothing.
@@ -198,6 +199,27 @@ def order(audit: Audit) -> list[int]:
     """Return the groups by what they lose under PCA, most first; on new rows where it is known."""
     losses = audit.at("PCA", on="hand" if audit.why_not_new else "new").loss
     return np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable").tolist()
+
+
+def parted(audit: Audit) -> tuple[list[int], list[int]]:
+    """Return the groups with rows enough and those with few, each in the order of `order`.
+
+    Where all have few, the second list is empty.
+    """
+    ranked = order(audit)
+    few = [i for i in ranked if audit.groups[i].count < FEW_ROWS]
+    return ([i for i in ranked if i not in few], few) if len(few) < len(ranked) else (ranked, [])
+
+
+def bar_limits(values: FloatArray, ends: FloatArray) -> tuple[float, float]:
+    """Return the ends of an axis for bars from zero; intervals may take as much room again."""
+    values, ends = np.nan_to_num(values), np.nan_to_num(ends)
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    room = (high - low) or 1.0
+    return (
+        max(low - room, min(float(ends.min()), low)),
+        min(high + room, max(float(ends.max()), high)) or 1.0,
+    )
 
 
 class Table(NamedTuple):
@@ -376,19 +398,27 @@ def sentences(audit: Audit) -> list[str]:
     ]
 
 
+def multiple(finding: Finding) -> str:
+    """Return how many times the best-served group's loss the worst-served one has.
+
+    "" where the smaller loss may be zero, or the multiple is next to one or beyond all sense.
+    """
+    least, most = finding.best, finding.worst_loss
+    known = finding.loss[least] > 0 and not finding.low[least] <= 0
+    times = most / float(finding.loss[least]) if known else 0.0
+    if not _MULTIPLES[0] <= times <= _MULTIPLES[1]:
+        return ""
+    return f"{times:.1f}" if times < 10 else f"{times:.0f}"
+
+
 def _served(audit: Audit, pca: Finding) -> str:
     """Return whom PCA serves worst, by how much, and how often the best-served group's loss."""
-    worst, best, who = pca.worst, pca.best, named(audit, pca.worst)
+    worst, often = pca.worst, multiple(pca)
     share, raw = of_variance(pca, worst), number(pca.worst_loss)
-    known = pca.loss[best] > 0 and not pca.low[best] <= 0
-    times = pca.worst_loss / float(pca.loss[best]) if known else 0.0
-    often = ""
-    if _MULTIPLES[0] <= times <= _MULTIPLES[1]:
-        shown = f"{times:.1f}" if times < 10 else f"{times:.0f}"
-        often = f", {shown} times the loss of {quoted(audit.groups[best])}"
+    best = f", {often} times the loss of {quoted(audit.groups[pca.best])}" if often else ""
     return (
-        f"PCA serves {who} worst ({rows_of(audit, worst)}): it loses {share} against a PCA of its "
-        f"own ({raw} per row{often})"
+        f"PCA serves {named(audit, worst)} worst ({rows_of(audit, worst)}): it loses {share} "
+        f"against a PCA of its own ({raw} per row{best})"
     )
 
 
@@ -447,10 +477,10 @@ def reader_warnings(
 
     `unlabelled` rows have no label; a group describes itself exactly with `own_rows` rows.
     """
-    small = [f"{quoted(g)} ({g.count})" for g in groups if g.count < _FEW_ROWS]
+    small = [f"{quoted(g)} ({g.count})" for g in groups if g.count < FEW_ROWS]
     if small:
         yield (
-            f"Fewer than {_FEW_ROWS} rows: {listed(small)}. A few rows more or less can change "
+            f"Fewer than {FEW_ROWS} rows: {listed(small)}. A few rows more or less can change "
             "these groups' numbers a lot."
         )
     flat = [quoted(g) for g in groups if g.variance == 0]
