@@ -13,7 +13,7 @@ from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import minimise
 from fairpca.methods.null_space import equal_mean_directions, leading_within
-from fairpca.metrics import balanced_draw, gaussian_product, weighted_bandwidth
+from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
 
 # The authors' schedule. The tolerance of the gradient falls from the first to the last value by
 # the factor; the penalty doubles as long as the bound is not met, up to the largest.
@@ -109,7 +109,7 @@ class MMDFairPCA(PublishedMethod):
             )
         r = self._rank(sample.n_features)
         pca = leading_pairs(sample.covariance, r).vectors
-        bandwidth = self.bandwidth or weighted_bandwidth(sample.X @ pca, sample.weight)
+        bandwidth = self.bandwidth or median_bandwidth(sample.X @ pca, sample.weight)
         weight = np.ones(len(sample.X)) if sample.weight is None else sample.weight
         chosen = balanced_draw(sample.groups.codes, self.max_rows, self.random_state, weight)
         rows = np.asarray(sample.X[chosen], dtype=float) - sample.source.total.mean

@@ -30,6 +30,7 @@ from fairpca._arrays import (
 from fairpca.solvers.dual import Dual, Relaxed
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.simplex_qp import maximise_on_simplex
+from fairpca.solvers.solution import OPTIMAL_GAP
 
 _MAX_STEPS = 200
 _STATIONARY = 1e-14
@@ -342,13 +343,15 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     if gap(basis) <= dual.target:
         return Attained(basis, weights, True, _CLOSED)
     hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
+    # Whoever is content with a rough bound is content with one descent.
+    agreements, at_least = (1, 1) if tol > OPTIMAL_GAP else (4, 10) if hard else (3, 5)
     found = refine(
         problem,
         _distinct(_starts(relaxed, basis, problem, hard, random_state)),
         weights,
         good_enough=dual.bound + tol * dual.reference,
-        agreements=4 if hard else 3,
-        at_least=10 if hard else 5,
+        agreements=agreements,
+        at_least=at_least,
     )
     if found.value < worst(basis):
         basis, weights = found.basis, found.weights
