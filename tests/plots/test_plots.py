@@ -113,17 +113,6 @@ class TestGroupLosses:
         # Nothing is known of intervals there.
         assert np.isnan(display.intervals).all()
 
-    def test_many_groups_are_cut_and_counted(self, found):
-        display = found.plot(max_groups=2)
-        assert display.values.shape == (len(found.reducers), 2)
-        assert display.ax_.get_ylabel() == "site (2 of 4)"
-
-    def test_reducers_beside_the_usual_ones_look_different(self, found):
-        names = ["PCA", "mine", "theirs"]
-        display = plots.GroupLossDisplay(np.ones((3, 1)), groups=["g"], reducers=names).plot()
-        assert len({bars[0].get_facecolor() for bars in display.bars_}) == 3
-        assert set(names) <= set(texts(display))
-
     def test_rank_curves_span_the_worst_and_the_best_group(self, found):
         display = plots.RankCurveDisplay.from_audit(found)
         for line, name in zip(display.lines_, ("PCA", "FairPCA"), strict=True):
