@@ -21,47 +21,28 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import fairpca
-from fairpca import metrics
+from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
-from fairpca._check import (
-    check_choice,
-    check_counted,
-    check_groups,
-    check_names,
-    check_rank,
-    check_weights,
-    framed,
-    is_share,
-    listed,
-)
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import label_texts, reader_warnings
 from fairpca.base import LinearReducer
-from fairpca.covariances.sources import (
-    CENTERS,
-    FOLDS,
-    MomentCovariances,
-    Span,
-    counted,
-    dense_if_wide,
-    in_span,
-    is_wide,
-)
-from fairpca.cross_fitting import CrossFit, cross_fit, usual_fits
+from fairpca.covariances import sources
+from fairpca.covariances.sources import MomentCovariances
+from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, Label, block_folds, warn_of_measurements
 from fairpca.shrinkage import NoisyGroupWarning
 
-# Up to this many columns and groups every number of components from 1 to twice that asked for is
-# looked at, on the rows in hand, up to this many; beyond, where fits take longer, only that one.
+# Up to this many columns and groups several numbers of components are looked at on the rows in
+# hand, at most this many; beyond, where fits take longer, only the one asked for.
 _FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 5, 8
 # Gap at which fits stop that are only looked at: searches for the rest take long.
 _ROUGH = 1e-6
 # With more groups each is not left out in turn: that takes as many fits of every candidate.
 _MOST_UNSEEN = 20
-# A column of numbers or names with fewer distinct values than this is no list of blocks.
+# Columns with such names and at least so many distinct values, which repeat, may list blocks.
 _FEW_BLOCKS = 20
 _LIKE_AN_ID = re.compile(r"(^|[_\W])(id|person|patient|subject|household|user|client)s?$", re.I)
 
@@ -80,7 +61,7 @@ class _Table:
     weights: FloatArray | None = None
     labels: Any = None
     given: AnyArray | None = None
-    span: Span | None = None
+    span: sources.Span | None = None
 
     @property
     def n_features(self) -> int:
@@ -90,6 +71,7 @@ class _Table:
     def inside(self, reducer: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the basis of a reducer of the given columns, and its mean, in the coordinates."""
         basis, mean = metrics.basis_of(reducer), getattr(reducer, "mean_", None)
+        metrics.check_columns(reducer, basis, self.given, self.n_features)
         mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
         if self.span is None:
             return basis, mean
@@ -166,49 +148,46 @@ def audit(
     >>> found.at("FairPCA").worst_loss < found.at("PCA").worst_loss
     True
     >>> found.advice.kind, found.advice.reducer
-    ('better', 'careful FairPCA')
+    ('better', 'FairPCA')
     """
-    check_choice("center", center, CENTERS)
-    check_choice("group_by", group_by, ("intersection", "marginal"))
-    usual = usual_fits()
+    _check.check_choice("center", center, sources.CENTERS)
+    usual, own = usual_fits(), {"group_by": group_by, "center": center, "tol": _ROUGH}
     for fit in usual.values():
-        own = {"group_by": group_by, "center": center, "tol": _ROUGH}
         fit.set_params(**{name: v for name, v in own.items() if name in fit.get_params()})
-    given = {} if model is None else {"model": model}
-    named = given | metrics.named_reducers(reducers, reserved=[*usual, *given])
+    model_named = {} if model is None else {"model": model}
+    named = model_named | metrics.named_reducers(reducers, reserved=[*usual, *model_named])
     for name, reducer in named.items():
-        _check_reducer(name, reducer, X)
+        if not hasattr(reducer, "components_") and "n_components" not in _parameters(reducer):
+            raise ValueError(
+                f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with "
+                "`components_`, or an estimator with the parameter n_components; of a Pipeline "
+                "its last step, and as X the rows that reach it."
+            )
+        _check.check_names(reducer, X)
     fitted = [len(r.components_) for r in named.values() if hasattr(r, "components_")]
-    largest = max([1, *fitted, *(ranks or ()), *([n_components] if n_components else [])])
+    largest = int(max([1, *fitted, *(ranks or ()), n_components or 1]))
     rules = {"group_by": group_by, "unlabelled": unlabelled}
-    table = _read(X, sensitive_features, sample_weight, int(largest), center, blocks, rules)
+    table = _read(X, sensitive_features, sample_weight, largest, center, blocks, rules)
     r = _asked(n_components, fitted, table, usual["FairPCA"])
-    looked_at = _ranks(ranks, r, table.source)
-    fits = {**usual, **named}
+    looked_at, fits = _ranks(ranks, {r, *fitted}, r, table.source), {**usual, **named}
     in_hand, components = _in_hand(table, fits, looked_at, r, group_by)
     new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
-    known, moments = table.source.groups, table.source.moments
+    known, moments, mean = table.source.groups, table.source.moments, table.source.total.mean
     texts = label_texts(known.labels, known.names, group_by)
     rows = zip(known.labels, texts, known.count.tolist(), known.traces.tolist(), strict=True)
     groups = tuple(GroupRow(*row) for row in rows)
     cells = zip(moments.labels, moments.count.tolist(), strict=True)
-    without = sum(count for label, count in cells if label is None)
-    own_rows = r + (center == "group")
-    parameters = {
-        "n_components": n_components, "ranks": looked_at, "center": center, **rules,
-        "weighted": sample_weight is not None, "blocks": blocks is not None,
-        "random_state": random_state, "rows": int(moments.count.sum()),
-        "features": table.n_features,
-    }  # fmt: skip
-    frame = framed(X, "X")
-    names = list(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else None
-    mean = table.source.total.mean
-    notes = [*reader_warnings(groups, without, r, own_rows)]
+    notes = [*reader_warnings(groups, sum(count for label, count in cells if label is None))]
     if blocks is None and (together := block_columns(X)):
         notes.append(
-            f"Rows may belong together by {listed(together)}, and intervals are then too narrow: "
-            "pass blocks=, and leave such columns out of X."
+            f"Rows may belong together by {_check.listed(together)}, and intervals are then too "
+            "narrow: pass blocks=, and leave such columns out of X."
         )
+    frame, weighted = _check.framed(X, "X"), sample_weight is not None
+    counts = {"rows": int(moments.count.sum()), "features": table.n_features}
+    asked = {"n_components": n_components, "ranks": looked_at, "center": center, **rules}
+    more = {"weighted": weighted, "blocks": blocks is not None, "random_state": random_state}
+    names = [str(name) for name in frame.columns] if isinstance(frame, nw.DataFrame) else None
     return Audit(
         n_components=r,
         ranks=tuple(looked_at),
@@ -222,7 +201,7 @@ def audit(
         warnings=tuple(notes),
         provenance={
             "versions": {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)},
-            "parameters": parameters,
+            "parameters": {**asked, **more, **counts},
             "source": {} if names is None else {"features": names},
         },
         moments=moments,
@@ -231,35 +210,18 @@ def audit(
     )
 
 
-def _check_reducer(name: str, reducer: Any, X: Any) -> None:
-    """Raise ValueError for what is no linear reducer, or one of other columns."""
-    if hasattr(reducer, "steps"):
-        raise ValueError(
-            "reducers has a Pipeline: its steps before the last one change the columns, and "
-            "losses in different columns cannot be compared. Pass its last step, and as X the "
-            "rows that reach it: pipeline[:-1].transform(X)."
-        )
-    unfitted = hasattr(reducer, "fit") and "n_components" in reducer.get_params()
-    if not hasattr(reducer, "components_") and not unfitted:
-        raise ValueError(
-            f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with `components_`, "
-            "or an estimator with the parameter n_components."
-        )
-    check_names(reducer, X)
+def _parameters(reducer: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator, none of what is not one."""
+    found: dict[str, Any] = reducer.get_params(deep=False) if hasattr(reducer, "fit") else {}
+    return found
 
 
 def _read(
-    X: Any,
-    labels: Any,
-    sample_weight: Any,
-    largest: int,
-    center: str,
-    blocks: Any,
-    rules: dict[str, str],
+    X: Any, labels: Any, sample_weight: Any, largest: int, center: str, blocks: Any, rules: Any
 ) -> _Table:
     """Return validated rows and labels, and their moments in folds."""
     if isinstance(X, GroupMoments) or (isinstance(X, list) and isinstance(X[0], GroupMoments)):
-        check_counted(labels, sample_weight)
+        _check.check_counted(labels, sample_weight)
         folds = X if isinstance(X, list) else [X]
         table = _Table(folds, MomentCovariances(folds, rules["group_by"], center))
     else:
@@ -270,24 +232,24 @@ def _read(
         given = metrics.as_rows(X, ensure_min_samples=2)
         groups = Groups.from_labels(labels, n_rows=given.shape[0], **rules)
         warn_of_measurements(groups)
-        weights = check_weights(sample_weight, given.shape[0])
-        rows, span = dense_if_wide(given, largest), None
-        if is_wide(rows, largest):
-            rows, span = in_span(rows, groups, weights)
+        weights = _check.check_weights(sample_weight, given.shape[0])
+        rows, span = sources.dense_if_wide(given, largest), None
+        if sources.is_wide(rows, largest):
+            rows, span = sources.in_span(rows, groups, weights)
         if blocks is None:
-            folds = counted(rows, groups, weights, in_folds=True)
+            folds = sources.counted(rows, groups, weights, in_folds=True)
         else:
             # Rows of one block stay in one fold here, too.
-            parts = groups.in_folds(block_folds(blocks, FOLDS), FOLDS)
+            parts = groups.in_folds(block_folds(blocks, sources.FOLDS), sources.FOLDS)
             whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
-            folds = [fold for fold in split_folds(whole, FOLDS) if fold.labels]
+            folds = [fold for fold in split_folds(whole, sources.FOLDS) if fold.labels]
         source = MomentCovariances(folds, rules["group_by"], center)
         table = _Table(folds, source, rows, groups, weights, labels, given, span)
     known = table.source.groups
     if len(known.labels) < 2:
         what = f"one group only, {known.labels[0]!r}" if known.labels else "no labels"
         raise ValueError(f"sensitive_features has {what}; an audit compares at least two groups.")
-    check_groups(known.labels, known.weight)
+    _check.check_groups(known.labels, known.weight)
     return table
 
 
@@ -296,24 +258,26 @@ def _asked(n_components: Any, fitted: list[int], table: _Table, fair: Any) -> in
     n = table.folds[0].n_features
     if n_components is None:
         return fitted[0] if fitted else min(2, n)
-    if is_share(n_components):
+    if _check.is_share(n_components):
         shared = clone(fair).set_params(n_components=n_components)
         return int(_fitted(shared, table.folds).n_components_)
-    check_rank(n_components, n)
+    _check.check_rank(n_components, n)
     return int(n_components)
 
 
-def _ranks(ranks: Sequence[int] | None, r: int, source: MomentCovariances) -> list[int]:
+def _ranks(
+    ranks: Sequence[int] | None, wanted: set[int], r: int, source: MomentCovariances
+) -> list[int]:
     """Return the numbers of components to look at on the rows in hand, increasing."""
     k, n, _ = source.covariances.shape
-    if ranks is not None:
-        for rank in ranks:
-            check_rank(rank, n)
-        return sorted({r, *map(int, ranks)})
-    if n > _FEW_COLUMNS or k > _FEW_GROUPS:
-        return [r]
+    for rank in ranks or ():
+        _check.check_rank(rank, n)
+    if ranks is not None or n > _FEW_COLUMNS or k > _FEW_GROUPS:
+        return sorted({*wanted, *map(int, ranks or ())})
     top = max(min(n - 1, max(2 * r, _MOST_RANKS)), 1)
-    return sorted({r, *(round(float(v)) for v in np.geomspace(1, top, min(top, _MOST_RANKS)))})
+    return sorted(
+        {*wanted, *(round(float(v)) for v in np.geomspace(1, top, min(top, _MOST_RANKS)))}
+    )
 
 
 def _fitted(model: Any, folds: list[GroupMoments]) -> Any:
@@ -356,9 +320,8 @@ def _in_hand(
     """
     source, found, kept = table.source, [], {}
     fixed = {name: table.inside(fit) for name, fit in fits.items() if hasattr(fit, "components_")}
-    several = sorted({*ranks, *(basis.shape[1] for basis, _ in fixed.values())})
-    matrices = Matrices(source, ask_for=several[-1])
-    for r in several:
+    matrices = Matrices(source, ask_for=ranks[-1])
+    for r in ranks:
         lines, bound = {}, np.nan
         for name, reducer in fits.items():
             about, origin, lowest = source, None, np.nan
@@ -378,84 +341,70 @@ def _in_hand(
             bound = bound if np.isnan(lowest) else lowest
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
-        found += [
-            _finding("hand", name, r, line, lines["PCA"], bound) for name, line in lines.items()
-        ]
+        pca = lines["PCA"]
+        found += [_finding("hand", n, r, line, pca, bound=bound) for n, line in lines.items()]
     return found, kept
 
 
 def _finding(
-    on: str,
-    name: str,
-    r: int,
-    line: metrics.Findings,
-    pca: metrics.Findings,
-    bound: float = np.nan,
+    on: str, name: str, r: int, line: metrics.Findings, pca: metrics.Findings, **more: Any
 ) -> Finding:
-    """Return a finding without intervals."""
+    """Return what a candidate does beside PCA; of what is not known, such as intervals, NaN."""
     unknown = np.full(len(line.labels), np.nan)
     ends = dict.fromkeys(("low", "high", "change_low", "change_high"), unknown)
-    return Finding(
-        on=on,
-        reducer=name,
-        n_components=r,
-        change=line.error - pca.error,
-        gain=pca.worst_loss - line.worst_loss,
-        bound=bound,
-        **vars(line),
-        **ends,
-    )
+    beside = {"change": line.error - pca.error, "gain": pca.worst_loss - line.worst_loss}
+    numbers = vars(line) | ends | beside | more
+    return Finding(on=on, reducer=name, n_components=r, **numbers)
 
 
 def _new_rows(
     table: _Table, fits: dict[str, Any], r: int, blocks: Any, seed: int
 ) -> tuple[list[Finding], list[Finding], str]:
     """Return the findings on rows and on groups left out of the fits, or why there are none."""
-    groups = table.source.groups
-    n_rows, fewest = int(groups.count.sum()), groups.count.sum() * 0.9 - len(groups.labels) - 1
+    groups, why_not = table.source.groups, ""
+    k, n_rows = len(groups.labels), int(groups.count.sum())
     if table.source.center == "group":
-        return [], [], "they are checked only where losses are about the mean of all rows."
-    if len(table.folds) < 2:
-        return (
-            [],
-            [],
-            (
-                "moments of all rows together do not tell; count them in folds, for example with "
-                "n_folds=5 of read_moments, and pass the list."
-            ),
+        why_not = "they are checked only where losses are about the mean of all rows."
+    elif len(table.folds) < 2:
+        why_not = (
+            "moments of all rows together do not tell; count them in folds, for example with "
+            "n_folds=5 of read_moments, and pass the list."
         )
-    if r > fewest:
-        return [], [], f"{n_rows} rows are too few for {r} components and a check."
-    fits = {
-        name: fit
-        for name, fit in fits.items()
-        if hasattr(fit, "fit_moments") and not hasattr(fit, "components_")
-    }
-    unseen = len(groups.labels) > 2 and len(groups.labels) <= _MOST_UNSEEN
+    elif r > 0.9 * n_rows - k - 1:
+        why_not = f"{n_rows} rows are too few for {r} components and a check."
+    if why_not:
+        return [], [], why_not
+    again = {n: fit for n, fit in fits.items() if not hasattr(fit, "components_")}
     rows = {"sensitive_features": table.groups, "sample_weight": table.weights, "blocks": blocks}
     crossed = cross_fit(
         table.folds if table.X is None else table.X,
         n_components=r,
-        fits=fits,
-        n_repeats=None if len(groups.labels) <= _FEW_GROUPS else 1,
-        unseen=unseen,
+        fits={name: fit for name, fit in again.items() if hasattr(fit, "fit_moments")},
+        n_repeats=None if k <= _FEW_GROUPS else 1,
+        unseen=2 < k <= _MOST_UNSEEN,
         random_state=seed,
         **({} if table.X is None else rows),
     )
-    if len(crossed.unchecked) == len(crossed.groups):
+    if len(crossed.unchecked) == k:
         return [], [], "no group has rows enough in all folds."
-    new = [_left_out(crossed, name, f, r, groups.count) for f, name in enumerate(crossed.fits)]
-    others, away = crossed.unseen, []
-    if others is not None:
-        lines = [
-            _line(others.groups, groups.count, crossed.variances, error[0], loss[0])
-            for error, loss in zip(others.errors, others.losses, strict=True)
-        ]
-        away = [
-            _finding("unseen", name, r, line, lines[0])
-            for name, line in zip(others.fits, lines, strict=True)
-        ]
-    return new, away, ""
+    known = groups.labels, groups.count, crossed.variances
+    numbers = zip(crossed.errors, crossed.losses, crossed.total_errors, strict=True)
+    lines = [_line(*known, error[0], loss[0], float(total[0])) for error, loss, total in numbers]
+    new = []
+    for f, name in enumerate(crossed.fits):
+        gain, change = crossed.improvement(name), crossed.change(name)
+        ends: dict[str, Any] = {"change_low": change.low, "change_high": change.high}
+        ends |= {"gain_low": float(gain.low), "gain_high": float(gain.high)}
+        ends |= {"low": crossed.low[f, 0], "high": crossed.high[f, 0]}
+        new.append(_finding("new", name, r, lines[f], lines[0], **ends))
+    away = crossed.unseen
+    if away is None:
+        return new, [], ""
+    lines = [
+        _line(*known, e[0], loss[0]) for e, loss in zip(away.errors, away.losses, strict=True)
+    ]
+    unseen = zip(away.fits, lines, strict=True)
+    return new, [_finding("unseen", name, r, line, lines[0]) for name, line in unseen], ""
 
 
 def _line(
@@ -464,41 +413,15 @@ def _line(
     variance: FloatArray,
     error: FloatArray,
     loss: FloatArray,
-    total_error: float = np.nan,
+    total: float = np.nan,
 ) -> metrics.Findings:
     """Return the findings of errors and losses that were measured on rows left out."""
     rounding = rounding_level(float(variance.max()), len(variance))
     error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in (error, loss))
+    share = 1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0)
+    numbers = {"variance": variance, "error": error, "loss": loss, "share": share}
     return metrics.Findings(
-        labels=labels,
-        rows=rows,
-        variance=variance,
-        error=error,
-        loss=loss,
-        share=1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0),
-        own=error - loss,
-        total_error=total_error,
-    )
-
-
-def _left_out(crossed: CrossFit, name: str, f: int, r: int, rows: IntArray) -> Finding:
-    """Return what a fit does to rows that were left out of it."""
-    gain, change = crossed.improvement(name), crossed.change(name)
-    numbers = crossed.errors[f, 0], crossed.losses[f, 0], float(crossed.total_errors[f, 0])
-    line = _line(crossed.groups, rows, crossed.variances, *numbers)
-    return Finding(
-        on="new",
-        reducer=name,
-        n_components=r,
-        low=crossed.low[f, 0],
-        high=crossed.high[f, 0],
-        change=change.value,
-        change_low=change.low,
-        change_high=change.high,
-        gain=float(gain.value),
-        gain_low=float(gain.low),
-        gain_high=float(gain.high),
-        **vars(line),
+        labels=labels, rows=rows, own=error - loss, total_error=total, **numbers
     )
 
 
@@ -520,7 +443,7 @@ def block_columns(table: Any) -> list[str]:
     >>> block_columns(pd.DataFrame({"patient_id": [i // 3 for i in range(90)], "age": range(90)}))
     ['patient_id']
     """
-    frame = framed(table, "X")
+    frame = _check.framed(table, "X")
     if not isinstance(frame, nw.DataFrame):
         return []
     named = [str(name) for name in frame.columns if _LIKE_AN_ID.search(str(name))]
@@ -561,7 +484,7 @@ def audit_model(
     >>> rng = np.random.default_rng(0)
     >>> X, labels = rng.normal(size=(200, 4)) * [3, 2, 1, 1], np.arange(200) % 2
     >>> model = FairPCA(2).fit(X[:100], sensitive_features=labels[:100])
-    >>> audit_model(model, X[100:], labels[100:]).found.error.round(1).tolist()
+    >>> audit_model(model, X[100:], labels[100:]).error.round(1).tolist()
     [1.8, 2.3]
     """
     how = {"sample_weight": sample_weight, "group_by": group_by}
@@ -569,10 +492,9 @@ def audit_model(
     names = Groups.from_labels(sensitive_features, group_by=group_by).names
     texts = label_texts(found.labels, names, group_by)
     lines = zip(found.labels, texts, found.rows.tolist(), found.variance.tolist(), strict=True)
-    trained = np.full(len(texts), np.nan)
-    # A label of other columns may well mean another group.
-    if tuple(getattr(model, "group_names_", ())) == names:
-        known = dict(zip(model.groups_, fetched(model.group_errors_), strict=True))
-        trained = np.array([known.get(label, np.nan) for label in found.labels])
-    groups = tuple(GroupRow(*line) for line in lines)
-    return ModelAudit(len(model.components_), groups, tuple(names), found, trained)
+    return ModelAudit(
+        n_components=len(model.components_),
+        groups=tuple(GroupRow(*line) for line in lines),
+        group_columns=tuple(names),
+        **vars(found),
+    )

@@ -185,8 +185,7 @@ class Audit:
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas frame, one row for every group of every finding; new rows come first."""
         pandas = require("pandas", extra="app", purpose="Audit.to_frame")
-        frames = [pandas.DataFrame(finding.columns()) for finding in self.findings]
-        return pandas.concat(frames, ignore_index=True)
+        return pandas.DataFrame([line for finding in self.findings for line in _lines(finding)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and texts; a number that is not known is None.
@@ -199,8 +198,7 @@ class Audit:
         found |= {name: getattr(self, name) for name in (*names, "warnings", "provenance")}
         found["groups"] = [vars(group) for group in self.groups]
         found["findings"] = [line for finding in self.findings for line in _lines(finding)]
-        plain_form: dict[str, Any] = plain(found)
-        return plain_form
+        return plain(found)  # type: ignore[no-any-return]
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return `to_dict` as JSON text, on one line unless `indent` names spaces a level."""
@@ -246,56 +244,41 @@ class Audit:
         return "".join([first, table, *others])
 
 
-@dataclass(frozen=True)
-class ModelAudit:
+@dataclass(frozen=True, kw_only=True)
+class ModelAudit(Findings):
     """What a fitted model does to the groups of a table it has not seen.
+
+    All numbers are about the mean that the model subtracts. A loss is set against a PCA of these
+    very rows of the group, which knows them; of few rows it is large. Beside the attributes of
+    `fairpca.metrics.Findings`:
 
     Attributes
     ----------
     n_components : int
     groups : tuple of GroupRow
     group_columns : tuple of str
-    found : Findings
-        About the mean that the model subtracts. A loss is set against a PCA of these very rows of
-        the group, which knows them; of few rows it is large.
-    trained_error : ndarray of shape (k,)
-        The error in the rows of the fit; NaN where the model does not know the group.
     """
 
     n_components: int
     groups: tuple[GroupRow, ...]
     group_columns: tuple[str, ...]
-    found: Findings
-    trained_error: FloatArray
 
     def verdict(self) -> str:
         """Return the result in two sentences."""
         return words.model_sentences(self)
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas frame with one line a group."""
-        pandas = require("pandas", extra="app", purpose="ModelAudit.to_frame")
-        return pandas.DataFrame(self.found.columns() | {"trained_error": self.trained_error})
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and texts."""
-        found = {"verdict": self.verdict(), "n_components": self.n_components}
-        found |= {"gap": self.found.gap, "total_error": self.found.total_error}
-        columns = self.found.columns() | {"trained_error": self.trained_error}
-        plain_form: dict[str, Any] = plain({**found, "groups": _by_line(columns)})
-        return plain_form
+        found = {name: getattr(self, name) for name in ("n_components", "gap", "total_error")}
+        found |= {"verdict": self.verdict(), "groups": _lines(self)}
+        return plain(found)  # type: ignore[no-any-return]
 
 
-def _lines(finding: Finding) -> list[dict[str, Any]]:
+def _lines(finding: Findings) -> list[dict[str, Any]]:
     """Return one dictionary for every group of a finding."""
-    columns = finding.columns()
-    k = len(finding.labels)
-    whole = {n: v if isinstance(v, list | np.ndarray) else [v] * k for n, v in columns.items()}
-    return _by_line(whole)
-
-
-def _by_line(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
+    k, columns = len(finding.labels), finding.columns()
+    whole = [v if isinstance(v, list | np.ndarray) else [v] * k for v in columns.values()]
+    return [dict(zip(columns, line, strict=True)) for line in zip(*whole, strict=True)]
 
 
 def plain(value: Any) -> Any:

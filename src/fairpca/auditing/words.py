@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -53,8 +52,6 @@ FEW_ROWS = 30
 _LARGE = 1e12
 # Multiples outside of this range are not said: they rest on a loss of next to nothing.
 _MULTIPLES = (1.5, 100.0)
-# Classes of Unicode characters that turn the direction of the text around them.
-_RIGHT_TO_LEFT = ("R", "AL", "RLE", "RLO", "RLI")
 # The first names of a list and how many more there are; labels have their quotes already.
 listed = partial(_check.listed, show=str)
 
@@ -145,13 +142,6 @@ def components(n_components: int) -> str:
     return f"{n_components} component{'' if n_components == 1 else 's'}"
 
 
-def isolated(text: str) -> str:
-    """Return a label in marks that keep right-to-left script from turning the sentence around."""
-    if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in text):
-        return f"\u2068{text}\u2069"
-    return text
-
-
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:
     """Return an HTML table for notebooks; every text is escaped and nothing in it can run."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
@@ -172,7 +162,7 @@ def group_title(audit: Audit | ModelAudit) -> str:
 
 def quoted(group: GroupRow) -> str:
     """Return the label of a group between quotation marks, so that a code is no number."""
-    return f"“{isolated(group.text)}”"
+    return f"“{group.text}”"
 
 
 def named(audit: Audit | ModelAudit, position: int) -> str:
@@ -181,7 +171,7 @@ def named(audit: Audit | ModelAudit, position: int) -> str:
     # "sex “female”" reads well; "site “site 4”" and a pair of columns do not.
     if column == UNNAMED or len(audit.group_columns) > 1 or column in group.text:
         return f"group {quoted(group)}"
-    return f"{isolated(column)} {quoted(group)}"
+    return f"{column} {quoted(group)}"
 
 
 def rows_of(audit: Audit | ModelAudit, position: int) -> str:
@@ -331,7 +321,7 @@ def harmed(finding: Finding) -> tuple[int, float]:
 def _calls(audit: Audit, reducer: str) -> tuple[str, str]:
     """Return how to fit a candidate in Python and in the terminal."""
     if reducer not in _FITS:
-        return f"the reducer “{isolated(reducer)}”", ""
+        return f"the reducer “{reducer}”", ""
     python, options = _FITS[reducer]
     parameters, source = (audit.provenance.get(name, {}) for name in ("parameters", "source"))
     marginal = audit.group_by == "marginal"
@@ -390,11 +380,11 @@ def sentences(audit: Audit) -> list[str]:
             f"With {CAREFUL}, {_pays(audit, careful, 'on new rows')}.",
         ]
     fit = audit.at(found.reducer, on="new")
-    after = f"to {of_variance(fit, fit.worst)} ({named(audit, fit.worst)})"
-    cut = f"by {percent(found.cut)}, {after}" if fit.worst_loss > 0 else "to nothing"
+    cut = f"by {percent(found.cut)}" if fit.worst_loss > 0 else "to nothing"
     return [
         first,
-        f"{found.reducer} cuts the largest loss {cut}, which is beyond noise.",
+        f"{found.reducer} cuts the largest loss {cut}, beyond noise: {named(audit, fit.worst)} has "
+        f"it then, and loses {of_variance(fit, fit.worst)} ({number(fit.worst_loss)} per row).",
         f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 
@@ -471,27 +461,13 @@ def unseen_sentence(audit: Audit) -> str:
     )
 
 
-def reader_warnings(
-    groups: Sequence[GroupRow], unlabelled: int, n_components: int, own_rows: int
-) -> Iterator[str]:
-    """Yield what a reader should know before trusting a number.
-
-    `unlabelled` rows have no label; a group describes itself exactly with `own_rows` rows.
-    """
+def reader_warnings(groups: Sequence[GroupRow], unlabelled: int) -> Iterator[str]:
+    """Yield what a reader should know before trusting a number; some rows may have no label."""
     small = [f"{quoted(g)} ({g.count})" for g in groups if g.count < FEW_ROWS]
     if small:
         yield (
             f"Fewer than {FEW_ROWS} rows: {listed(small)}. A few rows more or less can change "
             "these groups' numbers a lot."
-        )
-    flat = [quoted(g) for g in groups if g.variance == 0]
-    if flat:
-        yield f"No variance: {listed(flat)}. Nothing can be lost where there is none."
-    within = [quoted(g) for g in groups if g.count <= own_rows and g.variance > 0]
-    if within:
-        yield (
-            f"So few rows that {components(n_components)} of their own describe them exactly: "
-            f"{listed(within)}. In hand their loss is the whole error."
         )
     if unlabelled:
         yield (
@@ -502,11 +478,10 @@ def reader_warnings(
 
 def model_sentences(audit: ModelAudit) -> str:
     """Return the result of an audit of a model in words."""
-    found, asked = audit.found, components(audit.n_components)
-    worst, best = found.worst, found.best
+    worst, best, asked = audit.worst, audit.best, components(audit.n_components)
     return (
         f"On these rows the model, with {asked}, serves {named(audit, worst)} worst "
-        f"({rows_of(audit, worst)}): it keeps {percent(float(found.share[worst]))} of its "
-        f"variance and loses {number(found.worst_loss)} per row against a PCA of these very rows. "
-        f"Least loses {named(audit, best)}: {number(float(found.loss[best]))}."
+        f"({rows_of(audit, worst)}): it keeps {percent(float(audit.share[worst]))} of its "
+        f"variance and loses {number(audit.worst_loss)} per row against a PCA of these very rows. "
+        f"Least loses {named(audit, best)}: {number(float(audit.loss[best]))}."
     )
