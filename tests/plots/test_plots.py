@@ -9,7 +9,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
-from fairpca import FairPCA, plots
+from fairpca import FairPCA, audit, plots
 from fairpca.moments.group_moments import GroupMoments
 
 
@@ -70,6 +70,58 @@ def test_no_text_or_line_has_the_colour_of_the_paper(rows, model, style):
             drawn = [*display.ax_.lines, *display.figure_.findobj(mpl.text.Text)]
             for artist in drawn:
                 assert mpl.colors.to_rgba(artist.get_color()) != paper
+
+
+@pytest.fixture(scope="module")
+def found():
+    """An audit of three groups with rows enough and one with few, which loses most."""
+    rng = np.random.default_rng(0)
+    sizes = (160, 120, 90, 12)
+    X = np.vstack(
+        [rng.normal(size=(m, 6)) * np.roll([3, 2, 1, 1, 1, 1], i) for i, m in enumerate(sizes)]
+    )
+    X[-12:] *= 5
+    return audit(X, {"site": np.repeat(["a", "b", "$c", "few"], sizes)}, 2, ranks=[1, 2, 3])
+
+
+class TestGroupLosses:
+    def test_bars_are_shares_lost_on_new_rows(self, found):
+        display = found.plot()
+        names = [text.get_text() for text in display.ax_.get_yticklabels()]
+        assert names[-1] == "few (few rows)"
+        assert r"\$c" in names
+        position = {group.text: i for i, group in enumerate(found.groups)}
+        order = [position[name.removesuffix(" (few rows)").replace("\\", "")] for name in names]
+        for j, fit in enumerate(found.of("new", 2)):
+            drawn = [bar.get_width() for bar in display.bars_[j]]
+            np.testing.assert_allclose(drawn, (fit.loss / fit.variance)[order])
+            ends = display.intervals[j].T
+            np.testing.assert_allclose(
+                ends, [(e / fit.variance)[order] for e in (fit.low, fit.high)]
+            )
+        assert {"site", "loss on new rows, as a share of the group's variance"} <= set(
+            texts(display)
+        )
+        assert set(found.reducers) <= set(texts(display))
+        # However far the interval of the small group reaches, the others fill the axis.
+        assert display.ax_.get_xlim()[1] < 2.1 * display.values[:, :-1].max()
+
+    def test_without_new_rows_it_says_so(self, found):
+        moments = found.moments.select([0, 1])
+        display = audit(moments, n_components=1, ranks=[1]).plot()
+        assert any("loss on the rows of the fit" in text for text in texts(display))
+        # Nothing is known of intervals there.
+        assert np.isnan(display.intervals).all()
+
+    def test_rank_curves_span_the_worst_and_the_best_group(self, found):
+        display = plots.RankCurveDisplay.from_audit(found)
+        for line, name in zip(display.lines_, ("PCA", "FairPCA"), strict=True):
+            shares = [found.at(name, r).as_share("loss") for r in (1, 2, 3)]
+            np.testing.assert_allclose(line.get_ydata(), np.max(shares, axis=1))
+            assert line.get_xdata().tolist() == [1, 2, 3]
+        assert any("rows of the fit" in text for text in texts(display))
+        with pytest.raises(KeyError, match="nothing"):
+            plots.RankCurveDisplay.from_audit(found, reducers=["nothing"])
 
 
 class TestTwoGroups:

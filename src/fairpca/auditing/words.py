@@ -188,7 +188,8 @@ def of_variance(finding: Finding, position: int) -> str:
 def order(audit: Audit) -> list[int]:
     """Return the groups by what they lose under PCA, most first; on new rows where it is known."""
     losses = audit.at("PCA", on="hand" if audit.why_not_new else "new").loss
-    return np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable").tolist()
+    ranked: list[int] = np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable").tolist()
+    return ranked
 
 
 def parted(audit: Audit) -> tuple[list[int], list[int]]:

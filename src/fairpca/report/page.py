@@ -278,9 +278,9 @@ def _numbers(audit: Audit) -> Iterator[dict[str, Any]]:
         for r in audit.ranks
     ]
     if len(ranks) > 1:
-        fits = [f.reducer for f in audit.of("hand", audit.n_components)]
+        heads = ["", *(f.reducer for f in audit.of("hand", audit.n_components))]
         title = "largest loss on the rows of the fit, by number of components"
-        yield {"title": title, "columns": ["", *fits], "lines": ranks}
+        yield {"title": title, "columns": heads, "lines": ranks}
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
