@@ -17,8 +17,8 @@ as_frame : bool, default=False
 They return a scikit-learn `Bunch`: `data` without the columns that make the groups, `target`,
 `target_names`, `sensitive_features` for the argument of the same name of `FairPCA.fit`,
 `sensitive_names`, `feature_names`, `frame` (data and target, or None), `filename`, and `DESCR`,
-which says what the table is and what is questionable about it. A file that is neither there nor downloadable raises `DataUnavailableError`, one
-that is not this table ValueError.
+which says what the table is and what is questionable about it. A file that is neither there nor
+downloadable raises `DataUnavailableError`, one that is not this table ValueError.
 """
 
 from fairpca.datasets.loading import DataUnavailableError

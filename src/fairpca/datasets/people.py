@@ -61,16 +61,12 @@ _ADULT_CATEGORICAL = (
     "sex race workclass marital-status occupation relationship native-country".split()
 )
 _COMPAS_NUMERIC = ["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]
-# The files of HapMap 3 and their SHA-256.
+# The files of HapMap 3: what their names end in, and their SHA-256.
 _HAPMAP = {
-    "HM3_thinned_autosomal_overlap.bed": "4e7cbb58b47c05026bce109db4e425f8"
-    "52382ac597735dc32ebfc29e7f84efb8",
-    "HM3_thinned_autosomal_overlap.bim": "7db221e0612a19bffcc53fef5c73b759"
-    "2e425de431221c1985a6fbeecadea26c",
-    "HM3_thinned_autosomal_overlap.fam": "d70ddafd3caed0b974e5029f550817a8"
-    "22a8afafe277920633c28766069ec509",
-    "relationships_w_pops_121708.txt": "2f109108a43a4115d7e696a469470999"
-    "858bfd177df51dc5bf5331bcc7205691",
+    "bed": "4e7cbb58b47c05026bce109db4e425f852382ac597735dc32ebfc29e7f84efb8",
+    "bim": "7db221e0612a19bffcc53fef5c73b7592e425de431221c1985a6fbeecadea26c",
+    "fam": "d70ddafd3caed0b974e5029f550817a822a8afafe277920633c28766069ec509",
+    "txt": "2f109108a43a4115d7e696a469470999858bfd177df51dc5bf5331bcc7205691",
 }
 
 
@@ -205,10 +201,8 @@ def fetch_credit_default(
     >>> clients.data.shape, clients.sensitive_features.shape
     ((30000, 21), (30000, 2))
     """
-    name, sha256 = (
-        "default_degree.csv",
-        "c58f7df737cb7953d9022cf9487cf8001c0417ae97bd308301ad733f20c88fc3",
-    )
+    name = "default_degree.csv"
+    sha256 = "c58f7df737cb7953d9022cf9487cf8001c0417ae97bd308301ad733f20c88fc3"
     path = obtain(name, f"{AUTHORS}{name}", sha256, data_home, download_if_missing)
     codes = np.ascontiguousarray(_codes(path, (30000, 25), skip=2)[:, 1:])
     groupings = {}
@@ -233,7 +227,7 @@ def fetch_law_school(
     """Load the law students, grouped by race.
 
     20,798 students who entered law schools of the United States in 1991; the target is whether
-    they passed the bar examination (18,514 did). Deciles of the grades in the first and the third
+    they passed the bar examination (18,505 did). Deciles of the grades in the first and the third
     year, admission test, grades before and in law school, full time or not, family income, sex and
     the tier of the school. L. F. Wightman, "LSAC National Longitudinal Bar Passage Study" (1998),
     as cleaned by T. Le Quy, A. Roy, V. Iosifidis, W. Zhang and E. Ntoutsi, "A survey on datasets
@@ -333,16 +327,13 @@ def fetch_adult(
     """
     from sklearn.datasets import fetch_openml
 
-    need("pandas")
     home = resolve_home(data_home)
-    if not download_if_missing and not (home / "openml").exists():
-        raise DataUnavailableError(f"{home} has no openml: nothing was downloaded.")
     try:
+        if not download_if_missing and not (home / "openml").exists():
+            raise FileNotFoundError("download_if_missing=False")
         found = fetch_openml("adult", version=2, data_home=str(home), as_frame=True)
     except OSError as error:
-        raise DataUnavailableError(
-            f"OpenML's data set 1590 did not arrive in {home}: {error}"
-        ) from None
+        raise DataUnavailableError(f"OpenML's data set 1590 is not in {home}: {error}") from None
     kinds = found.data[_ADULT_CATEGORICAL].astype(object).fillna("?")
     frame = found.data.assign(**kinds)
     rich = found.target.astype(str).str.startswith(">").rename("income")
@@ -412,24 +403,21 @@ def fetch_compas(
     return table.bunch(fetch_compas, path, sensitive, as_frame)
 
 
-def fetch_hapmap3(
-    *,
-    data_home: Home = None,
-    download_if_missing: bool = True,
-) -> Bunch:
+def fetch_hapmap3(*, data_home: Home = None, download_if_missing: bool = True) -> Bunch:
     """Load genotypes of people from eleven populations.
 
     957 unrelated people of phase 3 of the International HapMap Project (2010), at 14,079 places of
     the genome where people differ and that say little about each other, as thinned by G. Abraham
-    for the program flashpca. From 28 (?) people of one population to 165 of another. The project
-    released its data without restrictions on their use.
+    for the program flashpca (in whose repository they lie, GPL-3). From 48 people of Mexican
+    ancestry in Los Angeles (MEX) to 140 Maasai in Kinyawa (MKK). The project's data are public;
+    see its data release policy.
 
     `data` are counts of the first allele as Patterson, Price and Reich (2006) standardise them,
     ``(g - 2p) / sqrt(2p(1 - p))``, zero where a count is missing, in float32. `genotypes` are the
     counts themselves, int8, -127 where missing. `filename` is the PLINK file.
 
     Accepted files: `HM3_thinned_autosomal_overlap.bed`, `.bim` and `.fam`, and
-    `relationships_w_pops_121708.txt`, or a folder `hapmap3` with them.
+    `relationships_w_pops_121708.txt`, in a folder `hapmap3`.
 
     What is questionable:
 
@@ -449,12 +437,11 @@ def fetch_hapmap3(
     >>> people.data.shape, len(set(people.sensitive_features))
     ((957, 14079), 11)
     """
-    home = resolve_home(data_home)
-    home = home if (home / next(iter(_HAPMAP))).exists() else home / "hapmap3"
-    paths = [
-        obtain(name, f"{_FLASHPCA}{name}", sha256, home, download_if_missing)
-        for name, sha256 in _HAPMAP.items()
-    ]
+    paths, home = [], resolve_home(data_home) / "hapmap3"
+    for end, sha256 in _HAPMAP.items():
+        name = f"HM3_thinned_autosomal_overlap.{end}"
+        name = "relationships_w_pops_121708.txt" if end == "txt" else name
+        paths += [obtain(name, _FLASHPCA + name, sha256, home, download_if_missing)]
     with reading(paths[0]):
         variants, people, known = (np.loadtxt(path, dtype=str) for path in paths[1:])
         # Two bits a person, four people a byte, one line of bytes a place of the genome.
