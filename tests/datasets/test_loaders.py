@@ -112,9 +112,15 @@ def test_genotypes_show_the_continents():
     assert (people.genotypes < 0).mean() < 0.01
     np.testing.assert_allclose(people.data.mean(axis=0), 0, atol=1e-2)
     assert people.data.std() == pytest.approx(1, abs=0.1)
-    first = np.linalg.svd(people.data[::3, ::10], full_matrices=False)[0][:, 0]
+    # The first axis of a PCA: everybody of African descent on one side, everybody else beyond.
+    some = people.data[::3]
+    first = np.linalg.eigh(some @ some.T)[1][:, -1]
     african = np.isin(people.sensitive_features[::3], ["YRI", "LWK", "MKK", "ASW"])
-    assert max(np.mean((first > 0) == african), np.mean((first < 0) == african)) > 0.98
+    gaps = (
+        first[african].min() - first[~african].max(),
+        first[~african].min() - first[african].max(),
+    )
+    assert max(gaps) > 0
 
 
 def test_the_voices_come_with_the_package(monkeypatch):
