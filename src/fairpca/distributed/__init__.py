@@ -93,9 +93,8 @@ def merged(parts: Iterable[GroupMoments | None]) -> GroupMoments | None:
 def light(model: Any) -> Any:
     """Return a copy of a model with what `transform` needs: no moments travel to the workers."""
     found = copy.copy(model)
-    kept = {name: v for name, v in vars(model).items() if name[0] != "_"}
-    kept.pop("feature_names_in_", None)
-    found.__dict__ = kept
+    drop = {name for name in vars(model) if name[0] == "_"} | {"feature_names_in_"}
+    found.__dict__ = {name: value for name, value in vars(model).items() if name not in drop}
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import is_dask
-from fairpca._check import require
+from fairpca._check import listed, require
 from fairpca.distributed import Grouping, check_width, flat, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
@@ -76,26 +77,27 @@ def moments(
     """
     dask = _require("dask")
     grouping = Grouping(group_by, unlabelled, n_folds)
-    given = {"sample_weight": sample_weight, "blocks": blocks}
-    given = {"sensitive_features": sensitive_features, **given}
-    named = {name: v for name, v in given.items() if _names_columns(X, name, v)}
-    rows = X if hasattr(X, "columns") else _whole_rows(X)
-    check_width(rows.shape[1] - len(flat(named)))
-    pieces = _pieces(rows)
-    beside = {name: v for name, v in given.items() if v is not None and name not in named}
-    sizes = getattr(rows, "chunks", ((np.nan,),))[0]
-    counted = (n_folds and blocks is None) or not all(map(is_dask, beside.values()))
-    if counted and np.isnan(sizes).any():
-        sizes = dask.compute(*(dask.delayed(len)(piece) for piece in pieces))
-    starts = np.cumsum([0, *sizes]) if counted else [0] * (len(pieces) + 1)
+    roles = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    given = {name: v for name, v in {**roles, "blocks": blocks}.items() if v is not None}
+    named = {name: v for name, v in given.items() if _names_columns(X, v)}
+    others, rows = flat(named), X if hasattr(X, "columns") else _whole_rows(X)
+    if not set(others) <= set(getattr(X, "columns", ())):
+        raise ValueError(f"X has no column {listed(others)}; it has {list(X.columns)[:12]}.")
+    check_width(rows.shape[1] - len(others))
+    pieces, sizes = _pieces(rows), getattr(rows, "chunks", ((np.nan,),))[0]
+    beside = {name: v for name, v in given.items() if name not in named}
+    by_place = (n_folds and blocks is None) or not all(map(is_dask, beside.values()))
+    if by_place and np.isnan(sizes).any():
+        sizes = dask.compute(*map(dask.delayed(len), pieces))
+    starts = np.cumsum([0, *sizes]).tolist() if by_place else [0] * (len(pieces) + 1)
     if "sensitive_features" in beside and not is_dask(sensitive_features):
         rules = {"group_by": group_by, "unlabelled": unlabelled}
-        beside["sensitive_features"] = Groups.of(sensitive_features, int(starts[-1]), **rules)
+        beside["sensitive_features"] = Groups.of(sensitive_features, starts[-1], **rules)
     cut = {name: _cut(name, v, sizes, starts) for name, v in beside.items()}
     # Not pure: Dask would hash all rows in memory to find a task that it has done before.
     count, merge = (dask.delayed(f, pure=False) for f in (grouping.count, merged))
     parts = [
-        count(piece, {name: values[i] for name, values in cut.items()}, named, int(starts[i]), i)
+        count(piece, {name: values[i] for name, values in cut.items()}, named, starts[i], i)
         for i, piece in enumerate(pieces)
     ]
     # The order of merging never depends on who finishes first.
@@ -155,15 +157,11 @@ def _whole_rows(X: Any) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def _names_columns(X: Any, argument: str, value: Any) -> bool:
-    """Whether a value names columns of X; ValueError where X has no such column."""
-    if not hasattr(X, "columns") or not isinstance(value, str | list):
-        return False
-    known = set(X.columns)
-    if isinstance(value, str) and value not in known:
-        raise ValueError(f"{argument}: X has no column {value!r}; it has {sorted(known)[:12]}.")
-    # A list may also be the labels of all rows.
-    return isinstance(value, str) or all(isinstance(n, str) and n in known for n in value)
+def _names_columns(X: Any, value: Any) -> bool:
+    """Whether a value names columns of X; a list may also be the labels of all rows."""
+    if not isinstance(value, list):
+        return isinstance(value, str)
+    return {type(name) for name in value} == {str} and set(value) <= set(getattr(X, "columns", ()))
 
 
 def _pieces(collection: Any) -> list[Any]:
@@ -172,23 +170,18 @@ def _pieces(collection: Any) -> list[Any]:
 
 def _cut(argument: str, values: Any, sizes: Sequence[float], starts: Sequence[int]) -> list[Any]:
     """Return what belongs to every piece of the rows, from a collection or from memory."""
-    n_pieces = len(starts) - 1
-    if not is_dask(values):
+    if is_dask(values):
+        if hasattr(values, "chunks") and not np.isnan([*sizes, *values.chunks[0]]).any():
+            values = values.rechunk((tuple(sizes), *values.shape[1:]))
+        found = _pieces(values)
+    else:
         values = values if isinstance(values, Groups) else np.asarray(values)
-        length = len(values.codes) if isinstance(values, Groups) else len(values)
-        if length != starts[-1]:
-            raise ValueError(f"{argument} has {length} rows but X has {starts[-1]}.")
-        parts = [slice(starts[i], starts[i + 1]) for i in range(n_pieces)]
-        return [values.take(p) if isinstance(values, Groups) else values[p] for p in parts]
-    if not hasattr(values, "columns") and hasattr(values, "chunks"):
-        known = not np.isnan([*sizes, *values.chunks[0]]).any()
-        values = (
-            values.rechunk({0: sizes, 1: -1} if values.ndim > 1 else sizes) if known else values
-        )
-    found = _pieces(values)
-    if len(found) != n_pieces:
+        if not isinstance(values, Groups) and len(values) != starts[-1]:
+            raise ValueError(f"{argument} has {len(values)} rows but X has {starts[-1]}.")
+        found = [values.take(np.arange(*ends)) for ends in itertools.pairwise(starts)]
+    if len(found) != len(starts) - 1:
         raise ValueError(
-            f"{argument} has {len(found)} partition(s) and X has {n_pieces}; take both from one "
-            "dataframe, or repartition one like the other."
+            f"{argument} has {len(found)} partition(s) and X has {len(starts) - 1}; take both "
+            "from one dataframe, or repartition one like the other."
         )
     return found

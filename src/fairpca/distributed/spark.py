@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from fairpca._check import listed, require
 from fairpca.distributed import Grouping, check_width, flat, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
@@ -79,28 +77,24 @@ def moments(
     (('f', 'm'), [[2.0, 1.5], [3.0, 2.5]])
     """
     functions = _require("pyspark.sql.functions")
-    given = {"sample_weight": sample_weight, "blocks": blocks}
-    given = {"sensitive_features": sensitive_features, **given}
-    named = {name: v if isinstance(v, str) else list(v) for name, v in given.items() if v}
-    others = flat(named)
-    features = features or [name for name in frame.columns if name not in others]
-    columns = [*features, *others]
-    unknown = [name for name in columns if name not in frame.columns]
-    if unknown:
+    roles = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    roles = {name: v for name, v in {**roles, "blocks": blocks}.items() if v}
+    named = {name: [v] if isinstance(v, str) else list(v) for name, v in roles.items()}
+    features = features or [name for name in frame.columns if name not in flat(named)]
+    columns = [*features, *flat(named)]
+    if not set(columns) <= set(frame.columns):
         raise ValueError(
-            f"the frame has no column {listed(unknown)}; it has {frame.columns[:12]}."
+            f"the frame has no column {listed(sorted({*columns} - {*frame.columns}))}."
         )
     check_width(len(features))
     grouping = Grouping(group_by, unlabelled, n_folds)
     # mapInArrow cannot find a column with a dot in its name; on the way they have numbers.
     rows = frame.select(*_quoted(columns)).toDF(*map(str, range(len(columns))))
-    starts: dict[int, int] = {}
+    starts, row = {}, 0
     if n_folds and blocks is None:
-        sizes = sorted(
-            tuple(row) for row in rows.mapInArrow(_sizes, "part long, size long").collect()
-        )
-        ends = np.cumsum([size for _, size in sizes]).tolist()
-        starts = {part: end - size for (part, size), end in zip(sizes, ends, strict=True)}
+        sizes = rows.mapInArrow(_sizes, "part long, size long").collect()
+        for part, size in sorted(map(tuple, sizes)):
+            starts[part], row = row, row + size
     count = partial(_count, columns=columns, named=named, starts=starts, grouping=grouping)
     slots = max(min(_SLOTS, _ENTRIES // len(features) ** 2), 1)
     # Sorted by partition, so that the same partitions give the same bits.
@@ -110,13 +104,10 @@ def moments(
         .sortWithinPartitions("part")
         .mapInArrow(_merge, _SCHEMA)
     ).collect()
-    for row in found:
-        if row["error"]:
-            raise ValueError(row["error"])
+    for error in filter(None, (row["error"] for row in found)):
+        raise ValueError(error)
     found.sort(key=lambda row: row["part"])
-    return grouping.finished(
-        merged(GroupMoments.from_bytes(bytes(row["moments"])) for row in found)
-    )
+    return grouping.finished(merged(GroupMoments.from_bytes(bytes(r["moments"])) for r in found))
 
 
 def transform(
@@ -153,8 +144,7 @@ def transform(
     """
     pandas = _require("pandas")
     functions = _require("pyspark.sql.functions")
-    if features is None and not hasattr(model, "feature_names_in_"):
-        raise ValueError("the model knows no column names; pass features=[...], in their order.")
+    # Spark knows columns by name only; a model of an array has none.
     names, small = list(features or model.feature_names_in_), light(model)
 
     def score(rows: Any) -> Any:
@@ -192,37 +182,39 @@ def _count(
     grouping: Grouping,
 ) -> Iterator[Any]:
     """Yield one row with the moments of a partition, or none where it has no rows."""
-    part, total = _part(), None
-    start = starts.get(part, 0)
-    try:
+
+    def counted() -> Iterator[GroupMoments | None]:
+        start = starts.get(_part(), 0)
         for batch in batches:
             rows = batch.to_pandas().set_axis(columns, axis=1)
-            total = merged([total, grouping.count(rows, {}, named, start, part)])
+            yield grouping.count(rows, {}, named, start, _part())
             start += len(rows)
-    except ValueError as error:
-        yield _row(part, str(error), None)
-        return
-    if total is not None:
-        yield _row(part, None, total.to_bytes())
+
+    return _reduced(counted())
 
 
 def _merge(batches: Iterator[Any]) -> Iterator[Any]:
     """Yield one row with the merged moments of all rows, or the first error among them."""
-    first, total = -1, None
-    for batch in batches:
-        for part, error, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            if error is not None:
-                yield _row(part, error, None)
-                return
-            # Merged at once: a worker holds two of them, not all.
-            first = part if first < 0 else first
-            total = merged([total, GroupMoments.from_bytes(data)])
-    if total is not None:
-        yield _row(first, None, total.to_bytes())
+
+    def read() -> Iterator[GroupMoments]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                if row["error"]:
+                    raise ValueError(row["error"])
+                yield GroupMoments.from_bytes(row["moments"])
+
+    return _reduced(read())
 
 
-def _row(part: int, error: str | None, data: bytes | None) -> Any:
-    """Return one row of `_SCHEMA` as Arrow."""
-    pa = _require("pyarrow")
-    schema = pa.schema({"part": pa.int64(), "error": pa.string(), "moments": pa.binary()})
-    return pa.RecordBatch.from_pylist([{"part": part, "error": error, "moments": data}], schema)
+def _reduced(parts: Iterator[GroupMoments | None]) -> Iterator[Any]:
+    """Yield one row of `_SCHEMA` as Arrow, unless all parts are None."""
+    total, error = None, ""
+    try:
+        for part in parts:
+            total = merged([total, part])
+    except ValueError as raised:
+        error = str(raised)
+    if total is not None or error:
+        data = b"" if total is None else total.to_bytes()
+        row = {"part": [_part()], "error": [error], "moments": [data]}
+        yield _require("pyarrow").RecordBatch.from_pydict(row)
