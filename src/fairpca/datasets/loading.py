@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -23,9 +23,16 @@ from fairpca.moments.storage import damage_named
 
 # Environment variable that names the folder of data files.
 ENVIRONMENT = "FAIRPCA_DATA"
-#: Names of the attributes that make the groups, and the folder of files, as loaders take them.
+#: Names of the attributes that make the groups.
 Names: TypeAlias = str | Sequence[str] | None
-Home: TypeAlias = str | Path | None
+
+
+class Options(TypedDict, total=False):
+    """What all loaders take: see `fairpca.datasets`."""
+
+    data_home: str | Path | None
+    download_if_missing: bool
+    as_frame: bool
 
 
 class DataUnavailableError(FileNotFoundError):
@@ -37,14 +44,19 @@ def need(module: str) -> Any:
     return require(module, extra="data", purpose="fairpca.datasets")
 
 
-def resolve_home(data_home: Home = None) -> Path:
+def resolve_home(data_home: str | Path | None = None) -> Path:
     """Return the folder of files: the argument, else FAIRPCA_DATA, else the user's cache."""
     chosen = data_home or os.environ.get(ENVIRONMENT)
     return Path(chosen).expanduser() if chosen else Path(need("pooch").os_cache("fairpca"))
 
 
 def obtain(
-    names: str | Sequence[str], url: str, sha256: str | None, data_home: Home, download: bool
+    names: str | Sequence[str],
+    url: str,
+    sha256: str | None,
+    data_home: str | Path | None = None,
+    download_if_missing: bool = True,
+    as_frame: bool = False,
 ) -> Path:
     """Return the path of the first of some files that is there; download the last if none is."""
     names, home = [names] if isinstance(names, str) else names, resolve_home(data_home)
@@ -52,7 +64,7 @@ def obtain(
         if (home / name).exists():
             return home / name
     why = "nothing was downloaded (download_if_missing=False)"
-    if download:
+    if download_if_missing:
         place = home / names[-1]
         try:
             return Path(need("pooch").retrieve(url, sha256, place.name, place.parent))
@@ -110,12 +122,13 @@ class Table:
         return replace(self, data=centred / self.data.std(axis=0, ddof=1))
 
     def bunch(
-        self, loader: Callable[..., Any], path: Path, sensitive: Names, as_frame: bool
+        self, loader: Callable[..., Any], path: Path, sensitive: Names, **options: Unpack[Options]
     ) -> Bunch:
         """Return what a loader returns, without the columns that repeat the chosen groups."""
         if "group" in self.groupings:
             # The paper's matrix has its own groups.
             sensitive = "group"
+        as_frame = options.get("as_frame", False)
         chosen = [sensitive] if isinstance(sensitive, str) else list(sensitive or ())
         for name in chosen:
             check_choice("sensitive", name, tuple(self.groupings))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -16,8 +16,8 @@ from sklearn.utils import Bunch
 from fairpca._check import check_choice
 from fairpca.datasets.loading import (
     DataUnavailableError,
-    Home,
     Names,
+    Options,
     Table,
     check_shape,
     need,
@@ -90,12 +90,7 @@ def _finished(table: Table, variant: str, in_a: Any) -> Table:
 
 
 def fetch_bank_marketing(
-    *,
-    variant: str = "default",
-    sensitive: Names = "age",
-    data_home: Home = None,
-    download_if_missing: bool = True,
-    as_frame: bool = False,
+    *, variant: str = "default", sensitive: Names = "age", **options: Unpack[Options]
 ) -> Bunch:
     """Load the Bank Marketing calls, grouped by age.
 
@@ -141,7 +136,7 @@ def fetch_bank_marketing(
     ((45211, 15), 810)
     """
     sha256 = "bde995d7cb02f5c72b7d5782437c8e2c2cde443fba21d7513cdfa0556adb5440"
-    path = obtain("bank.csv", f"{AUTHORS}bank.csv", sha256, data_home, download_if_missing)
+    path = obtain("bank.csv", f"{AUTHORS}bank.csv", sha256, **options)
     codes = _codes(path, (45211, len(_BANK_NAMES)))
     groupings = {"age": np.where(codes[:, 0] >= 65, "65 or older", "under 65")}
     for name, levels in _BANK_LEVELS.items():
@@ -149,16 +144,11 @@ def fetch_bank_marketing(
     data, y = codes[:, :-1].astype(float), codes[:, -1]
     table = Table(data, _BANK_NAMES[:-1], groupings, target=y, target_name="y")
     table = _finished(table, variant, codes[:, 0] >= 65)
-    return table.bunch(fetch_bank_marketing, path, sensitive, as_frame)
+    return table.bunch(fetch_bank_marketing, path, sensitive, **options)
 
 
 def fetch_credit_default(
-    *,
-    variant: str = "default",
-    sensitive: Names = "education",
-    data_home: Home = None,
-    download_if_missing: bool = True,
-    as_frame: bool = False,
+    *, variant: str = "default", sensitive: Names = "education", **options: Unpack[Options]
 ) -> Bunch:
     """Load the credit card clients, grouped by education.
 
@@ -203,7 +193,7 @@ def fetch_credit_default(
     """
     name = "default_degree.csv"
     sha256 = "c58f7df737cb7953d9022cf9487cf8001c0417ae97bd308301ad733f20c88fc3"
-    path = obtain(name, f"{AUTHORS}{name}", sha256, data_home, download_if_missing)
+    path = obtain(name, f"{AUTHORS}{name}", sha256, **options)
     codes = np.ascontiguousarray(_codes(path, (30000, 25), skip=2)[:, 1:])
     groupings = {}
     for name, levels in _CREDIT_LEVELS.items():
@@ -214,16 +204,10 @@ def fetch_credit_default(
     data, y = codes[:, :-1].astype(float), codes[:, -1]
     table = Table(data, features, groupings, target=y, target_name=target)
     table = _finished(table, variant, codes[:, 0] <= 1)
-    return table.bunch(fetch_credit_default, path, sensitive, as_frame)
+    return table.bunch(fetch_credit_default, path, sensitive, **options)
 
 
-def fetch_law_school(
-    *,
-    sensitive: Names = "race",
-    data_home: Home = None,
-    download_if_missing: bool = True,
-    as_frame: bool = False,
-) -> Bunch:
+def fetch_law_school(*, sensitive: Names = "race", **options: Unpack[Options]) -> Bunch:
     """Load the law students, grouped by race.
 
     20,798 students who entered law schools of the United States in 1991; the target is whether
@@ -257,7 +241,7 @@ def fetch_law_school(
     """
     sha256 = "23c1b173f3480beb7afc4957b107a9917dfc4a8dc9d87ea6034ec35222152452"
     url = f"{_SURVEY}experiments/data/law_school_clean.csv"
-    path = obtain("law_school.csv", url, sha256, data_home, download_if_missing)
+    path = obtain("law_school.csv", url, sha256, **options)
     with reading(path):
         frame = need("pandas").read_csv(path)
         check_shape(frame, (20798, 12))
@@ -268,7 +252,7 @@ def fetch_law_school(
         y = frame["pass_bar"].to_numpy(dtype=np.int64)
     data, names = np.ascontiguousarray(features.to_numpy(dtype=float)), list(features.columns)
     table = Table(data, names, groupings, target=y, target_name="pass_bar")
-    return table.bunch(fetch_law_school, path, sensitive, as_frame)
+    return table.bunch(fetch_law_school, path, sensitive, **options)
 
 
 def _one_hot(
@@ -284,13 +268,7 @@ def _one_hot(
     return Table(data, list(coded.columns), groupings, codes, target.name, extras)
 
 
-def fetch_adult(
-    *,
-    sensitive: Names = "sex",
-    data_home: Home = None,
-    download_if_missing: bool = True,
-    as_frame: bool = False,
-) -> Bunch:
+def fetch_adult(*, sensitive: Names = "sex", **options: Unpack[Options]) -> Bunch:
     """Load the Adult census sample, grouped by sex.
 
     48,842 people of the US Current Population Survey of 1994: age, work, education, family,
@@ -327,9 +305,9 @@ def fetch_adult(
     """
     from sklearn.datasets import fetch_openml
 
-    home = resolve_home(data_home)
+    home = resolve_home(options.get("data_home"))
     try:
-        if not download_if_missing and not (home / "openml").exists():
+        if not options.get("download_if_missing", True) and not (home / "openml").exists():
             raise FileNotFoundError("download_if_missing=False")
         found = fetch_openml("adult", version=2, data_home=str(home), as_frame=True)
     except OSError as error:
@@ -339,16 +317,10 @@ def fetch_adult(
     rich = found.target.astype(str).str.startswith(">").rename("income")
     weight = frame["fnlwgt"].to_numpy(dtype=float)
     table = _one_hot(frame, _ADULT_NUMERIC, _ADULT_CATEGORICAL, rich, sample_weight=weight)
-    return table.bunch(fetch_adult, home, sensitive, as_frame)
+    return table.bunch(fetch_adult, home, sensitive, **options)
 
 
-def fetch_compas(
-    *,
-    sensitive: Names = "race",
-    data_home: Home = None,
-    download_if_missing: bool = True,
-    as_frame: bool = False,
-) -> Bunch:
+def fetch_compas(*, sensitive: Names = "race", **options: Unpack[Options]) -> Bunch:
     """Load the COMPAS records, grouped by race.
 
     People scored by the COMPAS risk tool in Broward County, Florida, in 2013 and 2014, and whether
@@ -386,7 +358,7 @@ def fetch_compas(
     name = "compas-scores-two-years.csv"
     # Recorded by several public projects that pin this file; not computed by us.
     sha256 = "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d"
-    path = obtain(name, f"{_PROPUBLICA}{name}", sha256, data_home, download_if_missing)
+    path = obtain(name, f"{_PROPUBLICA}{name}", sha256, **options)
     with reading(path):
         frame = need("pandas").read_csv(path)
         keep = (
@@ -400,10 +372,10 @@ def fetch_compas(
         frame["felony"] = frame["c_charge_degree"] == "F"
         numeric = [*_COMPAS_NUMERIC, "felony"]
         table = _one_hot(frame, numeric, ("sex", "race"), frame["two_year_recid"])
-    return table.bunch(fetch_compas, path, sensitive, as_frame)
+    return table.bunch(fetch_compas, path, sensitive, **options)
 
 
-def fetch_hapmap3(*, data_home: Home = None, download_if_missing: bool = True) -> Bunch:
+def fetch_hapmap3(**options: Unpack[Options]) -> Bunch:
     """Load genotypes of people from eleven populations.
 
     957 unrelated people of phase 3 of the International HapMap Project (2010), at 14,079 places of
@@ -427,7 +399,7 @@ def fetch_hapmap3(*, data_home: Home = None, download_if_missing: bool = True) -
 
     Parameters
     ----------
-    data_home, download_if_missing
+    data_home, download_if_missing, as_frame
         As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
 
     Examples
@@ -437,11 +409,11 @@ def fetch_hapmap3(*, data_home: Home = None, download_if_missing: bool = True) -
     >>> people.data.shape, len(set(people.sensitive_features))
     ((957, 14079), 11)
     """
-    paths, home = [], resolve_home(data_home) / "hapmap3"
+    paths = []
     for end, sha256 in _HAPMAP.items():
         name = f"HM3_thinned_autosomal_overlap.{end}"
         name = "relationships_w_pops_121708.txt" if end == "txt" else name
-        paths += [obtain(name, _FLASHPCA + name, sha256, home, download_if_missing)]
+        paths += [obtain(f"hapmap3/{name}", _FLASHPCA + name, sha256, **options)]
     with reading(paths[0]):
         variants, people, known = (np.loadtxt(path, dtype=str) for path in paths[1:])
         # Two bits a person, four people a byte, one line of bytes a place of the genome.
@@ -457,7 +429,7 @@ def fetch_hapmap3(*, data_home: Home = None, download_if_missing: bool = True) -
     data = np.where(missing, 0, data).astype(np.float32)
     extras = {"genotypes": np.ascontiguousarray(genotypes)}
     table = Table(data, variants[:, 1].tolist(), {"population": labels}, extras=extras)
-    return table.bunch(fetch_hapmap3, paths[0], "population", False)
+    return table.bunch(fetch_hapmap3, paths[0], "population", **options)
 
 
 def load_japanese_vowels(*, as_frame: bool = False) -> Bunch:
@@ -494,4 +466,4 @@ def load_japanese_vowels(*, as_frame: bool = False) -> Bunch:
     names = [f"lpc{j}" for j in range(1, 13)]
     extras = {"utterance": rows[:, 1].astype(np.int64)}
     table = Table(np.ascontiguousarray(rows[:, 2:]), names, {"speaker": speakers}, extras=extras)
-    return table.bunch(load_japanese_vowels, path, "speaker", as_frame)
+    return table.bunch(load_japanese_vowels, path, "speaker", as_frame=as_frame)

@@ -6,13 +6,14 @@ import contextlib
 import io
 import zipfile
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from fairpca._arrays import AnyArray
 from fairpca._check import check_choice
-from fairpca.datasets.loading import Home, Names, Table, check_shape, need, obtain, reading
+from fairpca.datasets.loading import Names, Options, Table, check_shape, need, obtain, reading
 from fairpca.moments.storage import atomic_write
 
 # What the labels 1 to 7 mean, as UCI documents them.
@@ -40,12 +41,7 @@ def _open_member(path: Path, name: str) -> io.BytesIO:
 
 
 def fetch_crop_mapping(
-    *,
-    variant: str = "default",
-    sensitive: str | None = "corn",
-    data_home: Home = None,
-    download_if_missing: bool = True,
-    as_frame: bool = False,
+    *, variant: str = "default", sensitive: str | None = "corn", **options: Unpack[Options]
 ) -> Bunch:
     """Load the crop pixels, grouped by crop.
 
@@ -84,7 +80,7 @@ def fetch_crop_mapping(
     check_choice("variant", variant, ("default", "paper"))
     url = f"https://archive.ics.uci.edu/static/public/525/{_CROP_ARCHIVE}"
     names = ("WinnipegDataset.txt", _CROP_ARCHIVE)
-    path = obtain(names, url, None, data_home, download_if_missing)
+    path = obtain(names, url, None, **options)
     # pyarrow rounds every number correctly; the default reader of pandas may miss the last digit.
     need("pyarrow")
     with reading(path):
@@ -98,7 +94,7 @@ def fetch_crop_mapping(
     table = Table(rows[:, 1:], features, groupings, target=crop, target_name="crop")
     if variant == "paper":
         table = table.as_in_paper(crop == "corn", rows[:, 1:-1], features[:-1]).standardised()
-    return table.bunch(fetch_crop_mapping, path, sensitive, as_frame)
+    return table.bunch(fetch_crop_mapping, path, sensitive, **options)
 
 
 def _read_archive(path: Path) -> dict[str, AnyArray]:
@@ -114,12 +110,7 @@ def _read_archive(path: Path) -> dict[str, AnyArray]:
 
 
 def fetch_lfw_faces(
-    *,
-    variant: str = "default",
-    sensitive: Names = "sex",
-    data_home: Home = None,
-    download_if_missing: bool = True,
-    as_frame: bool = False,
+    *, variant: str = "default", sensitive: Names = "sex", **options: Unpack[Options]
 ) -> Bunch:
     """Load the faces, grouped by sex.
 
@@ -169,7 +160,7 @@ def fetch_lfw_faces(
         "https://drive.usercontent.google.com/download?"
         "id=1oj6BwlPHZap4qYPGdGKObBzEXcPiuY9Y&export=download&confirm=t"
     )
-    path = obtain(("lfw.npz", "fair-pca-data.zip"), url, None, data_home, download_if_missing)
+    path = obtain(("lfw.npz", "fair-pca-data.zip"), url, None, **options)
     with reading(path):
         if path.suffix == ".zip":
             arrays = _read_archive(path)
@@ -187,4 +178,4 @@ def fetch_lfw_faces(
     table = Table(pixels, names, groupings, extras=extras)
     if variant == "paper":
         table = table.as_in_paper(groupings["sex"] == "female", pixels, names)
-    return table.bunch(fetch_lfw_faces, path, sensitive, as_frame)
+    return table.bunch(fetch_lfw_faces, path, sensitive, **options)
