@@ -44,7 +44,7 @@ def solve_problem(
     tol : float
         Relative gap at which to stop.
     max_iter : int
-        Most full-size decompositions.
+        Most full-size decompositions, those of the groups' own matrices aside.
     random_state : int
         Seed of the random starts where three or more groups tie.
     start : ndarray of shape (k,), optional
@@ -52,8 +52,8 @@ def solve_problem(
     exact_search : bool
         With three or more groups: whether a small problem with a gap may be searched for a better
         bound where that is cheap.
-    prove : float
-        Seconds for which a problem with a gap may be searched for a better bound or basis.
+    prove : bool
+        Whether a problem with a gap may be searched for a minute for a better bound or basis.
 
     Returns
     -------
@@ -72,8 +72,6 @@ def solve_problem(
     """
     oracle = problem.oracle
     k, n, r = oracle.n_groups, oracle.n_features, problem.n_components
-    # Those of the groups' own matrices are not counted.
-    max_iter = max_iter + oracle.n_eigen
     if r == n:
         return _solve_full_rank(problem)
     if k == 1:
@@ -87,8 +85,7 @@ def solve_problem(
         random_state=random_state,
         start=start,
         exact_search=exact_search,
-        prove=60.0 if prove else 0.0,
-        max_extra_components=0,
+        prove=prove,
     )
 
 

@@ -26,12 +26,11 @@ from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs
 from fairpca.covariances.subspace import ProjectedBasis
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
-from fairpca.solvers.descent import Attained, attain, descend
+from fairpca.solvers.descent import attain, descend
 from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
 from fairpca.solvers.interior_point import Barrier, binding, guesses, polish
 from fairpca.solvers.newton import ascend
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.rounding import extra_basis
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 
 # Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried. The
@@ -62,6 +61,8 @@ _LEAST_NODES, _LEAST_WORK = 5, 1_000_000
 # Random descents where no cut divides a problem, without `prove` and with it. Of five problems of
 # 10 columns and 50 groups, 20 of them (0.3 seconds) improved three, and 200 four.
 _ROUNDINGS, _ASKED_ROUNDINGS = 20, 200
+# How long a search may take that was asked for.
+_SECONDS = 60.0
 _SOLVED = "dual solved"
 
 
@@ -72,9 +73,8 @@ class _Options:
     tol: float
     max_iter: int
     random_state: int
-    max_extra_components: int
     exact_search: bool
-    prove: float
+    prove: bool
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,7 @@ def solve_many_groups(
     random_state: int = 0,
     start: FloatArray | None = None,
     exact_search: bool = True,
-    prove: float = 0.0,
-    max_extra_components: int = 0,
+    prove: bool = False,
 ) -> Solution:
     """Solve a problem with any number of groups.
 
@@ -136,12 +135,8 @@ def solve_many_groups(
         Weights near the optimal ones, for instance those of a neighbouring rank.
     exact_search : bool
         Whether a small problem with a gap may be searched for a better bound where that is cheap.
-    prove : float
-        Seconds for which a problem with a gap of up to 256 columns may be searched.
-    max_extra_components : int
-        Where a gap remains, up to this many components on top of r may be taken to close it. The
-        offsets stay those of rank r, and the losses then do not exceed the bound of rank r. Needs
-        matrices without negative eigenvalues, as covariances are.
+    prove : bool
+        Whether a problem with a gap, of up to 256 columns, is searched for up to a minute.
 
     Returns
     -------
@@ -149,7 +144,7 @@ def solve_many_groups(
         Its lower bound is phi at `weights`, unless a search proved a larger one. Its count of
         decompositions is that of A(t); those of descent and search are not counted.
     """
-    options = _Options(tol, max_iter, random_state, max_extra_components, exact_search, prove)
+    options = _Options(tol, max_iter, random_state, exact_search, prove)
     oracle = problem.oracle
     if start is not None:
         start = _on_simplex(start)
@@ -217,7 +212,7 @@ def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) 
     dual = Dual(problem, max_iter=options.max_iter, target=_TARGET * options.tol)
     reason = maximise_dual(dual, start)
     assert dual.best is not None
-    attained = _attained(dual, options)
+    attained = attain(dual, options.tol, options.random_state)
     solved = reason == _SOLVED
     if solved or attained.gap_closed:
         reason = attained.reason
@@ -271,7 +266,7 @@ def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
         min(found.bound, float(found.weights @ problem.offsets) - total),
         tol=tol,
         max_nodes=_NO_LIMIT if options.prove else nodes,
-        seconds=options.prove or np.inf,
+        seconds=_SECONDS if options.prove else np.inf,
         roundings=_ASKED_ROUNDINGS if options.prove else _ROUNDINGS,
         random_state=options.random_state,
     )
@@ -290,20 +285,6 @@ def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
     )
 
 
-def _attained(dual: Dual, options: _Options) -> Attained:
-    """Return a basis of rank r, or of a slightly larger one where that is allowed and needed."""
-    attained = attain(dual, options.tol, options.random_state)
-    if attained.gap_closed or options.max_extra_components == 0:
-        return attained
-    assert dual.relaxed is not None
-    wider = extra_basis(dual.relaxed, dual.r, dual.oracle.scale)
-    extra = wider.shape[1] - dual.r
-    if extra > options.max_extra_components:
-        return attained
-    reason = f"gap closed with {extra} more component{'s' if extra > 1 else ''}"
-    return replace(attained, basis=wider, gap_closed=True, reason=reason)
-
-
 def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
     """Return the result of a problem with large matrices, solved inside a growing subspace.
 
@@ -312,13 +293,15 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     found inside is a lower bound. The loop ends when they meet, when a decomposition adds no
     direction, or at `max_iter`. Decompositions inside the subspace are not counted.
     """
-    space = _Visited(problem, start, options.max_iter)
+    # Decompositions of the groups' own matrices are not counted.
+    most = problem.oracle.n_eigen + options.max_iter
+    space = _Visited(problem, start, most)
     grown, apart, exact = True, 1.0, _TARGET * options.tol
     target = exact
     while True:
         inside = problem.restricted(space.inside)
         # A subspace that has to be widened anyway is not searched to the last digit.
-        early = grown and problem.oracle.n_eigen < options.max_iter
+        early = grown and problem.oracle.n_eigen < most
         before, target = target, max(exact, _ROUGHLY * apart) if early else exact
         dual = Dual(inside, max_iter=_NO_LIMIT, target=target)
         basis = space.inside.basis
@@ -338,7 +321,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
             # phi is the same inside and outside: a wider subspace closes no gap of the inner dual.
             reason = "dual open at working precision"
             break
-        if problem.oracle.n_eigen >= options.max_iter and space.bound > -np.inf:
+        if problem.oracle.n_eigen >= most and space.bound > -np.inf:
             reason = "max_iter reached"
             break
         near = basis @ dual.best.pairs.vectors[:, : dual.r]
@@ -347,13 +330,13 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         if space.bound >= limit:
             reason = _SOLVED
             break
-    attained = _attained(dual, options)
+    attained = attain(dual, options.tol, options.random_state)
     found = basis @ attained.basis
     solved = reason == _SOLVED
     if solved:
         reason = attained.reason
     if not attained.gap_closed:
-        found = _descend_outside(space, found, attained.weights, options.max_iter)
+        found = _descend_outside(space, found, attained.weights, most)
     still = solved and not attained.gap_closed
     return _Found(found, space.weights, space.near, reason, space.bound, still, space.history)
 
