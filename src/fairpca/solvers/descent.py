@@ -63,44 +63,6 @@ class Refined:
     steps: int
 
 
-def refine(
-    problem: Problem,
-    starts: Iterator[FloatArray],
-    weights: FloatArray,
-    *,
-    good_enough: float,
-    agreements: int,
-    at_least: int,
-) -> Refined:
-    """Return the best basis that descent from any of the starts reaches.
-
-    Parameters
-    ----------
-    problem : Problem
-        With explicit matrices, or small enough to form them.
-    starts : iterator of ndarray of shape (n, r)
-        Taken one after the other until the search stops.
-    weights : ndarray of shape (k,)
-        First guess of the multipliers: the dual weights.
-    good_enough : float
-        A worst loss at which to stop at once.
-    agreements : int
-        Stop when so many starts have reached the best value to 1e-9.
-    at_least : int
-        Starts that are tried in any case.
-    """
-    tried: list[Refined] = []
-    reached = np.inf
-    for start in starts:
-        tried.append(descend(problem, start, weights, reached))
-        reached = min(reached, tried[-1].value)
-        near = reached + _AGREE * max(abs(reached), problem.resolution)
-        agreeing = sum(one.value <= near for one in tried)
-        if reached <= good_enough or (agreeing >= agreements and len(tried) >= at_least):
-            break
-    return min(tried, key=lambda one: one.value)
-
-
 def descend(
     problem: Problem, start: FloatArray, weights: FloatArray, best: float = np.inf
 ) -> Refined:
@@ -121,41 +83,29 @@ def descend(
     Refined
         Its value is never above that of the start.
     """
-    here = _Place(start, problem.losses(start))
-    damping = 1.0
+    basis, losses, damping = start, problem.losses(start), 1.0
+    value = float(losses.max())
     for step in range(_MAX_STEPS):
-        size = max(abs(here.value), problem.resolution)
-        local = _Local(problem, here, weights)
+        local = _Local(problem, basis, losses, weights)
         weights, move, predicted = local.convex(damping)
-        if predicted <= _STATIONARY * size:
-            return Refined(here.basis, here.value, weights, True, step)
+        if predicted <= _STATIONARY * max(abs(value), problem.resolution):
+            return Refined(basis, value, weights, True, step)
         # Far too slow to overtake the best start so far.
-        if step >= 10 and here.value - 30 * predicted > best:
+        if step >= 10 and value - 30 * predicted > best:
             break
         newton = local.newton(weights)
         trial = None if newton is None else local.levelled(*newton)
-        if trial is None or trial.value >= here.value:
+        if trial is None or trial[1].max() >= value:
             trial = local.levelled(move, np.flatnonzero(weights > 0))
-            if trial.value > here.value - 0.1 * predicted:
+            if trial[1].max() > value - 0.1 * predicted:
                 damping *= 3.0
                 if damping > 1e9:
                     break
                 continue
             damping = max(0.5 * damping, 1e-3)
-        here = trial
-    return Refined(here.basis, here.value, weights, False, step)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A basis of shape (n, r) and the losses of all groups there, shape (k,)."""
-
-    basis: FloatArray
-    losses: FloatArray
-
-    @property
-    def value(self) -> float:
-        return float(self.losses.max())
+        basis, losses = trial
+        value = float(losses.max())
+    return Refined(basis, value, weights, False, step)
 
 
 class _Local:
@@ -178,14 +128,15 @@ class _Local:
         Its absolute values, none of them near zero.
     """
 
-    def __init__(self, problem: Problem, here: _Place, weights: FloatArray) -> None:
-        basis = here.basis
+    def __init__(
+        self, problem: Problem, basis: FloatArray, losses: FloatArray, weights: FloatArray
+    ) -> None:
         covariances = problem.oracle.matrices
         rest = complement(basis)
         combined = fetched(problem.oracle.combine(weights))
         below, turn_out = np.linalg.eigh(symmetric(rest.T @ combined @ rest))
         above, turn_in = np.linalg.eigh(symmetric(basis.T @ combined @ basis))
-        self.problem, self.basis, self.losses = problem, basis, here.losses
+        self.problem, self.basis, self.losses = problem, basis, losses
         self.weights = weights
         self.outside, self.inside = rest @ turn_out, turn_in
         # Row i: minus half the derivative of loss i.
@@ -198,11 +149,11 @@ class _Local:
         self._least = 1e-30 * problem.oracle.scale + 1e-300
         self.positive = np.maximum(size, 1e-3 * float(size.max()) + self._least)
 
-    def at(self, step: FloatArray) -> _Place:
-        """Return the basis that a tangent step leads to."""
+    def at(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the basis that a tangent step leads to, and the losses there."""
         moved = self.outside @ step.reshape(self.shape) @ self.inside.T
         basis = orthonormal(self.basis + moved)
-        return _Place(basis, self.problem.losses(basis))
+        return basis, self.problem.losses(basis)
 
     def convex(self, damping: float) -> tuple[FloatArray, FloatArray, float]:
         """Solve the subproblem with the Hessian made positive.
@@ -232,7 +183,7 @@ class _Local:
         weights[worst] = found
         return weights, 2.0 * (found @ scaled), -float(reached)
 
-    def levelled(self, step: FloatArray, index: IntArray) -> _Place:
+    def levelled(self, step: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return where a step leads, its losses levelled by a second, small step if it went up.
 
         The losses of the groups `index` curve differently along the step, which the Lagrangian
@@ -240,18 +191,18 @@ class _Local:
         (the Maratos effect).
         """
         trial = self.at(step)
-        if len(index) == 1 or trial.value < self.losses.max():
+        if len(index) == 1 or trial[1].max() < self.losses.max():
             return trial
         slopes = self.slopes[index]
         scaled = slopes / self.positive
-        shift = _bordered(4.0 * scaled @ slopes.T, trial.losses[index], 0.0)
+        shift = _bordered(4.0 * scaled @ slopes.T, trial[1][index], 0.0)
         if shift is None:
             return trial
         with np.errstate(over="ignore", invalid="ignore"):
             second = step + 2.0 * shift @ scaled
         if not np.all(np.isfinite(second)):
             return trial
-        return min(trial, self.at(second), key=lambda place: place.value)
+        return min(trial, self.at(second), key=lambda end: float(end[1].max()))
 
     def newton(self, weights: FloatArray) -> tuple[FloatArray, IntArray] | None:
         """Return the Newton step on the optimality conditions, if tame, and its groups."""
@@ -297,7 +248,6 @@ def _bordered(matrix: FloatArray, right: FloatArray, total: float) -> FloatArray
 _FEW_COMPONENTS, _FEW_FEATURES = 2, 10
 # Groups whose own basis is a start.
 _OWN_STARTS = 12
-_CLOSED = "gap closed"
 
 
 @dataclass(frozen=True)
@@ -326,35 +276,41 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     """
     assert dual.best is not None
     assert dual.relaxed is not None
-    problem, r, relaxed, weights = dual.problem, dual.r, dual.relaxed, dual.best.weights
-    # Where nothing is tied, the losses of the leading eigenvectors are known, and mostly enough.
-    known = relaxed.cluster is dual.simple
-    if known and problem.certificate(dual.bound, relaxed.value).gap <= dual.target:
-        return Attained(relaxed.point.pairs.vectors[:, :r], weights, True, _CLOSED)
-
-    def worst(basis: FloatArray) -> float:
-        return float(problem.losses(basis).max())
-
-    def gap(basis: FloatArray) -> float:
-        return problem.certificate(dual.bound, worst(basis)).gap
-
-    basis = min((point.pairs.vectors[:, :r] for point in (relaxed.point, dual.best)), key=worst)
-    if gap(basis) <= dual.target:
-        return Attained(basis, weights, True, _CLOSED)
+    problem, r, weights = dual.problem, dual.r, dual.best.weights
+    # Where nothing is tied the leading eigenvectors are mostly enough.
+    points = dual.relaxed.point, dual.best
+    basis = min((point.vectors[:, :r] for point in points), key=lambda one: _worst(problem, one))
+    value = _worst(problem, basis)
+    if problem.certificate(dual.bound, value).gap <= dual.target:
+        return Attained(basis, weights, True, "gap closed")
     hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
-    found = refine(
-        problem,
-        _distinct(_starts(relaxed, basis, problem, hard, random_state)),
-        weights,
-        good_enough=dual.bound + tol * dual.reference,
-        agreements=4 if hard else 3,
-        at_least=10 if hard else 5,
-    )
-    if found.value < worst(basis):
-        basis, weights = found.basis, found.weights
-    if gap(basis) <= tol:
+    agreements, at_least = (4, 10) if hard else (3, 5)
+    starts: list[FloatArray] = []
+    tried: list[Refined] = []
+    reached = np.inf
+    for start in _starts(dual.relaxed, basis, problem, hard, random_state):
+        if any(subspace_distance(start, other) <= 1e-6 for other in starts):
+            # Two equal starts that agree would prove nothing.
+            continue
+        starts.append(start)
+        tried.append(descend(problem, start, dual.best.weights, reached))
+        reached = min(reached, tried[-1].value)
+        near = reached + _AGREE * max(abs(reached), problem.resolution)
+        agreeing = sum(one.value <= near for one in tried)
+        if reached <= dual.bound + tol * dual.reference or (
+            agreeing >= agreements and len(tried) >= at_least
+        ):
+            break
+    found = min(tried, key=lambda one: one.value)
+    if found.value < value:
+        basis, value, weights = found.basis, found.value, found.weights
+    if problem.certificate(dual.bound, value).gap <= tol:
         return Attained(basis, weights, True, "gap closed by descent")
     return Attained(basis, weights, False, "eigenvalue tied at the optimal weights, a gap remains")
+
+
+def _worst(problem: Problem, basis: FloatArray) -> float:
+    return float(problem.losses(basis).max())
 
 
 def _starts(
@@ -362,7 +318,7 @@ def _starts(
 ) -> Iterator[FloatArray]:
     """Yield bases to descend from: the best known, P's own, the groups' own, random ones."""
     n, r = basis.shape
-    held, fixed = relaxed.cluster, relaxed.point.pairs.vectors[:, : relaxed.cluster.first]
+    held, fixed = relaxed.cluster, relaxed.point.vectors[:, : relaxed.cluster.first]
     tied, d = relaxed.held_vectors, r - relaxed.cluster.first
     order = np.argsort(-held.occupation, kind="stable")
     yield np.hstack([fixed, tied[:, order[:d]]])
@@ -372,7 +328,7 @@ def _starts(
         # The groups that bind the most know the most; hundreds of starts would only take time.
         for i in np.argsort(-relaxed.point.weights, kind="stable")[:_OWN_STARTS]:
             if problem.own:
-                yield problem.own[i].vectors[:, :r]
+                yield fetched(problem.own[i].columns[:, :r])
     root = tied * np.sqrt(held.occupation)
     for turn in range(32 if hard else 10):
         if d and turn % 4 < 3:
@@ -380,12 +336,3 @@ def _starts(
             yield orthonormal(np.hstack([fixed, root @ rng.standard_normal((tied.shape[1], d))]))
         else:
             yield orthonormal(rng.standard_normal((n, r)))
-
-
-def _distinct(starts: Iterator[FloatArray]) -> Iterator[FloatArray]:
-    """Drop repeated starts: two equal ones agreeing would prove nothing."""
-    seen: list[FloatArray] = []
-    for start in starts:
-        if all(subspace_distance(start, other) > 1e-6 for other in seen):
-            seen.append(start)
-            yield start

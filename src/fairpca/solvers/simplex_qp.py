@@ -18,13 +18,10 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dgesv
 
-from fairpca._arrays import FloatArray, IntArray
+from fairpca._arrays import TINY, FloatArray, IntArray
 
 # Relative size of the ridge that makes duplicate groups share their weight evenly.
 _RIDGE = 1e-13
-
-
-_TINY = float(np.finfo(float).tiny)
 # A support larger than this is not walked down one by one. 300 groups took 21 s where they take 4
 # from a corner; for few groups the old point is the better start.
 _MANY = 64
@@ -126,7 +123,7 @@ def _bordered(
     diagonal = quadratic.diagonal().tolist()
     # Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
     flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
-    ridge = _RIDGE * max(sum(diagonal), flat, _TINY)
+    ridge = _RIDGE * max(sum(diagonal), flat, TINY)
     unit = max(diagonal) + ridge
     if unit <= _SMALLEST:
         # Nothing to gain anywhere; an even spread is as good as any other point.
