@@ -36,7 +36,7 @@ _STATIONARY = 1e-14
 _AGREE = 1e-9
 # Groups that one step looks at. With 2,000 groups a step over all of them takes a hundred times as
 # long, and the answer is the same: the number that bind in the end is at most r (n - r) + 1.
-_MOST_AT_ONCE = 256
+_MOST_AT_ONCE = 64
 # Longest Newton step, as a tangent, that the second-order model is trusted for.
 _TAME = 0.5
 
@@ -87,16 +87,18 @@ def descend(
     value = float(losses.max())
     for step in range(_MAX_STEPS):
         local = _Local(problem, basis, losses, weights)
-        weights, move, predicted = local.convex(damping)
+        found, move, predicted = local.convex(damping)
+        weights = np.zeros_like(losses)
+        weights[local.worst] = found
         if predicted <= _STATIONARY * max(abs(value), problem.resolution):
             return Refined(basis, value, weights, True, step)
         # Far too slow to overtake the best start so far.
         if step >= 10 and value - 30 * predicted > best:
             break
-        newton = local.newton(weights)
+        newton = local.newton(found)
         trial = None if newton is None else local.levelled(*newton)
         if trial is None or trial[1].max() >= value:
-            trial = local.levelled(move, np.flatnonzero(weights > 0))
+            trial = local.levelled(move, np.flatnonzero(found > 0))
             if trial[1].max() > value - 0.1 * predicted:
                 damping *= 3.0
                 if damping > 1e9:
@@ -109,7 +111,7 @@ def descend(
 
 
 class _Local:
-    """Losses, first and second derivatives at one basis.
+    """Losses, first and second derivatives at one basis, of the groups that are worst off there.
 
     The tangent space is written in bases of U and of its complement that diagonalise A(weights). A
     tangent is a vector of d = r (n - r) numbers.
@@ -120,7 +122,9 @@ class _Local:
         The basis of the complement.
     inside : ndarray of shape (r, r)
         The rotation of U.
-    slopes : ndarray of shape (k, d)
+    worst : ndarray of int of shape (m,)
+        The groups that the step looks at; losses, weights and slopes are theirs.
+    slopes : ndarray of shape (m, d)
         Minus half the derivative of every loss.
     hessian : ndarray of shape (d,)
         The diagonal of the Lagrangian's Hessian; negative where U is no leading subspace.
@@ -131,16 +135,23 @@ class _Local:
     def __init__(
         self, problem: Problem, basis: FloatArray, losses: FloatArray, weights: FloatArray
     ) -> None:
-        covariances = problem.oracle.matrices
         rest = complement(basis)
         combined = fetched(problem.oracle.combine(weights))
         below, turn_out = np.linalg.eigh(symmetric(rest.T @ combined @ rest))
         above, turn_in = np.linalg.eigh(symmetric(basis.T @ combined @ basis))
-        self.problem, self.basis, self.losses = problem, basis, losses
-        self.weights = weights
+        # A short step brings no other group among the worst, and where a longer one does, the
+        # value at its end is too large and the step is damped.
+        matrices, worst = problem.oracle.matrices, np.arange(len(losses))
+        most = max(_MOST_AT_ONCE, basis.shape[1] * rest.shape[1] + 1)
+        if len(losses) > most:
+            worst = np.argsort(-losses, kind="stable")[:most]
+            matrices, weights = matrices[worst], weights[worst]
+            weights = weights / weights.sum() if weights.sum() > 0 else np.eye(most)[0]
+        self.problem, self.basis, self.value = problem, basis, float(losses.max())
+        self.worst, self.losses, self.weights = worst, losses[worst], weights
         self.outside, self.inside = rest @ turn_out, turn_in
         # Row i: minus half the derivative of loss i.
-        slopes = self.outside.T @ (covariances @ (basis @ turn_in))
+        slopes = self.outside.T @ (matrices @ (basis @ turn_in))
         self.slopes = slopes.reshape(len(slopes), -1)
         self.shape = slopes.shape[1:]
         self.hessian = 2.0 * (above - below[:, None]).ravel()
@@ -163,25 +174,14 @@ class _Local:
         Returns
         -------
         weights, step, predicted decrease of the worst loss
+            The weights are those of the worst groups.
         """
-        # The worst groups only: a short step brings no other group among them, and where a longer
-        # one does, the value at its end is too large and the step is damped.
-        most = max(_MOST_AT_ONCE, self.slopes.shape[1] + 1)
-        worst = np.arange(len(self.losses))
-        if len(worst) > most:
-            worst = np.argsort(-self.losses, kind="stable")[:most]
-        slopes = self.slopes[worst]
-        scaled = slopes / (damping * self.positive)
-        quadratic = 4.0 * scaled @ slopes.T
-        losses = self.losses[worst] - float(self.losses.max())
-        start = self.weights[worst]
-        if len(worst) < len(self.weights):
-            start = start / start.sum() if start.sum() > 0 else np.eye(len(worst))[0]
-        found = maximise_on_simplex(losses, quadratic, np.ones(len(worst)), start)
+        scaled = self.slopes / (damping * self.positive)
+        quadratic = 4.0 * scaled @ self.slopes.T
+        losses, sums = self.losses - self.value, np.ones(len(self.worst))
+        found = maximise_on_simplex(losses, quadratic, sums, self.weights)
         reached = found @ losses - 0.5 * found @ quadratic @ found
-        weights = np.zeros(len(self.losses))
-        weights[worst] = found
-        return weights, 2.0 * (found @ scaled), -float(reached)
+        return found, 2.0 * (found @ scaled), -float(reached)
 
     def levelled(self, step: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return where a step leads, its losses levelled by a second, small step if it went up.
@@ -191,11 +191,11 @@ class _Local:
         (the Maratos effect).
         """
         trial = self.at(step)
-        if len(index) == 1 or trial[1].max() < self.losses.max():
+        if len(index) == 1 or trial[1].max() < self.value:
             return trial
         slopes = self.slopes[index]
         scaled = slopes / self.positive
-        shift = _bordered(4.0 * scaled @ slopes.T, trial[1][index], 0.0)
+        shift = _bordered(4.0 * scaled @ slopes.T, trial[1][self.worst[index]], 0.0)
         if shift is None:
             return trial
         with np.errstate(over="ignore", invalid="ignore"):
@@ -205,7 +205,10 @@ class _Local:
         return min(trial, self.at(second), key=lambda end: float(end[1].max()))
 
     def newton(self, weights: FloatArray) -> tuple[FloatArray, IntArray] | None:
-        """Return the Newton step on the optimality conditions, if tame, and its groups."""
+        """Return the Newton step on the optimality conditions, if tame, and its groups.
+
+        Weights and groups are those among the worst.
+        """
         floor = 1e-10 * float(np.abs(self.hessian).max()) + self._least
         hessian = np.where(np.abs(self.hessian) > floor, self.hessian, floor)
         index = np.flatnonzero(weights > 0)

@@ -33,6 +33,8 @@ from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 # Groups that the dual is solved among at first, and that join them in a round. At most
 # n (n + 1) / 2 + 1 groups need any weight, and of thousands mostly a few dozen have it.
 _FEW = 64
+# The gap at which they are let in.
+_ROUGH = 1e-3
 # The dual is driven this much further than the tolerance: Newton gives the digits away.
 _TARGET = 1e-3
 # The dual inside a subspace is driven to this share of the gap that is left outside of it.
@@ -180,16 +182,19 @@ def _climb_among_few(dual: Dual, point: DualPoint) -> None:
     chosen, losses, level = point.weights > 1e-9, point.losses, -np.inf
     if np.count_nonzero(chosen) > oracle.n_groups / 2:
         chosen[:] = False
-    weights = point.weights
+    weights, target = point.weights, max(dual.target, _ROUGH)
     while True:
         worse = np.flatnonzero(~chosen & (losses > level))
         if not len(worse):
-            return
+            if target == dual.target:
+                return
+            # Only the last few are solved to the last digit.
+            target = dual.target
         chosen[worse[np.argsort(-losses[worse], kind="stable")[:_FEW]]] = True
         few = np.flatnonzero(chosen)
         matrices = DenseOracle(oracle.matrices[few], oracle.scale)
         inner = Dual(
-            Problem(matrices, problem.offsets[few], dual.r), max_iter=dual.left, target=dual.target
+            Problem(matrices, problem.offsets[few], dual.r), max_iter=dual.left, target=target
         )
 
         def among_all(point: DualPoint, few: IntArray = few) -> DualPoint:
@@ -212,7 +217,8 @@ def _climb_among_few(dual: Dual, point: DualPoint) -> None:
                     dual.best = best
                 found = occupy(among_all(inner.relaxed.point), inner.relaxed.cluster, dual.r)
                 dual.offer(found)
-                losses, level = found.losses, inner.relaxed.value + problem.resolution
+                losses = found.losses
+                level = inner.relaxed.value + max(target * inner.reference, problem.resolution)
 
 
 def _solve_dense(
