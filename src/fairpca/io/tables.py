@@ -2,7 +2,7 @@
 
 Parquet, Feather and delimited text are read by pyarrow, arrays by NumPy. Of delimited text only
 the separator and marks of an encoding are guessed, and one header row is expected; everything else
-is said by a `Layout`. scikit-learn prepares the columns: what is missing is filled in, text becomes
+is said by a `Layout`. scikit-learn prepares the columns: gaps are filled in, text becomes
 one column a level, and all are standardised. Read `open_files` and `prepare` first.
 """
 
@@ -13,6 +13,7 @@ import fnmatch
 import gzip
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,12 +96,13 @@ class Files:
         pandas = require("pandas", extra="data", purpose="reading tables")
         wanted = list(dict.fromkeys(self.names if columns is None else columns))
         frames = [self._whole(pandas, path, texts, wanted) for path in self.paths]
-        for path, frame in zip(self.paths, frames, strict=True):
-            for name in wanted:
-                kinds = {t[name].dtype.kind in "biuf" for t in (frame, frames[0]) if t[name].any()}
-                if len(kinds) > 1:
-                    raise ValueError(f"{path}: column {name!r} has another type than before.")
         found = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+        kinds = found.dtypes if len(frames) > 1 else {}
+        mixed = [name for name, kind in kinds.items() if kind.kind == "O"]
+        for path, frame in zip(self.paths, frames, strict=True):
+            odd = [n for n in mixed if frame[n].dtype.kind in "iuf" and frame[n].notna().any()]
+            if odd:
+                raise ValueError(f"{path}: column {odd[0]!r} is numbers, and text in other files.")
         if not len(found):
             raise ValueError(f"{self.paths[0]} has no rows of data.")
         return found
@@ -216,7 +218,7 @@ def open_files(source: Any, layout: Layout | None = None) -> Files:
             odd = sorted(set(found[-1][0]) ^ set(found[0][0]))
             raise ValueError(f"{path} has other columns than {paths[0]}: {listed(odd)}.")
     names = found[0][0]
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{paths[0]} has several columns called {listed(repeated)}; rename them.")
     return Files(tuple(paths), kind, tuple(found))
@@ -468,7 +470,8 @@ def _known(entry: str, names: Sequence[str]) -> list[str]:
 
 def numbers(frame: Any, columns: Sequence[str]) -> FloatArray:
     """Return columns of a frame as float64; ValueError names a cell that is no finite number."""
-    odd = [name for name in columns if frame[name].dtype.kind not in "biuf"]
+    kinds = frame.dtypes.to_dict()
+    odd = [name for name in columns if kinds[name].kind not in "biuf"]
     if odd:
         cells = frame[odd[0]].dropna()
         row = int(next(iter(_odd_rows(cells, ".")), 0))
