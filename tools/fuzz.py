@@ -119,8 +119,8 @@ def draw_case(plan: SimpleNamespace) -> SimpleNamespace:
         bad = {"nan": np.nan, "infinity": np.inf, "square": 1e200}[plan.wrong]
         row = int(rng.integers(len(X)))
         X[row, rng.integers(n)] = bad
-        if plan.road == "chunks" and weight is not None and weight[row] == 0:
-            # A chunk without any weight is never handed over, and nobody would see the row.
+        if weight is not None and weight[row] == 0:
+            # A row without weight is no row, and nobody would see it.
             weight[row] = 1.0
     elif plan.wrong == "negative":
         weight = np.where(codes[:, 0] == codes[0, 0], -1.0, 1.0)
@@ -475,7 +475,10 @@ def check(case: SimpleNamespace) -> Iterator[tuple[str, str]]:
         amount = shrinkage_of(case, found, answer.r)
         asked = truth if amount is None else truth.shrunk(amount, weights)
         search = Search(asked, case.criterion, answer.r)
-        yield from check_answer(case, answer, search)
+        far_apart = amount is not None and asked.traces.max() > 1e12 * asked.traces.min() > 0
+        if not far_apart:
+            # Of matrices that are mixed, no more of the smallest is promised.
+            yield from check_answer(case, answer, search)
     if case.road not in ("solve", "path"):
         yield from check_model(case, found, truth, shown)
         again = timed_fit(case)[0] if case.repeat else found

@@ -238,7 +238,10 @@ class Ranks:
         caps = problem.losses(basis) + self.settings.max_harm * matrices.traces
 
         def solve(problem: Problem, **more: Any) -> Solution:
-            return self.settings.solve(problem, **options, **more)
+            if more:
+                # Of the many problems only the first, without limits, is worth a search.
+                more |= {"exact_search": self.settings.prove, "prove": False}
+            return self.settings.solve(problem, **{**options, **more})
 
         return solve_thresholds(problem, lambda t: np.minimum(t, caps), solve, basis)
 

@@ -360,11 +360,12 @@ class OperatorCovariances(CovarianceSource):
         self.total = TotalFacts(int(cells.count.sum()), float(cells.weight.sum()), mean, trace)
 
     @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, **_: Any) -> bool:
+    def accepts(cls, X: Any, groups: Groups, r: int, *, in_folds: bool = False, **_: Any) -> bool:
         """Whether products beat explicit covariances for these rows."""
-        n = X.shape[1]
-        if not isinstance(X, LinearOperator) and fits(n, len(groups.labels)):
-            return is_sparse(X) and n > _SPARSE_FROM and n * n > _ENTRIES * X.nnz
+        n, parts = X.shape[1], FOLDS if in_folds else 1
+        if not isinstance(X, LinearOperator) and fits(n, parts * len(groups.labels)):
+            few = is_sparse(X) and n > _SPARSE_FROM and n * n > _ENTRIES * X.nnz
+            return few and not in_folds
         return isinstance(X, LinearOperator) or is_sparse(X) or not is_wide(X, r)
 
     @classmethod

@@ -177,7 +177,7 @@ class GroupMoments:
         origin = found.shift[int(np.argmax(count))] if len(count) else np.zeros(found.off.shape[1])
         offset = (found.shift - origin) + found.off
         check_square(offset, diagonals(found.scatter).sum())
-        scatter = no_variance(found.weight, found.shift, found.scatter)
+        scatter = found.scatter
         return cls(count, found.weight, offset, scatter, labels, names, origin, feature_names)
 
     @classmethod
@@ -250,7 +250,8 @@ class GroupMoments:
     def covariances(self) -> FloatArray:
         """Scatter over weight, shape (k, n, n); zero for a group without weight."""
         safe = np.where(self.weight > 0, self.weight, 1.0)
-        found: FloatArray = self.scatter / placed(safe[:, None, None], self.scatter)
+        scatter = no_variance(self.weight, self.mean, self.scatter)
+        found: FloatArray = scatter / placed(safe[:, None, None], scatter)
         return found
 
     def merge(self, other: GroupMoments) -> GroupMoments:

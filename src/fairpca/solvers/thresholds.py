@@ -32,7 +32,9 @@ Solve = Callable[..., Solution]
 # what it is allowed: that is rounding of a solver that stops at a gap of 1e-10.
 _MOST_ROUNDS, _SLACK = 40, 1e-10
 # No t is larger.
-_LARGEST = 1e60
+_LARGEST = 1e200
+# Where no proof moves t any more, the distance is halved until this share of it is left.
+_UNDECIDED = 0.05
 
 
 def solve_thresholds(
@@ -72,21 +74,27 @@ def solve_thresholds(
     if basis is not None:
         high = reached(problem.losses(basis))
     # Without limits first: that bounds t wherever nothing else does.
-    found, shift = solve(problem), np.zeros_like(problem.offsets)
+    found, shift, tried = solve(problem), np.zeros_like(problem.offsets), -np.inf
     for _ in range(_MOST_ROUNDS):
         t = reached(found.losses + shift)
         if t < high or best is None:
             high, best = min(t, high), found.components.T
-        bound, rising = found.certificate.lower_bound, low
-        if bound > 0 or not shift.any():
+        proof, rising = found.certificate, low
+        if proof.lower_bound > 0 or not shift.any():
             weighted = functools.partial(np.dot, found.weights)
-            least = bound + float(weighted(shift)) - slack
+            least = proof.lower_bound + float(weighted(shift)) - proof.resolution
             low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b)))
-        if not high - low > slack:
+        tried = max(tried, low)
+        # The solver itself leaves a gap at that point, and what it leaves is small enough.
+        settled = not (shift.any() and proof.lower_bound > 0)
+        if not high - low > slack or high - tried < _UNDECIDED * (high - low):
+            break
+        if settled and problem.certificate(low, high, slack).optimal:
             break
         # A step of proofs, or half of the distance where no proof moves it.
         ahead = low > rising and np.isfinite(low)
-        at = low if ahead else 0.5 * (max(low, -abs(high)) + high)
+        floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
+        at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
             break
         shift = np.broadcast_to(np.asarray(allowed(at), dtype=float), problem.offsets.shape)
@@ -94,6 +102,8 @@ def solve_thresholds(
         found = solve(moved, start=found.weights)
         if not ahead and found.certificate.lower_bound > 0:
             low = max(low, at)
+        elif not ahead and found.certificate.value > slack:
+            tried = at
     if not np.isfinite(high) or best is None:
         raise ValueError(
             "no projection keeps every group within what thresholds allow"
