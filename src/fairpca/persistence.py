@@ -207,11 +207,10 @@ def _check_numbers(step: Any) -> None:
             raise ValueError(f"components_ has shape {U.shape}, not ({step.n_components_}, {n})")
         if np.abs(U @ U.T - np.eye(len(U))).max(initial=0.0) > _ORTHONORMAL:
             raise ValueError("components_ is not orthonormal")
-        for name, value in vars(step).items():
-            if name.startswith("group_") and len(value) != len(
-                step.group_names_ if name == "group_names_" else step.groups_
-            ):
-                raise ValueError(f"{name} is not of {len(step.groups_)} groups")
+        for name in ("counts", "means", "losses", "errors", "shares", "weights"):
+            value = getattr(step, f"group_{name}_", step.groups_)
+            if len(value) != len(step.groups_):
+                raise ValueError(f"group_{name}_ is not of {len(step.groups_)} groups")
 
 
 def _stored_form(value: Any, moments: bool) -> Any:
