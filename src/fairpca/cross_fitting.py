@@ -2,23 +2,25 @@
 
 Rows fall into folds, and the moments of every fold are counted once. The moments of all other
 folds together are a training set; the moments of the fold itself say what the projection fitted
-to them loses on rows it has not seen.
+to them loses on rows it has not seen. The same moments say what groups would lose that were not
+there when the projection was fitted. Read `cross_fit` first.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
 
+from fairpca._arrays import FloatArray, IntArray, threads_for
 from fairpca._check import (
     check_at_least,
     check_choice,
@@ -29,43 +31,27 @@ from fairpca._check import (
     check_weights,
     require,
 )
-from fairpca._arrays import AnyArray, FloatArray, IntArray
-from fairpca._arrays import threads_for
 from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
-from fairpca.covariances.sources import (
-    MomentCovariances,
-    dense_if_wide,
-    in_span,
-    is_wide,
-    seen_directions,
-    seen_part,
-)
+from fairpca.covariances.sources import MomentCovariances, dense_if_wide, in_span, is_wide
 from fairpca.estimator import FairPCA
-from fairpca.moments.group_moments import GroupMoments, split_folds
-from fairpca.moments.groups import Groups, warn_of_measurements
-from fairpca.moments.groups import Label
+from fairpca.moments.group_moments import GroupMoments, memberships, split_folds, with_weight
+from fairpca.moments.groups import Groups, Label, block_codes, warn_of_measurements
 from fairpca.shrinkage import NoisyGroupWarning
 
-# Folds when the caller names no number: four fifths of the rows are fitted to each time.
-_FOLDS = 5
-# How often rows are dealt into folds when the caller names no number, and the most columns and
-# groups for that: with more, once. Of 50 seeds on tumours, wine and digits the widest interval of
-# a gain was 4 to 12 times as wide as the narrowest with one dealing, and 1.6 to 2.4 times with
-# five. Time grows in proportion: 1,797 rows of 64 columns in ten groups took 1.7 and 8.7 s, 13,232
-# rows of 1,764 columns in two groups 32 and 158 s.
-_REPEATS = 5
+# Folds and dealings of rows into them when the caller names no number, and the most columns and
+# groups for these; with more, where fits take long, it is five folds once.
+_FOLDS, _REPEATS, _FEW_FOLDS = 10, 2, 5
 _REPEATED_COLUMNS, _REPEATED_GROUPS = 200, 20
 # Share of the interval in its two tails.
 _TAILS = 0.05
+# The gap at which fits to folds stop: what is measured on new rows is known to a few per cent.
+_ROUGH = 1e-6
 # What all groups share counts as this many rows beside a group's own, for the projection that its
 # loss is set against: next to none, or what makes good projections of few rows that are like all
-# others. With none at all, the components that a group with fewer rows than components lacks would
-# be any, and rounding would decide about its loss.
-# One number for all would be wrong: with the second the error of digits on new rows is up to 16 %
-# above that with none, with none that of faces is up to 42 % above that with the second. That one
-# was chosen among 30, 50, 80, 100 and 150 on credit, bank and faces: with fewer, groups of 20 are
-# fitted to their noise; with more, groups of 200 lose what is their own.
+# others. With none at all, the components that a group with fewer rows than components lacks
+# would be any, and rounding would decide about its loss. With the second alone the error of
+# digits on new rows is up to 16 % above that with none, with none that of faces up to 42 % above.
 _SHARED_ROWS = (1e-7, 80.0)
 
 
@@ -73,9 +59,45 @@ _SHARED_ROWS = (1e-7, 80.0)
 class Estimate:
     """A number, or an array of them, and the ends of its 95 % interval."""
 
-    value: Any
-    low: Any
-    high: Any
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What groups lose that were not there: each is left out in turn, with all of its rows.
+
+    Attributes
+    ----------
+    fits : tuple of str
+        Names of the fits, f of them.
+    n_components : ndarray of shape (q,)
+    groups : tuple
+        The groups left out, k of them.
+    losses : ndarray of shape (f, q, k)
+        Of every group by the projection fitted to the others, against its own PCA.
+    errors : ndarray of shape (f, q, k)
+        Mean squared error of its rows by the same projection.
+    """
+
+    fits: tuple[str, ...]
+    n_components: IntArray
+    groups: tuple[Label, ...]
+    losses: FloatArray
+    errors: FloatArray
+
+    def worst(self) -> FloatArray:
+        """Return the largest loss of any group left out, shape (f, q)."""
+        return np.asarray(self.losses.max(axis=-1))
+
+    def spread(self) -> FloatArray:
+        """Return the standard deviation of the losses over groups left out, shape (f, q)."""
+        return np.asarray(self.losses.std(axis=-1, ddof=1))
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one line a fit, rank and group that was left out."""
+        return _frame(self, {"loss": self.losses, "error": self.errors}, "Unseen.to_frame")
 
 
 @dataclass(frozen=True)
@@ -91,7 +113,9 @@ class CrossFit:
     groups : tuple
         Labels of the groups, k of them.
     counts : ndarray of shape (k,)
-        Rows of every group. Where rows are dealt out here, those of weight zero do not count.
+        Rows of every group; those of weight zero are no rows.
+    variances : ndarray of shape (k,)
+        Mean squared distance of every group's rows from the mean of all: what 100 % are.
     losses : ndarray of shape (f, q, k)
         Mean squared error on the rows left out, minus that of the group's own projection. It can
         be negative, and then nothing was lost. The group's own projection is fitted to the same
@@ -109,8 +133,10 @@ class CrossFit:
     unchecked : tuple
         Groups with fewer rows than folds, or with all their rows in one fold, for which all these
         numbers are NaN.
-    fold_losses : ndarray of shape (repeats, folds, f, q, k)
-        The losses on the rows of every fold of every dealing; NaN where it has none of the group.
+    unseen : Unseen or None
+        What groups lose that were left out with all of their rows, where that was asked for.
+    fold_losses, fold_errors : ndarray of shape (repeats, folds, f, q, k)
+        Those of the rows of every fold of every dealing; NaN where it has none of the group.
     fold_weight : ndarray of shape (repeats, folds, k)
         Weight of every group's rows in every fold.
 
@@ -131,20 +157,25 @@ class CrossFit:
     n_components: IntArray
     groups: tuple[Label, ...]
     counts: IntArray
+    variances: FloatArray
     losses: FloatArray
     errors: FloatArray
     total_errors: FloatArray
     low: FloatArray
     high: FloatArray
     unchecked: tuple[Label, ...]
+    unseen: Unseen | None
     fold_losses: FloatArray = field(repr=False)
+    fold_errors: FloatArray = field(repr=False)
     fold_weight: FloatArray = field(repr=False)
 
     def worst(self) -> Estimate:
         """Return the largest loss of any group that was checked, in arrays of shape (f, q)."""
         return _jackknife(*self._worst())
 
-    def improvement(self, fit: str, than: str, n_components: int | None = None) -> Estimate:
+    def improvement(
+        self, fit: str, than: str = "PCA", n_components: int | None = None
+    ) -> Estimate:
         """Return by how much the worst loss of one fit is smaller than that of another.
 
         Both worst losses are measured on the same rows, so their difference is known better than
@@ -157,14 +188,32 @@ class CrossFit:
         n_components : int, optional
             One of the ranks looked at; by default the first.
         """
-        check_choice("fit", fit, self.fits)
-        check_choice("than", than, self.fits)
-        r = int(self.n_components[0]) if n_components is None else n_components
-        check_choice("n_components", r, tuple(self.n_components.tolist()))
-        j, f, g = self.n_components.tolist().index(r), self.fits.index(fit), self.fits.index(than)
+        f, g, j = self._places(fit, than, n_components)
         worst, without, held = self._worst()
         gain, gains = worst[g, j] - worst[f, j], without[..., g, j] - without[..., f, j]
         return _jackknife(gain, gains, np.minimum(held[g, j], held[f, j]))
+
+    def change(self, fit: str, than: str = "PCA", n_components: int | None = None) -> Estimate:
+        """Return by how much every group's error is larger than with another fit, shape (k,).
+
+        The intervals are simultaneous: with 95 % all groups' changes lie in theirs, so the
+        largest upper end says what no group pays more than. Arguments are those of `improvement`.
+        """
+        f, g, j = self._places(fit, than, n_components)
+        value = self.errors[f, j] - self.errors[g, j]
+        apart = self.fold_errors[:, :, f, j] - self.fold_errors[:, :, g, j]
+        without = _without_each_fold(apart, self.fold_weight)
+        tails = _TAILS / max(len(self.groups) - len(self.unchecked), 1)
+        return _jackknife(value, without, _held(self.fold_weight), tails)
+
+    def _places(self, fit: str, than: str, n_components: int | None) -> tuple[int, int, int]:
+        """Return the positions of two fits and of a rank."""
+        check_choice("fit", fit, self.fits)
+        check_choice("than", than, self.fits)
+        ranks = self.n_components.tolist()
+        r = ranks[0] if n_components is None else n_components
+        check_choice("n_components", r, tuple(ranks))
+        return self.fits.index(fit), self.fits.index(than), ranks.index(r)
 
     def _worst(self) -> tuple[FloatArray, FloatArray, IntArray]:
         """Return the largest losses, shape (f, q), and what they are without each fold in turn.
@@ -180,23 +229,22 @@ class CrossFit:
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one line a fit, rank and group."""
-        pandas = require("pandas", extra="data", purpose="CrossFit.to_frame")
-        lines = [
-            {
-                "fit": fit,
-                "n_components": int(r),
-                "group": label,
-                "rows": int(self.counts[g]),
-                "loss": self.losses[f, j, g],
-                "low": self.low[f, j, g],
-                "high": self.high[f, j, g],
-                "error": self.errors[f, j, g],
-            }
-            for f, fit in enumerate(self.fits)
-            for j, r in enumerate(self.n_components)
-            for g, label in enumerate(self.groups)
-        ]
-        return pandas.DataFrame(lines)
+        numbers = {"loss": self.losses, "low": self.low, "high": self.high, "error": self.errors}
+        rows = np.broadcast_to(self.counts, self.losses.shape)
+        return _frame(self, {"rows": rows, **numbers}, "CrossFit.to_frame")
+
+
+def _frame(found: CrossFit | Unseen, columns: dict[str, Any], purpose: str) -> Any:
+    """Return a pandas frame of arrays of shape (fits, ranks, groups)."""
+    pandas = require("pandas", extra="data", purpose=purpose)
+    shape = (len(found.fits), len(found.n_components), len(found.groups))
+    f, j, g = (place.ravel() for place in np.indices(shape))
+    keys = {
+        "fit": [found.fits[i] for i in f],
+        "n_components": found.n_components[j],
+        "group": [found.groups[i] for i in g],
+    }
+    return pandas.DataFrame({**keys, **{name: part.ravel() for name, part in columns.items()}})
 
 
 def cross_fit(
@@ -204,10 +252,12 @@ def cross_fit(
     sensitive_features: Any = None,
     n_components: int | Sequence[int] = 2,
     *,
-    fits: Mapping[str, Any] | None = None,
-    n_folds: int = _FOLDS,
+    fits: Mapping[str, BaseEstimator] | None = None,
+    n_folds: int | None = None,
     n_repeats: int | None = None,
     sample_weight: Any = None,
+    blocks: Any = None,
+    unseen: bool = False,
     random_state: int = 0,
 ) -> CrossFit:
     """Return what every group loses on rows that were left out of the fit.
@@ -222,20 +272,27 @@ def cross_fit(
         Ranks to look at.
     fits : mapping of str to estimator, optional
         What to compare: FairPCA, or another with `fit_moments` such as
-        `fairpca.methods.BalancedPCA`; `n_components` of each is replaced. By default PCA,
-        FairPCA and ``FairPCA(shrinkage="auto")``. Groups are those that `group_by` of the first
-        makes.
-    n_folds : int, default=5
+        `fairpca.methods.BalancedPCA`; `n_components` of each is replaced, and searches are left
+        out. By default PCA, balanced PCA (every group weighs the same), FairPCA, and careful
+        FairPCA, which is ``FairPCA(shrinkage="auto", max_harm=0.02)``. Groups are those that
+        `group_by` of the first that has it makes.
+    n_folds : int, optional
         Folds that rows are dealt into, group by group, so that every fold has its share of every
-        group. Not with moments.
+        group; by default 10, and 5 with more than 200 columns or 20 groups, where fits take
+        longer. Not with moments.
     n_repeats : int, optional
-        How often rows are dealt out, each time with new fits; by default 5 times with up to 200
-        columns, or rows where these are far fewer, and 20 groups, and once with more, where fits
-        take longer. What one dealing finds depends on its chances: widths of intervals differ up
-        to twelvefold between seeds, with five dealings about twofold. Moments of folds are one
-        dealing.
+        How often rows are dealt out, each time with new fits; by default twice, and once with
+        more columns or groups. Moments of folds are one dealing.
     sample_weight : array-like of shape (m,), optional
-        As in `FairPCA.fit`; not with moments.
+        As in `FairPCA.fit`; not with moments. Rows of weight zero are no rows.
+    blocks : array-like of shape (m,), optional
+        Which rows belong together: those of one person, month or household. They stay in one
+        fold, and intervals are those of blocks left out. `fairpca.moments.groups.block_folds`
+        does the same for moments.
+    unseen : bool, default=False
+        Whether to leave out every group in turn, too, with all of its rows, and measure what it
+        loses by fits to the others; `fairpca.methods.AnchorPCA` is then compared as well. It
+        takes three groups.
     random_state : int, default=0
         Seed of the dealings. An end of an interval near zero may still be on its other side with
         another seed.
@@ -252,159 +309,233 @@ def cross_fit(
     >>> X = rng.normal(size=(300, 5)) * [3, 2, 1, 1, 1]
     >>> found = fairpca.cross_fit(X, ["a"] * 240 + ["b"] * 60, n_components=2)
     >>> found.fits, found.losses.shape
-    (('PCA', 'FairPCA', 'FairPCA(shrinkage="auto")'), (3, 1, 2))
+    (('PCA', 'balanced PCA', 'FairPCA', 'careful FairPCA'), (4, 1, 2))
     """
     models = _models(fits)
-    if sensitive_features is None and not isinstance(X, GroupMoments | Sequence):
-        warn_one_group()
     ranks = np.atleast_1d(np.asarray(n_components))
-    if not ranks.size:
-        raise ValueError("n_components is empty; pass at least one number of components.")
-    if ranks.dtype.kind not in "biuf":
+    if not ranks.size or ranks.dtype.kind not in "iu":
         raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
-    largest = int(ranks.max())
-    dealings = _dealings(
-        X, sensitive_features, largest, n_folds, n_repeats, sample_weight, random_state
-    )
-    found = []
+    if isinstance(X, GroupMoments) or (
+        isinstance(X, Sequence) and any(isinstance(fold, GroupMoments) for fold in X)
+    ):
+        check_counted(sensitive_features, sample_weight if blocks is None else blocks)
+        dealings = iter([[X] if isinstance(X, GroupMoments) else list(X)])
+    else:
+        labels = (sensitive_features, sample_weight, blocks)
+        dealings = _dealings(X, *labels, int(ranks.max()), n_folds, n_repeats, random_state)
+    found, without_group = [], None
+    group_by = next((m.group_by for m in models.values() if hasattr(m, "group_by")), "")
+    group_by = group_by or "intersection"
     for folds in dealings:
         with threads_for(folds[0].n_features):
-            found.append(_each_left_out(folds, models, ranks))
-    known = found[0][0]
-    parts = zip(*(numbers for _, numbers in found), strict=True)
-    errors, losses, weight, totals = map(np.stack, parts)
-    mean_loss = _over_folds(losses, weight).mean(axis=0)
+            if unseen and without_group is None:
+                without_group = _without_each_group(folds, models, ranks, group_by)
+            found.append(_without_each_part(folds, models, ranks, group_by))
+    known, variances = found[0][0], found[0][1]
+    errors, losses, weight, totals = map(np.stack, zip(*(part[2:] for part in found), strict=True))
+    mean_loss, mean_error = (_over_folds(part, weight).mean(axis=0) for part in (losses, errors))
     known_to = _jackknife(mean_loss, _without_each_fold(losses, weight), _held(weight))
     unchecked = np.isnan(mean_loss).all(axis=(0, 1))
-    mean_error = _over_folds(errors, weight).mean(axis=0)
     mean_error[..., unchecked] = np.nan
     return CrossFit(
-        tuple(models),
-        ranks,
-        known.labels,
-        known.count,
-        mean_loss,
-        mean_error,
-        totals.mean(axis=0),
-        known_to.low,
-        known_to.high,
-        tuple(known.labels[g] for g in np.flatnonzero(unchecked)),
-        losses,
-        weight,
+        fits=tuple(models),
+        n_components=ranks,
+        groups=known.labels,
+        counts=known.count,
+        variances=variances,
+        losses=mean_loss,
+        errors=mean_error,
+        total_errors=totals.mean(axis=0),
+        low=known_to.low,
+        high=known_to.high,
+        unchecked=tuple(known.labels[g] for g in np.flatnonzero(unchecked)),
+        unseen=without_group,
+        fold_losses=losses,
+        fold_errors=errors,
+        fold_weight=weight,
     )
 
 
-def _each_left_out(
-    folds: list[GroupMoments], models: Mapping[str, Any], ranks: IntArray
-) -> tuple[GroupMoments, tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
+class _MeanPCA(BaseEstimator):  # type: ignore[misc]
+    """PCA of all rows, labelled or not, or of the mean of the groups' second moments.
+
+    It has what `cross_fit` asks of a fit, and no more.
+    """
+
+    def __init__(self, n_components: int = 1, *, balanced: bool = False) -> None:
+        self.n_components, self.balanced = n_components, balanced
+
+    def fit_moments(self, moments: GroupMoments) -> _MeanPCA:
+        """Fit to all groups at once."""
+        total = moments.pooled()
+        self.mean_ = total.mean[0]
+        matrix = total.covariances[0]
+        if self.balanced:
+            matrix = moments.grouped().second_moments(self.mean_).mean(axis=0)
+        self.components_ = leading_pairs(matrix, self.n_components).vectors.T
+        return self
+
+
+def usual_fits() -> dict[str, BaseEstimator]:
+    """Return what is compared by default, by name; each has `fit_moments`."""
+    return {
+        "PCA": _MeanPCA(),
+        "balanced PCA": _MeanPCA(balanced=True),
+        "FairPCA": FairPCA(),
+        "careful FairPCA": FairPCA(shrinkage="auto", max_harm=0.02),
+    }
+
+
+def _models(fits: Mapping[str, BaseEstimator] | None) -> dict[str, Any]:
+    """Return what is compared, by name."""
+    named = usual_fits() if fits is None else dict(fits)
+    if not named or not all(hasattr(model, "fit_moments") for model in named.values()):
+        raise ValueError(
+            f"fits={fits!r}: pass at least one FairPCA by its name, such as "
+            '{"FairPCA": FairPCA()}, or BalancedPCA; other estimators cannot be fitted to moments.'
+        )
+    return named
+
+
+def _fitted(model: Any, r: int, folds: list[GroupMoments], training: GroupMoments) -> Any:
+    """Return a model fitted to folds, quickly and without the warnings of rows in hand."""
+    known = model.get_params()
+    wanted = {"n_components": r, "prove": False, "tol": max(known.get("tol", 0), _ROUGH)}
+    model = clone(model).set_params(**{name: v for name, v in wanted.items() if name in known})
+    in_parts = known.get("shrinkage") == "auto"
+    with warnings.catch_warnings():
+        # What counts here is the loss on the rows left out, whether or not the fit is proven best.
+        for category in (ConvergenceWarning, NoisyGroupWarning):
+            warnings.simplefilter("ignore", category)
+        return model.fit_moments(folds if in_parts else training)
+
+
+def _without_each_part(
+    folds: list[GroupMoments], models: dict[str, Any], ranks: IntArray, group_by: str
+) -> tuple[Any, ...]:
     """Leave each fold out of the fits in turn, and measure them on its rows.
 
-    Returns all groups together; errors and losses of shape (folds, f, q, k), weights of shape
-    (folds, k) and the mean error of all rows, shape (f, q). ValueError for fewer than two folds.
+    Returns all groups together and their variances; errors and losses of shape (folds, f, q, k),
+    weights of shape (folds, k) and the mean error of all rows, shape (f, q).
     """
-    # A fold that nobody is in has nothing to fit to and nothing to measure.
-    folds = [fold for fold in folds if fold.weight.any()]
+    # A fold that nobody is in has nothing to fit to and nothing to measure, and the same goes for
+    # the groups that a fold has no weight of.
+    folds = [fold.select(np.flatnonzero(fold.weight).tolist()) for fold in folds]
+    folds = [fold for fold in folds if fold.labels]
     if len(folds) < 2:
         raise ValueError(
             f"{len(folds)} fold(s) leave nothing to fit to; pass at least two, or more rows."
         )
-    for r in ranks.tolist():
-        check_rank(r, folds[0].n_features)
-    group_by = getattr(next(iter(models.values())), "group_by", "intersection")
-    known = reduce(GroupMoments.merge, folds).grouped(group_by)
+    everything = reduce(GroupMoments.merge, folds)
+    known, total = everything.grouped(group_by), everything.pooled()
     check_groups(known.labels, known.weight)
-    # A fold that has no weight of a group has nothing of it to fit to.
-    folds = [
-        fold if fold.weight.all() else fold.select(np.flatnonzero(fold.weight).tolist())
-        for fold in folds
-    ]
+    fewest = min(int(total.count[0] - fold.count.sum()) for fold in folds)
+    for r in ranks.tolist():
+        # Directions that no row of a fit varies along would be any.
+        check_rank(r, total.n_features if fewest > total.n_features else fewest - 1)
+    variances = np.einsum("kii->k", known.second_moments(total.mean[0]))
     shape = (len(folds), len(models), len(ranks), len(known.labels))
     errors, own = np.full(shape, np.nan), np.full((shape[0], *shape[2:]), np.nan)
-    weight = np.zeros((len(folds), len(known.labels)))
-    everything = sum(float(fold.weight.sum()) for fold in folds)
-    totals = np.zeros(shape[1:3])
-    column = {label: g for g, label in enumerate(known.labels)}
+    weight, totals = np.zeros((shape[0], shape[3])), np.zeros(shape[1:3])
     for i, fold in enumerate(folds):
         others = [*folds[i + 1 :], *folds[:i]]
         training = reduce(GroupMoments.merge, others)
-        seen = seen_directions(training)
-        left_out, share = fold.grouped(group_by), float(fold.weight.sum()) / everything
-        whole = fold.pooled()
-        places = [column[label] for label in left_out.labels]
+        left_out, whole = fold.grouped(group_by), fold.pooled()
+        places = [known.labels.index(label) for label in left_out.labels]
         weight[i, places] = left_out.weight
-        own[i][:, places] = own_errors(others, left_out, ranks, group_by)
+        own[i][:, places] = _own_errors(others, left_out, ranks, group_by)
         for j, r in enumerate(ranks.tolist()):
             for f, model in enumerate(models.values()):
-                model = fitted_without_warnings(clone(model).set_params(n_components=r), training)
-                errors[i, f, j, places] = shared_errors(model, left_out, seen)
-                totals[f, j] += share * shared_errors(model, whole, seen)[0]
+                model = _fitted(model, r, others, training)
+                basis = model.components_.T
+                errors[i, f, j, places] = _errors(left_out, model.mean_, basis, ranks[[j]])[0]
+                share = whole.weight[0] / total.weight[0]
+                totals[f, j] += share * _errors(whole, model.mean_, basis, ranks[[j]])[0, 0]
     errors[..., known.count < len(folds)] = np.nan
-    return known, (errors, errors - own[:, None], weight, totals)
+    return known, variances, errors, errors - own[:, None], weight, totals
+
+
+def _without_each_group(
+    folds: list[GroupMoments], models: dict[str, Any], ranks: IntArray, group_by: str
+) -> Unseen:
+    """Leave out each group in turn, and measure fits to the others on all of its rows."""
+    from fairpca.methods import AnchorPCA
+
+    models = {**models, "AnchorPCA": AnchorPCA()}
+    everything = reduce(GroupMoments.merge, folds)
+    labels, member = memberships(everything.labels, everything.names, group_by)
+    if len(labels) < 3:
+        raise ValueError(
+            f"unseen=True leaves out one group at a time and {len(labels)} are too few: it takes "
+            "three, so that others are left to compare."
+        )
+    known = everything.grouped(group_by)
+    errors = np.zeros((len(models), len(ranks), len(labels)))
+    own = np.zeros_like(errors[0])
+    for g, inside in enumerate(member):
+        away = {cell for cell, there in zip(everything.labels, inside, strict=True) if there}
+        kept = [[i for i, cell in enumerate(fold.labels) if cell not in away] for fold in folds]
+        others = [fold.select(k) for fold, k in zip(folds, kept, strict=True) if k]
+        training, left_out = reduce(GroupMoments.merge, others), known.select([g])
+        matrix = left_out.second_moments(training.pooled().mean[0])[0]
+        values = leading_pairs(matrix, int(ranks.max())).values
+        own[:, g] = np.trace(matrix) - np.cumsum(values)[ranks - 1]
+        for j, r in enumerate(ranks.tolist()):
+            for f, model in enumerate(models.values()):
+                model = _fitted(model, r, others, training)
+                basis = model.components_.T
+                errors[f, j, g] = _errors(left_out, model.mean_, basis, ranks[[j]])[0, 0]
+    return Unseen(tuple(models), ranks, labels, errors - own, errors)
 
 
 def _dealings(
     X: Any,
     labels: Any,
-    largest: int,
-    n_folds: int,
-    n_repeats: int | None,
     sample_weight: Any,
+    blocks: Any,
+    largest: int,
+    n_folds: int | None,
+    n_repeats: int | None,
     random_state: int,
 ) -> Iterator[list[GroupMoments]]:
     """Yield the moments of the folds of every dealing; `largest` is the largest rank."""
-    X = [X] if isinstance(X, GroupMoments) else X
-    if isinstance(X, Sequence) and X and all(isinstance(fold, GroupMoments) for fold in X):
-        check_counted(labels, sample_weight)
-        yield list(X)
-        return
-    repeats = 1 if n_repeats is None else n_repeats
-    check_at_least("n_folds", n_folds, 2)
-    check_at_least("n_repeats", repeats, 1)
+    if labels is None:
+        warn_one_group()
     rows = check_table(X)
-    m = rows.shape[0]
-    groups = Groups.of(labels, m)
-    if groups is not labels:
-        warn_of_measurements(groups)
-    weights = check_weights(sample_weight, m)
-    groups, counted = _weighted(groups, weights)
+    groups = Groups.of(labels, rows.shape[0])
+    warn_of_measurements(groups)
+    if blocks is None:
+        together = np.arange(rows.shape[0])
+    else:
+        together = block_codes(blocks)[0]
+        if len(together) != rows.shape[0]:
+            raise ValueError(
+                f"blocks has {len(together)} rows but X has {rows.shape[0]}; pass one per row."
+            )
+    weights = check_weights(sample_weight, rows.shape[0])
+    counted = slice(None) if weights is None else np.flatnonzero(weights)
+    rows, groups, weights = with_weight(rows, groups, weights)
+    first, together = np.unique(together[counted], return_index=True, return_inverse=True)[1:]
     rows = dense_if_wide(rows, largest)
     if is_wide(rows, largest):
         rows = np.asarray(rows, dtype=float)
         assert_all_finite(rows, input_name="X")
         rows = in_span(rows, groups, weights)[0]
-    n = rows.shape[1]
-    if n_repeats is None and n <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS:
-        repeats = _REPEATS
-    try:
-        rng = np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"random_state={random_state!r} must be None, an integer of at least 0, or a "
-            "numpy.random.Generator."
-        ) from None
+    few = rows.shape[1] <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS
+    n_folds = n_folds if n_folds is not None else _FOLDS if few else _FEW_FOLDS
+    repeats = n_repeats if n_repeats is not None else _REPEATS if few else 1
+    check_at_least("n_folds", n_folds, 2)
+    check_at_least("n_repeats", repeats, 1)
+    check_at_least("random_state", random_state, 0)
+    rng = np.random.default_rng(random_state)
     for _ in range(repeats):
-        fold = np.zeros(m, dtype=np.int64)
-        fold[counted] = _dealt(groups.codes[counted], n_folds, rng)
+        # A block is dealt as a row of the group of its first one.
+        fold = _dealt(groups.codes[first], n_folds, rng)[together]
         in_folds = groups.in_folds(fold, n_folds)
-        moments = GroupMoments.from_array(rows, in_folds, sample_weight=weights)
-        yield split_folds(moments, n_folds)
+        yield split_folds(GroupMoments.from_array(rows, in_folds, sample_weight=weights), n_folds)
 
 
-def _weighted(groups: Groups, weights: FloatArray | None) -> tuple[Groups, AnyArray]:
-    """Return the groups of the rows that count, and which rows these are.
-
-    A row without weight is as good as none: dealt out with the others, it would take the place of
-    one that counts. It loses its label. A group without any weight keeps its rows, for the error
-    that names it.
-    """
-    if weights is None:
-        return groups, np.ones(len(groups.codes), dtype=bool)
-    codes = groups.codes
-    counted = (weights > 0) | (np.bincount(codes + 1, weights)[codes + 1] == 0)
-    return groups.with_codes(np.where(counted, codes, -1)), counted
-
-
-def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> AnyArray:
+def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:
     """Return the fold of every row: each group is shuffled and dealt out evenly.
 
     Groups come in the order in which the rows show them, so that what they are called changes
@@ -426,123 +557,60 @@ def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> AnyArray:
     return fold
 
 
-class _PooledPCA(FairPCA):
-    """PCA of all rows, labelled or not, from the moments of their groups.
-
-    ``FairPCA(shrinkage=1.0)`` is the same where every row has its labels.
-    """
-
-    def fit_moments(self, moments: GroupMoments) -> FairPCA:
-        """Fit to all rows as one group."""
-        return super().fit_moments(replace(moments.pooled(), names=("all",)))
-
-
-def usual_fits() -> tuple[FairPCA, FairPCA, FairPCA]:
-    """Return what is compared by default: PCA, FairPCA, and FairPCA of shrunk covariances."""
-    return _PooledPCA(), FairPCA(), FairPCA(shrinkage="auto")
-
-
-def _models(fits: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what is compared, by name."""
-    if fits is None:
-        names = ("PCA", "FairPCA", 'FairPCA(shrinkage="auto")')
-        return dict(zip(names, usual_fits(), strict=True))
-    named = dict(fits) if isinstance(fits, Mapping) else {}
-    if not named or not all(hasattr(model, "fit_moments") for model in named.values()):
-        raise ValueError(
-            f"fits={fits!r}: pass at least one FairPCA by its name, such as "
-            '{"FairPCA": FairPCA()}, or BalancedPCA; other estimators cannot be fitted to moments.'
-        )
-    return named
-
-
-def fitted_without_warnings(model: Any, training: GroupMoments) -> Any:
-    """Return a model fitted to moments, without the warnings of rows in hand."""
-    with warnings.catch_warnings():
-        # What counts here is the loss on the rows left out, whether or not the fit is proven best.
-        for known in (ConvergenceWarning, NoisyGroupWarning):
-            warnings.simplefilter("ignore", known)
-        return model.fit_moments(training)
-
-
-def shared_errors(
-    model: Any, left_out: GroupMoments, seen: FloatArray | None = None
-) -> FloatArray:
-    """Return the error of every group's left-out rows by a fitted model; NaN where it has none.
-
-    Where the rows of its training span less than all columns, `seen` are their `seen_directions`.
-    """
-    bases = [seen_part(model.components_.T, seen)] * len(left_out.labels)
-    ranks = np.array([model.n_components_])
-    return np.asarray(_errors(left_out, model.mean_, bases, ranks)[0])
-
-
-def own_errors(
-    training: Sequence[GroupMoments], left_out: GroupMoments, ranks: IntArray, group_by: str
+def _own_errors(
+    training: list[GroupMoments], left_out: GroupMoments, ranks: IntArray, group_by: str
 ) -> FloatArray:
     """Return the error of every group's left-out rows by its own projection, shape (q, k).
 
-    It is NaN where there are no rows to fit to, or none left out. The first fold of the training
-    tells which amount of shrinkage serves a group; with a single fold nothing does, and the group
-    is taken as it is. The rows left out have no say: losses of 50 rows were too large by a third
-    when they had.
+    It is NaN where there are no rows to fit to. The first fold of the training tells which of
+    `_SHARED_ROWS` serves a group; with a single fold nothing does, and the group is taken as it
+    is. The rows left out have no say: losses of 50 rows were too large by a third when they had.
     """
     first, *others = training
-    by_amount = _own_errors(reduce(GroupMoments.merge, training), left_out, ranks, group_by)
-    chosen = np.array(by_amount[0])
-    if not others:
-        return chosen
-    known = first.grouped(group_by)
-    tried = _own_errors(reduce(GroupMoments.merge, others), known, ranks, group_by)
-    best = np.argmin(np.where(np.isnan(tried), np.inf, tried), axis=0)
-    for g, label in enumerate(left_out.labels):
-        if label in known.labels:
-            amount = best[:, known.labels.index(label)]
-            chosen[:, g] = by_amount[amount, np.arange(len(ranks)), g]
-    return chosen
+
+    def measured(parts: list[GroupMoments], new: GroupMoments) -> FloatArray:
+        source = MomentCovariances(reduce(GroupMoments.merge, parts), group_by)
+        known, own = source.groups.labels, source.groups.weight
+        found = np.full((len(_SHARED_ROWS), len(ranks), len(new.labels)), np.nan)
+        for a, rows in enumerate(_SHARED_ROWS):
+            matrices = source.shrunk(rows / (own + rows)).covariances
+            for g, label in enumerate(new.labels):
+                if label in known:
+                    matrix = matrices[known.index(label)]
+                    basis = leading_pairs(matrix, int(ranks.max())).vectors
+                    errors = _errors(new.select([g]), source.total.mean, basis, ranks)
+                    found[a, :, g] = errors[:, 0]
+        return found
+
+    by_amount, chosen = measured(training, left_out), np.zeros((len(ranks), len(left_out.labels)))
+    if others:
+        tried = np.full_like(by_amount, np.nan)
+        seen = first.grouped(group_by)
+        both = [g for g, label in enumerate(left_out.labels) if label in seen.labels]
+        places = [seen.labels.index(left_out.labels[g]) for g in both]
+        tried[..., both] = measured(others, seen.select(places))
+        chosen = np.argmin(np.where(np.isnan(tried), np.inf, tried), axis=0)
+    return np.take_along_axis(by_amount, chosen[None].astype(np.int64), axis=0)[0]
 
 
-def _own_errors(
-    training: GroupMoments, left_out: GroupMoments, ranks: IntArray, group_by: str
-) -> FloatArray:
-    """Return what `own_errors` does for each of `_SHARED_ROWS`, the first axis."""
-    source = MomentCovariances(training, group_by, "global")
-    known, own = source.groups.labels, source.groups.rows
-    seen, found = seen_directions(training), []
-    for rows in _SHARED_ROWS:
-        shares = rows / np.where(own + rows > 0, own + rows, 1.0)
-        matrices = source.shrunk(shares).covariances
-        bases: list[FloatArray | None] = [None] * len(left_out.labels)
-        for g, label in enumerate(left_out.labels):
-            if label in known:
-                basis = leading_pairs(matrices[known.index(label)], int(ranks.max())).vectors
-                bases[g] = seen_part(basis, seen)
-        found.append(_errors(left_out, source.total.mean, bases, ranks))
-    return np.array(found)
+def _errors(new: GroupMoments, mean: FloatArray, basis: FloatArray, ranks: IntArray) -> FloatArray:
+    """Return every group's mean squared distance from projections through a mean.
 
-
-def _errors(
-    left_out: GroupMoments, mean: FloatArray, bases: Sequence[FloatArray | None], ranks: IntArray
-) -> FloatArray:
-    """Return every group's mean squared distance from its projection through a mean.
-
-    The projection with r components has the first r columns of the group's basis. The result has
-    shape (q, k).
+    That with r components has the first r columns of the basis. The result has shape (q, k).
     """
-    found = np.full((len(ranks), len(bases)), np.nan)
-    for g, (matrix, basis) in enumerate(zip(left_out.second_moments(mean), bases, strict=True)):
-        if basis is not None and left_out.weight[g] > 0:
-            kept = np.einsum("nr,nm,mr->r", basis, matrix, basis, optimize=True)
-            found[:, g] = np.trace(matrix) - np.cumsum(kept)[ranks - 1]
-    return found
+    matrices = new.second_moments(mean)
+    kept = np.einsum("nr,knr->rk", basis, matrices @ basis)
+    found = np.einsum("kii->k", matrices) - np.cumsum(kept, axis=0)
+    return np.asarray(found[np.minimum(ranks, len(found)) - 1])
 
 
 def _over_folds(values: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the means over the folds of every dealing by weight; NaN where no fold has a number.
 
-    Values have shape (repeats, folds, f, q, k), weights (repeats, folds, k).
+    Values have shape (repeats, folds, ..., k), weights (repeats, folds, k).
     """
-    share = np.where(np.isfinite(values), weight[:, :, None, None, :], 0.0)
+    between = tuple(range(2, values.ndim - 1))
+    share = np.where(np.isfinite(values), np.expand_dims(weight, between), 0.0)
     total = share.sum(axis=1)
     sums = np.sum(share * np.where(np.isfinite(values), values, 0.0), axis=1)
     return np.asarray(np.divide(sums, total, out=np.full(total.shape, np.nan), where=total > 0))
@@ -561,7 +629,9 @@ def _held(weight: FloatArray) -> IntArray:
     return np.asarray(np.count_nonzero(weight, axis=1).min(axis=0))
 
 
-def _jackknife(value: Any, without: FloatArray, known: Any) -> Estimate:
+def _jackknife(
+    value: FloatArray, without: FloatArray, known: IntArray, tails: float = _TAILS
+) -> Estimate:
     """Return an estimate with its interval, from its values without each fold in turn.
 
     `known` says in how many folds there is something to estimate from: stored folds may lack a
@@ -577,5 +647,5 @@ def _jackknife(value: Any, without: FloatArray, known: Any) -> Estimate:
     off = without - without.mean(axis=1, keepdims=True)
     variance = (folds - 1) / folds * np.sum(off**2, axis=1).mean(axis=0)
     variance = variance * (1 / repeats + folds / (folds - 1))
-    half = student.ppf(1 - _TAILS / 2, folds - 1) * np.sqrt(variance)
+    half = student.ppf(1 - tails / 2, folds - 1) * np.sqrt(variance)
     return Estimate(value, value - half, value + half)

@@ -35,7 +35,7 @@ from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.rank_path import RankPath
-from fairpca.solvers.solution import Solution
+from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 from fairpca.solvers.thresholds import solve_thresholds
 
 # Squares of eigenvalues, and products of these, are no numbers outside of this range.
@@ -203,7 +203,9 @@ class Ranks:
                 shares = shares + settings.shrinkage
             matrices = self.matrices(shares)
             problem = self.problem(r, matrices)
-            options: dict[str, Any] = {"exact_search": exact_search}
+            # Whoever is content with a rough bound does not wait for a search.
+            search = exact_search and settings.tol <= OPTIMAL_GAP
+            options: dict[str, Any] = {"exact_search": search}
             about = ["of the shrunk covariances"] if shares.any() else []
             if settings.max_harm is not None:
                 solution = self._harmless(problem, matrices, options)
@@ -243,7 +245,9 @@ class Ranks:
                 more |= {"exact_search": self.settings.prove, "prove": False}
             return self.settings.solve(problem, **{**options, **more})
 
-        return solve_thresholds(problem, lambda t: np.minimum(t, caps), solve, basis)
+        return solve_thresholds(
+            problem, lambda t: np.minimum(t, caps), solve, basis, tol=self.settings.tol
+        )
 
     def _shared(self, matrices: Matrices) -> RankPath | None:
         """Return what solves all ranks of two large groups; None where each is solved alone."""

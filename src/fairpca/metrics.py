@@ -1,26 +1,36 @@
-"""Numbers of any linear reducer: what each group keeps, and how alike the groups look afterwards.
+"""Numbers of any linear reducer: what each group gets, and how alike the groups look afterwards.
 
 A reducer is a fitted estimator with `components_`, or an array with one component per row; only
 the subspace it spans matters. Data are rows with `sensitive_features`, or `GroupMoments`. Rows may
 be dense, sparse, or a frame of any library; a lazy frame has to be collected first.
 
-`sample_errors` and `sample_losses` are numbers of every row. `mean_error`, `mean_loss` and
-`share_kept` take rows and what was rebuilt of them: fairlearn's `MetricFrame` calls a metric so.
+`Findings` is the table behind every number of a group: `fairpca.audit`, `fairpca.compare` and the
+pictures read the same one, and `measured` fills it. `mean_error` and `mean_loss` take rows and
+what was rebuilt of them: fairlearn's `MetricFrame` calls a metric so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
+from fairpca._arrays import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    array_namespace,
+    fetched,
+    is_sparse,
+    rounding_level,
+    span,
+)
 from fairpca._check import (
     as_numpy,
     check_choice,
@@ -29,19 +39,9 @@ from fairpca._check import (
     check_names,
     check_weights,
     distinct,
-    labels_are_no_rows,
+    require,
 )
-from fairpca._arrays import (
-    AnyArray,
-    FloatArray,
-    IntArray,
-    array_namespace,
-    fetched,
-    is_sparse,
-    span,
-)
-from fairpca.covariances.implicit import GroupOperators, wants_operators
-from fairpca.covariances.oracle import Oracle
+from fairpca.covariances.products import CellRows
 from fairpca.covariances.sources import (
     CENTERS,
     CovarianceSource,
@@ -50,25 +50,121 @@ from fairpca.covariances.sources import (
     in_span,
     is_wide,
 )
+from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
-from fairpca.moments.groups import factorize
+from fairpca.moments.groups import Groups, Label
 
 __all__ = [
-    "Parity", "basis_of", "covariance_gap", "group_errors", "group_losses", "group_shares",
-    "group_variances", "held_out_parity", "mean_error", "mean_gap", "mean_loss",
-    "median_bandwidth", "mmd_squared", "sample_errors", "sample_losses", "share_kept",
+    "Findings", "basis_of", "covariance_gap", "findings", "group_errors", "group_losses",
+    "group_shares", "group_variances", "mean_error", "mean_gap", "mean_loss", "median_bandwidth",
+    "mmd_squared", "sample_errors",
 ]  # fmt: skip
 
-#: What a target can be taken for; "auto" decides by its values.
-TARGETS = ("auto", "classes", "numbers")
-# Whole numbers with more distinct values than this are a quantity (an age, an amount), not
-# classes; so are those with fewer rows a value than this. With `target` people decide otherwise.
-_MOST_CLASSES = 20
-_ROWS_PER_CLASS = 5
 # Rows per block of a Gaussian kernel. A block of 128 times a few thousand rows stays in the cache;
 # larger ones do not, smaller ones spend their time in the loop.
 _KERNEL_ROWS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What every group of some rows gets from one projection: one line a group.
+
+    Attributes
+    ----------
+    labels : tuple
+        Labels of the groups, k of them.
+    rows : ndarray of shape (k,)
+        How many rows each has.
+    variance, error, loss, share, own : ndarray of shape (k,)
+        Variance; mean squared error; what the group loses against its own PCA of the same rank;
+        share of its variance that is kept; and the error of its own PCA.
+    total_error : float
+        Mean squared error of all rows about the mean that the projection subtracts.
+    """
+
+    labels: tuple[Label, ...]
+    rows: IntArray = field(repr=False)
+    variance: FloatArray = field(repr=False)
+    error: FloatArray
+    loss: FloatArray
+    share: FloatArray = field(repr=False)
+    own: FloatArray = field(repr=False)
+    total_error: float = np.nan
+
+    @property
+    def worst(self) -> int:
+        """Position of the group that loses most, of those whose loss is known."""
+        return int(np.nanargmax(self.loss))
+
+    @property
+    def best(self) -> int:
+        """Position of the group that loses least."""
+        return int(np.nanargmin(self.loss))
+
+    @property
+    def worst_loss(self) -> float:
+        """The largest loss."""
+        return float(self.loss[self.worst])
+
+    @property
+    def gap(self) -> float:
+        """``(worst loss - best loss) / worst loss``, where a loss below zero is none."""
+        worst, best = (max(float(self.loss[i]), 0.0) for i in (self.worst, self.best))
+        return (worst - best) / worst if worst > 0 else 0.0
+
+    def columns(self) -> dict[str, Any]:
+        """Return the table by columns, one entry a group in each."""
+        names = ("rows", "variance", "error", "loss", "share", "own")
+        return {"group": list(self.labels)} | {name: getattr(self, name) for name in names}
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas frame."""
+        pandas = require("pandas", extra="app", purpose="to_frame")
+        return pandas.DataFrame(self.columns())
+
+
+def measured(
+    basis: FloatArray,
+    source: CovarianceSource,
+    matrices: Matrices | None = None,
+    origin: FloatArray | None = None,
+) -> Findings:
+    """Return the findings of orthonormal columns on rows that a source knows.
+
+    Parameters
+    ----------
+    basis : ndarray of shape (p, r)
+        In the coordinates of the source.
+    source : CovarianceSource
+    matrices : Matrices, optional
+        Of the source: keeps the groups' own directions for several projections.
+    origin : ndarray of shape (p,), optional
+        What the projection subtracts, where that is not the mean of all rows.
+    """
+    groups, total, r = source.groups, source.total, basis.shape[1]
+    matrices = matrices or Matrices(source)
+    kept = matrices.oracle.retained_variance(basis)
+    own = np.array([pairs.values[:r].sum() for pairs in matrices.own_pairs(r)])
+    rounding = rounding_level(float(groups.traces.max()), len(basis))
+    loss, error, best = (
+        np.where(part > rounding, part, 0.0)
+        for part in (own - kept, groups.traces - kept, groups.traces - own)
+    )
+    left = total.trace - float(np.trace(fetched(source.total_compression(basis))))
+    if origin is not None:
+        apart = total.mean - origin
+        left += float(apart @ apart - np.sum((apart @ basis) ** 2))
+    return Findings(
+        labels=tuple(groups.labels),
+        rows=groups.count,
+        variance=groups.traces,
+        error=error,
+        loss=loss,
+        # Nothing is missing where the error is none.
+        share=np.where(error > 0, np.clip(groups.shares(kept), 0.0, 1.0), 1.0),
+        own=best,
+        total_error=left if left > rounding else 0.0,
+    )
 
 
 def basis_of(reducer: Any) -> FloatArray:
@@ -114,13 +210,11 @@ def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> dict[str, Any
     Without a name a reducer is called after its class; one whose name is reserved gets the mark
     "(given)".
     """
-    if reducers is None:
-        return {}
     if isinstance(reducers, Mapping):
         pairs = [(str(name), reducer) for name, reducer in reducers.items()]
     else:
         several = reducers if isinstance(reducers, list | tuple) else [reducers]
-        pairs = [(type(reducer).__name__, reducer) for reducer in several]
+        pairs = [(type(reducer).__name__, reducer) for reducer in several if reducer is not None]
     names = distinct([f"{name} (given)" if name in reserved else name for name, _ in pairs])
     return {name: reducer for name, (_, reducer) in zip(names, pairs, strict=True)}
 
@@ -129,15 +223,10 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
     """Return rows as an array of floats or in compressed sparse rows.
 
     The limits are options of `sklearn.utils.check_array` that differ from those here, such as
-    ``accept_sparse=False``. A lazy frame, no columns or rows, and what is not a finite number are
-    a ValueError that says what to do about it.
+    ``accept_sparse=False``.
     """
-    # scikit-learn's own error for no columns does not say what to do.
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
-    with labels_are_no_rows(X, "then sensitive_features"):
-        rows: AnyArray = check_array(as_numpy(X), ensure_min_features=0, **(options | limits))
-    if rows.shape[1] == 0:
-        raise ValueError(f"X has shape {rows.shape}: no columns; pass at least one feature.")
+    rows: AnyArray = check_array(as_numpy(X), **(options | limits))
     return rows
 
 
@@ -148,10 +237,7 @@ def fitted_to(X: Any, model: Any, **extra: Any) -> Any:
 
 
 def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
-    """Return the moments of the groups: those of rows, or the ones given as `X`.
-
-    Arguments are those of `group_variances`. Without labels every row is in one group.
-    """
+    """Return the moments of the groups: those of rows, or the ones given as `X`."""
     if isinstance(X, GroupMoments):
         check_counted(sensitive_features, sample_weight)
         return X
@@ -161,50 +247,38 @@ def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMome
 
 
 def _read(
-    reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str = "group"
-) -> tuple[FloatArray, CovarianceSource]:
-    """Return what a reducer keeps, as orthonormal columns, and the groups' second moments.
+    reducer: Any, X: Any, sensitive_features: Any, sample_weight: Any, center: str, group_by: str
+) -> tuple[FloatArray, CovarianceSource, FloatArray | None]:
+    """Return what a reducer keeps, as orthonormal columns, the groups' matrices, and its mean.
 
-    "global" ones are about the mean of the reducer, where it has one: a projection subtracts it
-    from all rows, also from rows that it was not fitted to. Where rows are far fewer than columns,
-    all are in coordinates of what the rows span.
+    "global" matrices are about the mean of the reducer, where it has one: a projection subtracts
+    it from all rows, also from rows that it was not fitted to. Where rows are far fewer than
+    columns, all are in coordinates of what the rows span.
     """
     check_choice("center", center, CENTERS)
     basis, mean = basis_of(reducer), getattr(reducer, "mean_", None)
     mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
+    source: CovarianceSource
     if isinstance(X, GroupMoments) or array_namespace(X) is not None:
         moments = as_moments(X, sensitive_features, sample_weight)
         check_columns(reducer, basis, X, moments.n_features)
-        return basis, _covariances(moments, center, mean)
-    rows = as_rows(X)
-    check_columns(reducer, basis, X, rows.shape[1])
-    groups = Groups.of(sensitive_features, rows.shape[0])
-    weight = check_weights(sample_weight, rows.shape[0])
-    if is_wide(rows, basis.shape[1]):
-        rows, inner = in_span(rows, groups, weight, *([] if mean is None else [mean]))
-        basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
-    elif wants_operators(rows, len(groups.labels)):
-        return basis, _covariances(GroupOperators.from_rows(rows, groups, weight), center, mean)
-    moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
-    return basis, _covariances(moments, center, mean)
-
-
-def _covariances(
-    counted: GroupMoments | GroupOperators, center: str, origin: FloatArray | None
-) -> CovarianceSource:
-    """Return the groups' second moments; ValueError for a group whose rows have no weight."""
-    source: CovarianceSource
-    if isinstance(counted, GroupMoments):
-        source = MomentCovariances(counted, center=center, origin=origin)
+        source = MomentCovariances(moments, group_by, center, mean)
     else:
-        source = OperatorCovariances(counted, center=center, origin=origin)
+        rows = as_rows(X)
+        check_columns(reducer, basis, X, rows.shape[1])
+        groups = Groups.of(sensitive_features, rows.shape[0], group_by=group_by)
+        weight = check_weights(sample_weight, rows.shape[0])
+        if is_wide(rows, basis.shape[1]):
+            rows, inner = in_span(rows, groups, weight, *([] if mean is None else [mean]))
+            basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
+        if OperatorCovariances.accepts(rows, groups, basis.shape[1]):
+            cells = CellRows.from_rows(rows, groups, weight)
+            source = OperatorCovariances(cells, group_by, center, mean)
+        else:
+            moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
+            source = MomentCovariances(moments, group_by, center, mean)
     check_groups(source.groups.labels, source.groups.weight)
-    return source
-
-
-def _oracle(source: CovarianceSource) -> Oracle:
-    """Return the oracle of the groups' matrices as they are."""
-    return source.oracle(np.ones(len(source.groups.labels)), "auto")
+    return basis, source, mean
 
 
 def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
@@ -217,15 +291,16 @@ def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> N
         )
 
 
-def group_variances(
+def findings(
     reducer: Any,
     X: Any,
     *,
     sensitive_features: Any = None,
     sample_weight: Any = None,
     center: str = "global",
-) -> FloatArray:
-    """Variance of each group that the reducer keeps.
+    group_by: str = "intersection",
+) -> Findings:
+    """Return all numbers of every group at once.
 
     Parameters
     ----------
@@ -239,6 +314,33 @@ def group_variances(
         What the variance of a group is about: the mean that the reducer subtracts, its `mean_`,
         also on rows it was not fitted to (the mean of all rows of `X` where it has none); or the
         group's own mean.
+    group_by : {"intersection", "marginal"}, default="intersection"
+        As in `fairpca.FairPCA`.
+
+    Returns
+    -------
+    Findings
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.metrics import findings
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> found = findings([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"])
+    >>> found.loss.tolist(), found.share.tolist(), found.labels[found.worst]
+    ([0.0, 1.0], [1.0, 0.0], 'b')
+    """
+    basis, source, mean = _read(reducer, X, sensitive_features, sample_weight, center, group_by)
+    return measured(basis, source, origin=mean)
+
+
+def group_variances(reducer: Any, X: Any, **options: Any) -> FloatArray:
+    """Variance of each group that the reducer keeps.
+
+    Parameters
+    ----------
+    reducer, X, **options
+        As in `findings`.
 
     Returns
     -------
@@ -253,18 +355,11 @@ def group_variances(
     >>> group_variances([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [4.0, 0.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    return _oracle(source).retained_variance(basis)
+    found = findings(reducer, X, **options)
+    return np.asarray(found.variance - found.error)
 
 
-def group_errors(
-    reducer: Any,
-    X: Any,
-    *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
-    center: str = "global",
-) -> FloatArray:
+def group_errors(reducer: Any, X: Any, **options: Any) -> FloatArray:
     """Mean squared reconstruction error of each group.
 
     Together with `group_variances` it adds up to the variance of the group about `center`. With
@@ -273,41 +368,24 @@ def group_errors(
 
     Parameters
     ----------
-    reducer, X, sensitive_features, sample_weight, center
-        As in `group_variances`.
+    reducer, X, **options
+        As in `findings`.
 
     Returns
     -------
     ndarray of shape (k,)
         In the order of the sorted group labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca.metrics import group_errors
-    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> group_errors([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
-    [0.0, 1.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    # Rounding can leave a group that keeps everything slightly below zero.
-    return np.maximum(source.groups.traces - _oracle(source).retained_variance(basis), 0.0)
+    return findings(reducer, X, **options).error
 
 
-def group_losses(
-    reducer: Any,
-    X: Any,
-    *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
-    center: str = "global",
-) -> FloatArray:
+def group_losses(reducer: Any, X: Any, **options: Any) -> FloatArray:
     """What each group loses against its own PCA of the same rank, per row.
 
     Parameters
     ----------
-    reducer, X, sensitive_features, sample_weight, center
-        As in `group_variances`.
+    reducer, X, **options
+        As in `findings`.
 
     Returns
     -------
@@ -322,43 +400,24 @@ def group_losses(
     >>> group_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
     [0.0, 1.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    oracle, r = _oracle(source), basis.shape[1]
-    own = np.array([pairs.values[:r].sum() for pairs in oracle.own_pairs(r)])
-    return np.maximum(own - oracle.retained_variance(basis), 0.0)
+    return findings(reducer, X, **options).loss
 
 
-def group_shares(
-    reducer: Any,
-    X: Any,
-    *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
-    center: str = "global",
-) -> FloatArray:
+def group_shares(reducer: Any, X: Any, **options: Any) -> FloatArray:
     """Share of each group's variance that the reducer keeps.
 
     Parameters
     ----------
-    reducer, X, sensitive_features, sample_weight, center
-        As in `group_variances`.
+    reducer, X, **options
+        As in `findings`.
 
     Returns
     -------
     ndarray of shape (k,)
         In the order of the sorted group labels. A group without variance loses nothing: its share
         is one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca.metrics import group_shares
-    >>> X = np.array([[2.0, 2.0], [-2.0, -2.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> group_shares([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
-    [0.5, 0.0]
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight, center)
-    return source.groups.shares(_oracle(source).retained_variance(basis))
+    return findings(reducer, X, **options).share
 
 
 def sample_errors(reducer: Any, X: Any) -> FloatArray:
@@ -381,48 +440,12 @@ def sample_errors(reducer: Any, X: Any) -> FloatArray:
     >>> sample_errors([[1.0, 0.0]], [[2.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0]]).tolist()
     [0.0, 0.0, 9.0, 9.0]
     """
-    basis, centred, _ = _centred(reducer, X)
-    return _left(centred, basis)
-
-
-def sample_losses(
-    reducer: Any, X: Any, *, sensitive_features: Any, sample_weight: Any = None
-) -> FloatArray:
-    """By how much every row is rebuilt worse than by a PCA of its own group.
-
-    A row may gain while its group loses, so that numbers below zero are no mistake.
-
-    Parameters
-    ----------
-    reducer : fitted estimator or array-like of shape (r, n)
-        As in `sample_errors`.
-    X : array-like or frame of shape (m, n)
-    sensitive_features : array-like, Series, frame or dict
-        One label per row, or several columns of labels.
-    sample_weight : array-like of shape (m,), optional
-        Of the rows in the PCA of their group, and in their mean where the reducer has none.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Its mean over the rows of a group, by their weights, is the group's entry of
-        `group_losses`.
-
-    Examples
-    --------
-    >>> from fairpca.metrics import sample_losses
-    >>> X = [[2.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0]]
-    >>> sample_losses([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"]).tolist()
-    [0.0, 0.0, 9.0, 9.0]
-    """
-    basis, centred, weight = _centred(reducer, X, sample_weight)
-    groups = Groups.from_labels(sensitive_features, n_rows=len(centred))
-    losses = _left(centred, basis)
-    for code in range(groups.n_groups):
-        rows = groups.codes == code
-        own = _own_basis(centred[rows], basis.shape[1], None if weight is None else weight[rows])
-        losses[rows] -= _left(centred[rows], own)
-    return losses
+    rows, basis = as_rows(X, accept_sparse=False, dtype=np.float64), basis_of(reducer)
+    check_columns(reducer, basis, X, rows.shape[1])
+    mean = getattr(reducer, "mean_", None)
+    rows = rows - (rows.mean(axis=0) if mean is None else np.asarray(fetched(mean), dtype=float))
+    left = rows - (rows @ basis) @ basis.T
+    return np.asarray(np.einsum("ij,ij->i", left, left))
 
 
 def mean_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
@@ -442,7 +465,12 @@ def mean_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     >>> mean_error([[1.0, 0.0], [0.0, 3.0]], [[1.0, 0.0], [0.0, 0.0]])
     4.5
     """
-    rows, rebuilt = _rows_and_rebuilt(y_true, y_pred)
+    rows, rebuilt = np.asarray(y_true, dtype=float), np.asarray(y_pred, dtype=float)
+    if rows.ndim != 2 or rows.shape != rebuilt.shape:
+        raise ValueError(
+            f"y_true has shape {rows.shape} and y_pred {rebuilt.shape}; pass rows as y_true, and "
+            "what was rebuilt of them, model.inverse_transform(model.transform(rows)), as y_pred."
+        )
     weight = check_weights(sample_weight, len(rows))
     return float(np.average(np.sum((rows - rebuilt) ** 2, axis=1), weights=weight))
 
@@ -471,82 +499,16 @@ def mean_loss(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: A
     >>> mean_loss(X[:2], rebuilt[:2], reducer=pca), mean_loss(X[2:], rebuilt[2:], reducer=pca)
     (0.0, 1.0)
     """
-    rows, _ = _rows_and_rebuilt(y_true, y_pred)
-    basis, centred, weight = _centred(reducer, rows, sample_weight)
-    own = _own_basis(centred, basis.shape[1], weight)
-    best = float(np.average(_left(centred, own), weights=weight))
-    return mean_error(y_true, y_pred, weight) - best
+    own = findings(reducer, y_true, sample_weight=sample_weight).own
+    return mean_error(y_true, y_pred, sample_weight) - float(own[0])
 
 
-def share_kept(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: Any) -> float:
-    """Share of the rows' variance about the mean of the reducer that is kept; one without any.
-
-    Parameters
-    ----------
-    y_true, y_pred, sample_weight, reducer
-        As in `mean_loss`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.decomposition import PCA
-    >>> from fairpca.metrics import share_kept
-    >>> X = np.array([[2.0, 2.0], [-2.0, -2.0], [0.5, -0.5], [-0.5, 0.5]])
-    >>> pca = PCA(1).fit(X)
-    >>> round(share_kept(X, pca.inverse_transform(pca.transform(X)), reducer=pca), 3)
-    0.941
-    """
-    rows, _ = _rows_and_rebuilt(y_true, y_pred)
-    _, centred, weight = _centred(reducer, rows, sample_weight)
-    whole = float(np.average(np.sum(centred**2, axis=1), weights=weight))
-    return 1.0 - mean_error(y_true, y_pred, weight) / whole if whole > 0 else 1.0
-
-
-def _rows_and_rebuilt(y_true: Any, y_pred: Any) -> tuple[FloatArray, FloatArray]:
-    """Return both as tables of the same shape, or raise ValueError."""
-    rows, rebuilt = np.asarray(y_true, dtype=float), np.asarray(y_pred, dtype=float)
-    if rows.ndim != 2 or rows.shape != rebuilt.shape:
-        raise ValueError(
-            f"y_true has shape {rows.shape} and y_pred {rebuilt.shape}; pass rows as y_true, and "
-            "what was rebuilt of them, model.inverse_transform(model.transform(rows)), as y_pred."
-        )
-    return rows, rebuilt
-
-
-def _centred(
-    reducer: Any, X: Any, sample_weight: Any = None
-) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return a reducer's orthonormal columns, rows about its mean or else their own, weights."""
-    rows = as_rows(X, accept_sparse=False, dtype=np.float64)
-    weight = check_weights(sample_weight, len(rows))
-    basis = basis_of(reducer)
-    check_columns(reducer, basis, X, rows.shape[1])
-    mean = getattr(reducer, "mean_", None)
-    if mean is None:
-        mean = np.average(rows, axis=0, weights=weight)
-    return basis, rows - np.asarray(fetched(mean), dtype=float), weight
-
-
-def _left(centred: FloatArray, basis: FloatArray) -> FloatArray:
-    """Return the squared length of what orthonormal columns leave of every row."""
-    left = centred - (centred @ basis) @ basis.T
-    return np.asarray(np.einsum("ij,ij->i", left, left))
-
-
-def _own_basis(centred: FloatArray, r: int, weight: FloatArray | None) -> FloatArray:
-    """Return the r directions that keep most of some rows, as columns; fewer for fewer rows."""
-    scaled = centred if weight is None else centred * np.sqrt(weight)[:, None]
-    return np.linalg.svd(scaled, full_matrices=False)[2][:r].T
+# `neighbours_kept`, the recall of true neighbours by group, follows here.
 
 
 def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
     """Return ``Tr(basis.T S_i basis)`` for orthonormal columns and (k, n, n) covariances."""
     return np.asarray(np.einsum("nr,knr->k", basis, covariances @ basis))
-
-
-def share_of(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return part / whole, and one where there is nothing to divide by."""
-    return np.asarray(np.divide(part, whole, out=np.ones(part.shape), where=whole > 0))
 
 
 def own_variance(covariances: FloatArray, n_components: int) -> FloatArray:
@@ -564,7 +526,7 @@ def mean_gap(
     Parameters
     ----------
     reducer, X, sensitive_features, sample_weight
-        As in `group_variances`.
+        As in `findings`.
 
     Returns
     -------
@@ -577,7 +539,8 @@ def mean_gap(
     >>> mean_gap([[1.0, 0.0]], [[0.0, 9.0], [3.0, 1.0]], sensitive_features=["a", "b"])
     3.0
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight)
+    how = "group", "intersection"
+    basis, source, _ = _read(reducer, X, sensitive_features, sample_weight, *how)
     means = source.groups.mean @ basis
     return max((float(np.linalg.norm(a - b)) for a, b in combinations(means, 2)), default=0.0)
 
@@ -590,7 +553,7 @@ def covariance_gap(
     Parameters
     ----------
     reducer, X, sensitive_features, sample_weight
-        As in `group_variances`.
+        As in `findings`.
 
     Returns
     -------
@@ -604,17 +567,22 @@ def covariance_gap(
     >>> covariance_gap([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"])
     3.0
     """
-    basis, source = _read(reducer, X, sensitive_features, sample_weight)
-    inner = _oracle(source).project(basis)
+    how = "group", "intersection"
+    basis, source, _ = _read(reducer, X, sensitive_features, sample_weight, *how)
+    inner = Matrices(source).oracle.project(basis)
     return max((float(np.linalg.norm(a - b, 2)) for a, b in combinations(inner, 2)), default=0.0)
 
 
-def median_bandwidth(Z: Any, *, max_rows: int = 3000, random_state: Any = None) -> float:
+def median_bandwidth(
+    Z: Any, weight: FloatArray | None = None, *, max_rows: int = 3000, random_state: Any = None
+) -> float:
     """Bandwidth of a Gaussian kernel: the root of half the median squared distance of rows.
 
     Parameters
     ----------
     Z : array-like of shape (m, r)
+    weight : ndarray of shape (m,), optional
+        Rows are repeated as often as their weights say.
     max_rows : int, default=3000
         Of more rows, this many are drawn; the cost grows with their square.
     random_state : int, RandomState instance or None, default=None
@@ -629,39 +597,26 @@ def median_bandwidth(Z: Any, *, max_rows: int = 3000, random_state: Any = None) 
     from scipy.spatial.distance import pdist
 
     rows = np.asarray(Z, dtype=float)
-    chosen = balanced_draw(np.zeros(len(rows), dtype=np.int64), max_rows, random_state)
+    chosen = balanced_draw(np.zeros(len(rows), dtype=np.int64), max_rows, random_state, weight)
     distances = pdist(rows[chosen], "sqeuclidean")
-    median = float(np.median(distances)) if distances.size else 0.0
-    # More than half of all pairs coincide: any other scale is better than none. Where all of them
-    # do, every bandwidth gives the same kernel.
-    if median == 0 and distances.any():
-        median = float(distances[distances > 0].mean())
-    return float(np.sqrt(median / 2)) or 1.0
-
-
-def weighted_bandwidth(Z: FloatArray, weight: FloatArray | None, max_rows: int = 3000) -> float:
-    """Return the `median_bandwidth` of rows that are repeated as often as their weights say."""
-    if weight is None:
-        return median_bandwidth(Z, max_rows=max_rows)
-    from scipy.spatial.distance import pdist
-
-    rows = balanced_draw(np.zeros(len(weight), dtype=np.int64), max_rows, weight=weight)
-    w = weight[rows]
-    first, second = np.triu_indices(len(rows), 1)
-    # The copies of one row are at distance zero from each other; a share of a row has no copy.
-    copies = float(np.maximum(w * (w - 1) / 2, 0.0).sum())
-    distances = np.append(0.0, pdist(np.asarray(Z[rows], dtype=float), "sqeuclidean"))
-    counts = np.append(copies, w[first] * w[second])
+    counts = np.ones(len(distances))
+    if weight is not None:
+        w = weight[chosen]
+        first, second = np.triu_indices(len(chosen), 1)
+        # The copies of one row are at distance zero from each other; a share of a row has none.
+        distances = np.append(0.0, distances)
+        counts = np.append(np.maximum(w * (w - 1) / 2, 0.0).sum(), w[first] * w[second])
+    if not distances.any():
+        return 1.0
     order = np.argsort(distances, kind="stable")
-    distances, counts = distances[order], counts[order]
-    upto = np.cumsum(counts)
-    # An even number of pairs has two middle ones, of which NumPy's median is the mean.
+    upto = np.cumsum(counts[order])
+    # An even number of pairs has two middle ones, of which the median is the mean.
     middle = [np.searchsorted(upto, upto[-1] / 2, side=side) for side in ("left", "right")]
-    median = float(distances[np.minimum(middle, len(distances) - 1)].mean())
-    if median == 0 and distances.any():
+    median = float(distances[order][np.minimum(middle, len(distances) - 1)].mean())
+    if median == 0:
         # More than half of all pairs coincide: any other scale is better than none.
         median = float(np.average(distances[distances > 0], weights=counts[distances > 0]))
-    return float(np.sqrt(median / 2)) or 1.0
+    return float(np.sqrt(median / 2))
 
 
 def mmd_squared(
@@ -684,7 +639,7 @@ def mmd_squared(
     reducer : fitted estimator or array-like of shape (r, n)
     X : array-like, sparse matrix or frame of shape (m, n)
     sensitive_features, sample_weight
-        As in `group_variances`.
+        As in `findings`.
     bandwidth : float, optional
         None takes `median_bandwidth` of the projected rows. Give the same one to every reducer
         that is compared.
@@ -722,7 +677,7 @@ def mmd_squared(
     # Centred before the product: distances of rows far from zero would lose their digits.
     Z = drawn @ basis if is_sparse(drawn) else (drawn - drawn.mean(axis=0)) @ basis
     if bandwidth is None:
-        bandwidth = weighted_bandwidth(Z, None if given is None else given[chosen])
+        bandwidth = median_bandwidth(Z, None if given is None else given[chosen])
     members = np.eye(groups.n_groups)[groups.codes[chosen]] * weight[chosen, None]
     totals = members.sum(axis=0)
     # A group without weight has no distribution to compare.
@@ -776,167 +731,3 @@ def balanced_draw(
         chosen.append(rng.permutation(rows)[:take])
         left -= take
     return np.sort(np.concatenate(chosen))
-
-
-def read_target(y: Any, target: str = "auto") -> tuple[AnyArray, bool]:
-    """Return a target as codes of classes or as numbers, and whether they are classes.
-
-    Of `TARGETS`, "auto" takes text and a few distinct whole numbers for classes. ValueError where
-    values are missing, infinite, all the same, or no numbers although numbers were asked for.
-    """
-    coded = factorize(np.asarray(y))
-    labels: tuple[Any, ...] = coded.labels
-    missing, n_labels = int(np.sum(coded.codes < 0)), len(labels)
-    if missing:
-        raise ValueError(f"y has {missing} missing value(s); fill them in or drop those rows.")
-    if n_labels < 2:
-        raise ValueError("y has one class only; pass a target that varies.")
-    few = n_labels <= max(2, min(_MOST_CLASSES, len(coded.codes) // _ROWS_PER_CLASS))
-    numbers = [value for value in labels if type(value) in (int, float)]
-    classes = len(numbers) < n_labels or (
-        few and all(float(value).is_integer() for value in numbers)
-    )
-    if target == "classes" or (target == "auto" and classes):
-        return coded.codes, True
-    try:
-        values = np.asarray(y, dtype=float)
-    except (TypeError, ValueError):
-        what = f"target='numbers' needs numbers and y holds {labels[0]!r}"
-        raise ValueError(f"{what}; pass target='classes'.") from None
-    infinite = int(np.isinf(values).sum())
-    if infinite:
-        raise ValueError(f"y has {infinite} infinite value(s); replace them or drop those rows.")
-    return values, False
-
-
-def held_out_predictions(
-    Z_train: Any, y_train: Any, Z_test: Any, *, classes: bool, weight: FloatArray | None = None
-) -> AnyArray:
-    """Return what a linear model fitted on reduced rows predicts for others.
-
-    It is a logistic regression of classes or a ridge regression of numbers. All columns are
-    divided by one number, not each by its own: then rotating the components changes no
-    prediction, and only the subspace matters. The weights are those of the rows trained on.
-    """
-    from sklearn.linear_model import LogisticRegression, Ridge
-
-    Z_train, Z_test = np.asarray(Z_train, dtype=float), np.asarray(Z_test, dtype=float)
-    center = np.average(Z_train, axis=0, weights=weight)
-    apart = Z_train - center
-    # About the mean of every column: means that lie far apart are no spread.
-    spread = float(np.average((apart**2).mean(axis=1), weights=weight)) ** 0.5 or 1.0
-    model = LogisticRegression(max_iter=1000) if classes else Ridge()
-    model.fit(apart / spread, y_train, sample_weight=weight)
-    return np.asarray(model.predict((Z_test - center) / spread))
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A target as `read_target` returns it, and the rows to learn it from and to test it on.
-
-    The weights are those of all rows; without any all count alike.
-    """
-
-    y: AnyArray
-    classes: bool
-    train: IntArray
-    test: IntArray
-    weight: FloatArray | None = None
-
-    def baseline(self) -> AnyArray:
-        """Return what who knows no row predicts: the most frequent class, or the mean."""
-        known, weight = self.y[self.train], self._weight(self.train)
-        if self.classes:
-            return np.full(len(self.test), np.bincount(known, weight).argmax())
-        return np.full(len(self.test), np.average(known, weights=weight))
-
-    def predictions(self, Z_train: AnyArray, Z_test: AnyArray) -> AnyArray:
-        """Return what a linear model on reduced rows predicts."""
-        known, weight = self.y[self.train], self._weight(self.train)
-        return held_out_predictions(Z_train, known, Z_test, classes=self.classes, weight=weight)
-
-    def _weight(self, rows: IntArray) -> FloatArray | None:
-        return None if self.weight is None else self.weight[rows]
-
-    def score(self, predicted: AnyArray, rows: Any = slice(None)) -> float | None:
-        """Return accuracy or R squared of some of the test rows, None of too few for either."""
-        actual, predicted = self.y[self.test][rows], predicted[rows]
-        if len(actual) < 2 or (not self.classes and np.ptp(actual) == 0):
-            return None
-        weight = self._weight(self.test[rows])
-        if self.classes:
-            return float(np.average(predicted == actual, weights=weight))
-        return float(r2_score(actual, predicted, sample_weight=weight))
-
-
-@dataclass(frozen=True)
-class Parity:
-    """How a linear classifier on the reduced rows does, on rows it has not seen.
-
-    Attributes
-    ----------
-    accuracy : float
-        Share of rows it gets right.
-    demographic_parity_difference : float
-        Largest difference between two groups' rates of positive predictions.
-    equal_opportunity_difference : float
-        The same among rows whose label is positive; NaN where a group has none.
-
-    Examples
-    --------
-    >>> from fairpca.metrics import held_out_parity
-    >>> Z, y = [[-1.0], [1.0], [-1.1], [-1.2]], [0, 1, 0, 1]
-    >>> held_out_parity(Z[:2], y[:2], Z, y, sensitive_features=["a", "a", "b", "b"])
-    Parity(accuracy=0.75, demographic_parity_difference=0.5, equal_opportunity_difference=1.0)
-    """
-
-    accuracy: float
-    demographic_parity_difference: float
-    equal_opportunity_difference: float
-
-
-def held_out_parity(
-    Z_train: Any, y_train: Any, Z_test: Any, y_test: Any, *, sensitive_features: Any
-) -> Parity:
-    """Train a logistic regression on reduced rows and judge it on others.
-
-    Parameters
-    ----------
-    Z_train, Z_test : array-like of shape (m, r)
-        Reduced rows.
-    y_train, y_test : array-like of shape (m,)
-        Two classes; the larger label is the positive one.
-    sensitive_features : array-like of shape (m_test,)
-        Labels of the test rows.
-
-    Returns
-    -------
-    Parity
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca.metrics import held_out_parity
-    >>> Z, y = np.array([[-1.0], [1.0], [-1.1], [1.1]]), [0, 1, 0, 1]
-    >>> held_out_parity(Z, y, Z, y, sensitive_features=["a", "a", "b", "b"]).accuracy
-    1.0
-    """
-    y_train, y_test = np.asarray(y_train), np.asarray(y_test)
-    classes = np.unique(y_train)
-    if len(classes) != 2:
-        raise ValueError(
-            f"y has {len(classes)} class(es); the classifier needs two, for example 0 and 1."
-        )
-    predicted = held_out_predictions(Z_train, y_train, Z_test, classes=True)
-    groups = Groups.from_labels(sensitive_features, n_rows=len(predicted))
-
-    def difference(rows: AnyArray) -> float:
-        positive, codes = predicted[rows] == classes[1], groups.codes[rows]
-        counts = np.bincount(codes, minlength=groups.n_groups)
-        if (counts == 0).any():
-            # A group without such rows has no rate.
-            return float("nan")
-        return float(np.ptp(np.bincount(codes, positive, minlength=groups.n_groups) / counts))
-
-    every, actual = np.ones(len(predicted), dtype=bool), y_test == classes[1]
-    return Parity(float(np.mean(predicted == y_test)), difference(every), difference(actual))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ _MANY_ROWS = 1000
 # Dual weight on suspected groups from which on the answer is theirs. Of two groups each has about
 # half of the weight, whichever of them is noise.
 _TELLING_WEIGHT = 0.25
+# Parts that are left out in turn, and rows' worth of what all share beside a group's own.
+_PARTS, _SHARED_ROWS = 5, 80.0
 
 
 class NoisyGroupWarning(UserWarning):
@@ -39,51 +42,67 @@ class NoisyGroupWarning(UserWarning):
 
 
 def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global") -> FloatArray:
-    """Return how far ``shrinkage="auto"`` moves each group's matrix towards what all share."""
-    whole = folds[0]
-    for fold in folds[1:]:
-        whole = whole.merge(fold)
-    total = whole.pooled()
-    about = total.mean[0]
-    labels = [label for label in whole.labels if label is not None]
-    place = {label: i for i, label in enumerate(labels)}
-    n, k = whole.n_features, len(labels)
-    sums, weights = np.zeros((len(folds), k, n, n)), np.zeros((len(folds), k))
-    for j, fold in enumerate(folds):
-        moments = fold.second_moments(about)
-        for i, label in enumerate(fold.labels):
-            if label is not None:
-                weights[j, place[label]] = fold.weight[i]
-                sums[j, place[label]] = moments[i] * fold.weight[i]
-    everything = sums.sum(axis=(0, 1))
-    own_all, w_all = sums.sum(axis=0), weights.sum(axis=0)
-    pooled = leading_pairs(everything / w_all.sum(), r).vectors
-    shares = np.ones(k)
-    for g in range(k):
-        S = own_all[g] / w_all[g]
-        loss = leading_pairs(S, r).values.sum() - np.einsum("ir,ij,jr->", pooled, S, pooled)
-        gains = []
-        for j in np.flatnonzero(weights[:, g]):
-            left = w_all[g] - weights[j, g]
-            if left <= 0:
-                continue
-            own = (own_all[g] - sums[j, g]) / left
-            rest = (everything - sums[j, g]) / (w_all.sum() - weights[j, g])
-            kept = leading_pairs(rest, r).vectors
-            a = 80 / (left + 80)
-            test = sums[j, g] / weights[j, g]
-            base = np.einsum("ir,ij,jr->", kept, test, kept)
-            gains.append(
-                [
-                    np.einsum("ir,ij,jr->", u, test, u) - base
-                    for u in (leading_pairs((1 - b) * own + b * rest, r).vectors for b in (0, a))
-                ]
-            )
-        if len(gains) > 1 and loss > 0:
-            found = np.array(gains)
-            best = (found.mean(axis=0) - found.std(axis=0) / np.sqrt(len(found))).max()
-            shares[g] = (1 - np.clip(best / loss, 0, 1)) ** 2
+    """Return how far ``shrinkage="auto"`` moves each group's matrix towards what all share.
+
+    Every fold is left out in turn. What the group's own PCA, fitted to the other folds, keeps of
+    its left-out rows beyond what PCA of all rows keeps, less one standard error, is set against
+    what the group seems to lose by that PCA in the rows at hand. With s the quotient of the two,
+    between 0 and 1, the group is moved by ``(1 - s)**2``: not at all where its own directions
+    hold for new rows, and all the way where they do not.
+
+    Parameters
+    ----------
+    folds : list of GroupMoments
+        The rows in parts, without unlabelled ones.
+    r : int
+        Components.
+    center : {"global", "group"}
+        What second moments are about: the mean of all rows, or each group's own.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        From 0 to 1, in the order of the groups' labels; 1 for a group that is in one fold only.
+    """
+    # More parts cost more decompositions and tell no more.
+    parts = [reduce(GroupMoments.merge, folds[j::_PARTS]) for j in range(min(_PARTS, len(folds)))]
+    whole = reduce(GroupMoments.merge, parts).on_host()
+    about = whole.mean if center == "group" else whole.pooled().mean
+    about = np.broadcast_to(about, whole.mean.shape)
+    shape = (len(parts), len(whole.labels), whole.n_features, whole.n_features)
+    sums, weight = np.zeros(shape), np.zeros(shape[:2])
+    for j, part in enumerate(parts):
+        places = [whole.labels.index(label) for label in part.labels]
+        weight[j, places] = part.weight
+        moments = part.on_host().second_moments(about[places])
+        sums[j, places] = moments * part.weight[:, None, None]
+    own, everything = sums.sum(axis=0), sums.sum(axis=(0, 1))
+    shared = [leading_pairs(everything - part.sum(axis=0), r).vectors for part in sums]
+    pca, shares = leading_pairs(everything, r).vectors, np.ones(len(own))
+    for g, total in enumerate(own):
+        held = np.flatnonzero(weight[:, g])
+        loss = (leading_pairs(total, r).values.sum() - _kept(total, pca)) / weight[:, g].sum()
+        if len(held) < 2 or loss <= 0:
+            continue
+        gains, w = np.zeros((2, len(held))), weight[held, g]
+        for i, j in enumerate(held):
+            left = weight[:, g].sum() - weight[j, g]
+            rest = everything - sums[j].sum(axis=0)
+            # The group's rows alone, or with some rows' worth of what all share.
+            for a, rows in enumerate((0.0, _SHARED_ROWS)):
+                matrix = total - sums[j, g] + rows / (weight.sum() - weight[j].sum()) * rest
+                basis = leading_pairs(matrix / (left + rows), r).vectors
+                gains[a, i] = _kept(sums[j, g], basis) - _kept(sums[j, g], shared[j])
+        gains /= w
+        mean = gains @ w / w.sum()
+        error = np.sqrt((gains - mean[:, None]) ** 2 @ w / w.sum() / (len(held) - 1))
+        shares[g] = (1 - np.clip((mean - error).max() / loss, 0, 1)) ** 2
     return shares
+
+
+def _kept(matrix: FloatArray, basis: FloatArray) -> float:
+    """Return what a basis keeps of a matrix."""
+    return float(np.einsum("ir,ir->", basis, matrix @ basis))
 
 
 def warn_of_noise(

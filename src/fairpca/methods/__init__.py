@@ -32,10 +32,12 @@ group_values_, group_weights_, certificate_
 'mean gap'
 """
 
+from fairpca.methods.anchor import AnchorPCA as AnchorPCA
 from fairpca.methods.balanced import BalancedPCA as BalancedPCA
 from fairpca.methods.covariance_constrained import (
     CovarianceConstrainedPCA as CovarianceConstrainedPCA,
 )
+from fairpca.methods.eigopt import EigOpt as EigOpt
 from fairpca.methods.joint_diagonal import JointDiagonalPCA as JointDiagonalPCA
 from fairpca.methods.local_search import ARPGDA as ARPGDA
 from fairpca.methods.local_search import RADA as RADA

@@ -10,43 +10,46 @@ the parameters; `dataclass` writes the constructor that scikit-learn asks for. `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
-from fairpca._check import check_choice, check_groups, check_limits, check_rows
-from fairpca._arrays import FloatArray
-from fairpca._arrays import threads_for
-from fairpca.base import LinearReducer, Rows, projection_attributes
+from fairpca._arrays import FloatArray, threads_for
+from fairpca._check import check_choice, check_groups, check_rows
+from fairpca.base import LinearReducer, projection_attributes
+from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import MomentCovariances
+from fairpca.criteria import CRITERIA
 from fairpca.fitting import pose
-from fairpca.metrics import kept_variance, own_variance
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, warn_of_measurements
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 
-#: What second moments can be about: each group's own mean, the mean of all rows, or zero.
-CENTERS = ("group", "global", "none")
-
-
-#: The end of a range that is open, but does not hold infinity.
-LARGEST = float(np.finfo(float).max)
-#: The least of all numbers above zero.
-POSITIVE = float(np.nextafter(0, 1))
+#: The ends of open ranges: the largest number, and the least above zero.
+LARGEST, POSITIVE = float(np.finfo(float).max), float(np.nextafter(0, 1))
 
 
 def choice(default: str, *others: str) -> Any:
     """Declare a parameter that is one of some names."""
-    return field(default=default, metadata={"choices": (default, *others)})
+    return field(default=default, metadata={"choices": tuple(dict.fromkeys((default, *others)))})
 
 
-def number(default: float | None, least: float, most: float = np.inf) -> Any:
+def number(default: float | None, least: float, most: float = LARGEST) -> Any:
     """Declare a parameter that is a number between two, or None where that is the default."""
     return field(default=default, metadata={"range": (least, most)})
+
+
+#: What parameters of these names may be, in every method that has them.
+SHARED: dict[str, dict[str, Any]] = {
+    "center": {"choices": ("group", "global", "none")},
+    "criterion": {"choices": tuple(CRITERIA)},
+    "tol": {"range": (POSITIVE, 1.0)},
+    "max_iter": {"range": (1, LARGEST)},
+}
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,9 @@ class Sample:
 
     @property
     def shares(self) -> FloatArray:
-        """Weight of every group over the weight of all rows."""
-        return np.asarray(self.moments.weight / self.source.total.weight)
+        """Weight of every group over the weight of all groups."""
+        weight = self.source.groups.weight
+        return np.asarray(weight / weight.sum())
 
     @property
     def column_variance(self) -> float:
@@ -93,12 +97,9 @@ class Sample:
 
     def second_moments(self, center: str) -> FloatArray:
         """Return every group's mean square about its own mean, the overall mean or zero."""
-        if center == "group":
-            return self.source.covariances
-        facts = self.source.groups
-        shift = facts.shift if center == "global" else facts.mean
-        # The mean square about a point is the covariance plus the square of the way to the mean.
-        return np.asarray(self.source.covariances + shift[:, :, None] * shift[:, None, :])
+        origin = np.zeros(self.n_features) if center == "none" else None
+        how = "group" if center == "group" else "global"
+        return np.asarray(MomentCovariances(self.moments, center=how, origin=origin).covariances)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Found:
 
     `own` are fitted attributes that only this method has. With `keep_order` the columns keep the
     order they have; otherwise they are rotated so that their variances decrease, as those of PCA
-    do. `sample` are the rows that the basis is for, where the method maps them first.
+    do.
     """
 
     basis: FloatArray
@@ -115,40 +116,37 @@ class Found:
     n_iter: int = 1
     own: dict[str, Any] = field(default_factory=dict)
     keep_order: bool = False
-    sample: Sample | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MinMaxFound(Found):
-    """What a min-max method found, with a bound that no basis of this rank can beat.
-
-    `lower_bound` is a value of the dual function, usually the one at `weights`, a point of the
-    simplex.
-    """
-
-    weights: FloatArray
-    lower_bound: float
 
     @classmethod
-    def at(
-        cls, problem: Problem, basis: FloatArray, weights: FloatArray, n_iter: int, reason: str
-    ) -> MinMaxFound:
-        """Take a basis and weights of the method's own, and compute the bound at the weights."""
-        return cls(basis, reason, n_iter, weights=weights, lower_bound=phi_at(problem, weights))
-
-    @classmethod
-    def of(cls, solution: Solution) -> MinMaxFound:
-        """Take over the answer of the library's own solver."""
-        basis, reason, weights = solution.components.T, solution.stop_reason, solution.weights
-        bound = solution.certificate.lower_bound
-        # As the solver states it: with the nodes of a search, if there was one.
-        own = {"certificate_": solution.certificate}
-        return cls(basis, reason, solution.n_eigen, own, weights=weights, lower_bound=bound)
+    def of(cls, solution: Solution, n_iter: int = 0, **own: Any) -> Found:
+        """Take over a certified solution."""
+        own = {
+            "group_values_": solution.losses,
+            "group_weights_": solution.weights,
+            "certificate_": solution.certificate,
+            **own,
+        }
+        basis, reason = solution.components.T, solution.stop_reason
+        return cls(basis, reason, n_iter or solution.n_eigen, own)
 
 
-def phi_at(problem: Problem, weights: FloatArray) -> float:
-    """Return the dual function at a point of the simplex: a bound for every basis."""
-    return problem.phi(weights, problem.oracle.leading(weights, problem.n_components))
+def certified(
+    problem: Problem, basis: FloatArray, weights: FloatArray, n_iter: int, reason: str, **own: Any
+) -> Found:
+    """Return a basis with the bound that its weights prove, whatever the method believed."""
+    pairs = problem.oracle.leading(weights, problem.n_components)
+    solution = problem.solution(basis, weights, pairs, stop_reason=reason, solver="")
+    return Found.of(solution, n_iter, **own)
+
+
+def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
+    """Return ``Tr(basis.T S_i basis)`` for orthonormal columns and (k, n, n) covariances."""
+    return DenseOracle(covariances).retained_variance(basis)
+
+
+def own_variance(covariances: FloatArray, r: int) -> FloatArray:
+    """Return the variance each group's own PCA of rank r keeps, for (k, n, n) covariances."""
+    return np.array([pairs.values[:r].sum() for pairs in DenseOracle(covariances).own_pairs(r)])
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True)
@@ -184,7 +182,7 @@ class PublishedMethod(LinearReducer):
             One label per row, or several columns of labels, whose combinations are the groups.
             None is one group, ordinary PCA, and warns; methods that compare groups refuse it.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative; weight 2 is the row twice.
+            Non-negative; weight 2 is the row twice, weight 0 is no row.
 
         Returns
         -------
@@ -192,10 +190,25 @@ class PublishedMethod(LinearReducer):
         """
         self._check_params()
         with self._restore_on_error():
-            rows = self._rows(X, sensitive_features, sample_weight)
-            warn_of_measurements(rows.groups)
-            groups = rows.groups or Groups.one(len(rows.X))
-            return self._fit_sample(Sample.of(rows.X, groups, rows.weight))
+            X, groups, weight = self._rows(X, sensitive_features, sample_weight)
+            warn_of_measurements(groups)
+            return self._fit_sample(Sample.of(X, groups, weight))
+
+    def fit_moments(self, moments: GroupMoments) -> Self:
+        """Fit from moments that were counted elsewhere: in chunks, in processes, on a cluster.
+
+        Parameters
+        ----------
+        moments : GroupMoments
+
+        Returns
+        -------
+        self
+        """
+        self._check_params()
+        with self._restore_on_error():
+            self._note_moments(moments)
+            return self._fit_sample(Sample(moments))
 
     def _fit_sample(self, sample: Sample) -> Self:
         """Find the basis for these rows and set what follows from it."""
@@ -205,7 +218,7 @@ class PublishedMethod(LinearReducer):
         self._check_group_number(len(known.labels))
         with threads_for(sample.n_features):
             found = self._find(sample)
-            source, basis = (found.sample or sample).source, found.basis
+            source, basis = sample.source, found.basis
             retained = kept_variance(basis, source.covariances)
             losses = own_variance(source.covariances, basis.shape[1]) - retained
         losses, kept = np.maximum(losses, 0.0), found.keep_order
@@ -216,7 +229,6 @@ class PublishedMethod(LinearReducer):
             "n_iter_": max(found.n_iter, 1),
             "stop_reason_": found.stop_reason,
         }
-        self._clear_fitted()
         self._set_fitted({**common, **shared, **found.own})
         return self
 
@@ -226,35 +238,32 @@ class PublishedMethod(LinearReducer):
 
     def _check_params(self) -> None:
         """Raise ValueError naming the first parameter whose value makes no sense."""
-        check_choice("center", getattr(self, "center", "global"), CENTERS)
-        limits = {"tol": 0.5, "max_iter": 1, "prove": False}
-        check_limits(**{name: getattr(self, name, valid) for name, valid in limits.items()})
         for declared in fields(self):
             name, value = declared.name, getattr(self, declared.name)
-            if "choices" in declared.metadata:
-                check_choice(name, value, declared.metadata["choices"])
-            if "range" not in declared.metadata or (value is None and declared.default is None):
+            allowed = declared.metadata or SHARED.get(name, {})
+            if "choices" in allowed:
+                check_choice(name, value, allowed["choices"])
+            if "range" not in allowed or (value is None and declared.default is None):
                 continue
-            low, high = declared.metadata["range"]
+            low, high = allowed["range"]
             # A text where a module postpones annotations, a class where it does not.
-            whole = str(declared.type).removeprefix("<class '").startswith("int")
-            kind: Any = Integral if whole else Real
+            kind: Any = Integral if "int" in str(declared.type) else Real
             if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-                limit = f"at least {low}" if high >= LARGEST else f"between {low} and {high}"
-                limit = "positive" if low == POSITIVE else limit
-                finite, integer = ", and finite" * (high == LARGEST), ", and an integer" * whole
-                raise ValueError(f"{name}={value!r} must be {limit}{finite}{integer}.")
+                least = "above 0" if low == POSITIVE else f"of at least {low}"
+                most = f" and at most {high}" if high < LARGEST else ""
+                what = "an integer" if kind is Integral else "a finite number"
+                raise ValueError(f"{name}={value!r} must be {what} {least}{most}.")
 
     def _rows(
-        self, X: Any, labels: Any, sample_weight: Any, *, reset: bool = True, part: bool = False
-    ) -> Rows:
+        self, X: Any, labels: Any, sample_weight: Any, **options: bool
+    ) -> tuple[Any, Groups, FloatArray | None]:
         """Validate the arguments of `fit`."""
         if labels is None and self._group_range[0] > 1:
             raise ValueError(
                 f"{type(self).__name__} needs sensitive_features: it compares groups, and without "
                 "labels there is nothing to compare; pass one label per row."
             )
-        return self._read(X, labels, sample_weight, reset=reset, part=part)
+        return self._read(X, labels, sample_weight, **options)
 
     def _check_group_number(self, k: int) -> None:
         """Raise ValueError unless the method is written for k groups."""
@@ -263,23 +272,17 @@ class PublishedMethod(LinearReducer):
             needs = f"needs at least {fewest}; check the labels"
             if k > most:
                 needs = "is written for two; merge labels, or use FairPCA, which takes any number"
-            groups = f"{k} group{'s' * (k != 1)}"
-            raise ValueError(f"sensitive_features has {groups} and {type(self).__name__} {needs}.")
+            mine = f"{type(self).__name__} {needs}"
+            raise ValueError(f"sensitive_features has {k} group(s) and {mine}.")
 
     def _rank(self, most: int, of: str = "features") -> int:
         """Return the requested rank, or `most`, the number of what `of` names, for None."""
-        name = type(self).__name__
-        if most < 1:
+        if most < (self.n_components or 1):
             raise ValueError(
-                f"X has {self.n_features_in_} feature(s), too few for {name}: it needs {of}, and "
-                "there are none. Pass more features."
+                f"n_components={self.n_components} is too many for {type(self).__name__}: X has "
+                f"{self.n_features_in_} feature(s), and of {of} there are {most}."
             )
-        r = most if self.n_components is None else int(self.n_components)
-        if r > most:
-            raise ValueError(
-                f"n_components={r} must be between 1 and {most}, the number of {of}, for {name}."
-            )
-        return r
+        return most if self.n_components is None else int(self.n_components)
 
 
 class MinMaxMethod(PublishedMethod):
@@ -294,22 +297,14 @@ class MinMaxMethod(PublishedMethod):
         """The criterion, which is what the worst group is judged by."""
         return self.criterion
 
-    def _find(self, sample: Sample) -> MinMaxFound:
+    def _find(self, sample: Sample) -> Found:
         covariances = sample.second_moments(self.center)
-        problem = self._pose(covariances, self._rank(sample.n_features))
-        found = self._solve(problem)
-        values = problem.losses(found.basis)
-        own = {
-            "group_values_": values,
-            "group_weights_": found.weights,
-            "certificate_": problem.certificate(found.lower_bound, float(values.max())),
-        }
-        return replace(found, own={**own, **found.own})
+        return self._solve(self._pose(covariances, self._rank(sample.n_features)))
 
     def _pose(self, covariances: FloatArray, r: int) -> Problem:
         """Return the problem of the criterion."""
         return pose(covariances, r, self.criterion)
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
+    def _solve(self, problem: Problem) -> Found:
         """Solve it; the one method that a subclass has to write."""
         raise NotImplementedError

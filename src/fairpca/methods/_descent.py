@@ -39,12 +39,6 @@ def generator(random_state: Any) -> Any:
     return check_random_state(0 if random_state is None else random_state)
 
 
-def random_bases(n_features: int, r: int, count: int, random_state: Any) -> list[FloatArray]:
-    """Return orthonormal bases from a uniform distribution; None is a fixed seed."""
-    rng = generator(random_state)
-    return [orthonormal(rng.standard_normal((n_features, r))) for _ in range(count)]
-
-
 def minimise(cost: Cost, start: FloatArray, *, tol: float, max_iter: int) -> FloatArray:
     """Minimise a smooth function of the span of a basis by L-BFGS; return the last basis.
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample
-from fairpca.moments.group_moments import GroupMoments
 
 
 class BalancedPCA(PublishedMethod):
@@ -47,22 +44,6 @@ class BalancedPCA(PublishedMethod):
     notion = "mean error"
 
     center: str = "global"
-
-    def fit_moments(self, moments: GroupMoments) -> Self:
-        """Fit from moments that were counted elsewhere.
-
-        Parameters
-        ----------
-        moments : GroupMoments
-
-        Returns
-        -------
-        self
-        """
-        self._check_params()
-        with self._restore_on_error():
-            self._note_moments(moments)
-            return self._fit_sample(Sample(moments))
 
     def _find(self, sample: Sample) -> Found:
         mixture = sample.second_moments(self.center).mean(axis=0)

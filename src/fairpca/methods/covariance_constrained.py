@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._check import require
 from fairpca._arrays import FloatArray, symmetric
+from fairpca._check import require
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import LARGEST, Found, PublishedMethod, Sample, choice, number
+from fairpca.methods._base import Found, PublishedMethod, Sample, number
 from fairpca.methods.null_space import AGREEING, equal_mean_directions
-from fairpca.methods.sdr import from_spectrum, solved_program, spectrum
+from fairpca.methods.sdr import from_spectrum, spectrum
 
 # phi over the norm of the covariance difference. It must be above 1 for the roots to exist; the
 # authors add 0.5 instead, which depends on the unit of X.
@@ -31,6 +31,7 @@ class CovarianceConstrainedPCA(PublishedMethod):
     The components are the r leading eigenvectors of P. With ``mu=0, delta=0`` they are those of
     `NullSpaceFairPCA`. Otherwise rounding can lose all of the covariance constraint: compare
     `covariance_gap_` with `covariance_bound_`. Standardise columns before, as the paper does.
+    Needs cvxpy and SCS (extra `methods`); for up to about 60 columns.
 
     Parameters
     ----------
@@ -41,8 +42,6 @@ class CovarianceConstrainedPCA(PublishedMethod):
         authors' 0.01 is ``0.01 * norm(X)`` here.
     delta : float, default=0.0
         Largest distance of the projected means; 0 removes their difference exactly.
-    solver : {"SCS", "CLARABEL"}, default="SCS"
-        Of cvxpy (extra `methods`). Up to about 60 features.
 
     Attributes
     ----------
@@ -66,9 +65,8 @@ class CovarianceConstrainedPCA(PublishedMethod):
     True
     """
 
-    mu: float = number(1.0, 0, LARGEST)
+    mu: float = number(1.0, 0)
     delta: float = number(0.0, 0)
-    solver: str = choice("SCS", "CLARABEL")
 
     _group_range = (2, 2)
     notion = "covariance gap"
@@ -80,9 +78,8 @@ class CovarianceConstrainedPCA(PublishedMethod):
             # and Clarabel took 14 to 37 s for 22 columns (credit) instead of 6 s.
             allowed = equal_mean_directions(sample)
         r = self._rank(allowed.shape[1], AGREEING)
-        gap = sample.moments.mean[0] - sample.moments.mean[1]
-        covariances = sample.source.covariances
-        difference = covariances[0] - covariances[1]
+        shift, covariances = sample.source.groups.shift, sample.source.covariances
+        gap, difference = shift[0] - shift[1], covariances[0] - covariances[1]
         inner = symmetric(allowed.T @ np.stack([sample.covariance, difference]) @ allowed)
         # In units of the largest variance: solvers stop by tolerances that know no units.
         unit = float(np.linalg.norm(sample.covariance, 2)) or 1.0
@@ -100,7 +97,7 @@ class CovarianceConstrainedPCA(PublishedMethod):
             "covariance_gap_": float(np.linalg.norm(basis.T @ difference @ basis, 2)),
         }
         steps = int(program.solver_stats.num_iters or 1)
-        return Found(basis, f"{self.solver}: {program.status}", steps, own)
+        return Found(basis, f"SCS: {program.status}", steps, own)
 
     def _relax(
         self, inner: FloatArray, gap: FloatArray, r: int, unit: float
@@ -132,6 +129,8 @@ class CovarianceConstrainedPCA(PublishedMethod):
                 blocks = [[bound * np.eye(n), projector @ root], [root @ projector, np.eye(n)]]
                 constraints.append(cvxpy.bmat(blocks) >> 0)
         program = cvxpy.Problem(cvxpy.Maximize(objective), constraints)
-        relaxed = solved_program(program, projector, self.solver)
+        program.solve(solver="SCS")
+        if projector.value is None:
+            raise RuntimeError(f"SCS did not solve the program: {program.status}.")
         paid = float("nan") if bound.value is None else float(bound.value)
-        return relaxed, phi * (paid - 1), program
+        return symmetric(np.asarray(projector.value)), phi * (paid - 1), program

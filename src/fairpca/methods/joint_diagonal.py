@@ -6,9 +6,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray, canonical
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, choice
-from fairpca.methods.sdr import least_worst
-from fairpca.metrics import own_variance
+from fairpca.methods._base import Found, PublishedMethod, Sample
 
 
 def joint_diagonalise(
@@ -65,7 +63,8 @@ class JointDiagonalPCA(PublishedMethod):
     arXiv:2502.16933, 2025.
 
     Finds one orthogonal basis in which the covariances of all groups are as diagonal as possible
-    and keeps r of its directions: Flury's common principal components. A baseline, because equal
+    and keeps the r directions with the largest variance averaged over groups: Flury's common
+    principal components. A baseline, because equal
     losses take directions that mix the axes: of diag(1, 0) and diag(0, 1) one component has a
     worst loss of 1, the optimum is 1/2.
 
@@ -73,9 +72,6 @@ class JointDiagonalPCA(PublishedMethod):
     ----------
     n_components, center
         As in all of `fairpca.methods`.
-    order : {"mean", "loss"}, default="mean"
-        Keep the directions with the largest variance averaged over groups, or the r directions
-        with the least worst loss among all choices (an integer program).
     tol, max_iter : float, int, default=1e-10, 100
         Stop when no rotation of a sweep has a larger sine, or after as many sweeps.
 
@@ -96,7 +92,6 @@ class JointDiagonalPCA(PublishedMethod):
     True
     """
 
-    order: str = choice("mean", "loss")
     tol: float = 1e-10
     max_iter: int = 100
     center: str = "group"
@@ -114,18 +109,11 @@ class JointDiagonalPCA(PublishedMethod):
         kept = np.zeros((len(covariances), len(vectors)))
         kept[:, : len(matrices[0])] = np.einsum("kii->ki", matrices)
         order = np.argsort(-kept.mean(axis=0), kind="stable")
-        chosen = order[:r]
-        if self.order == "loss":
-            # The r directions share every group's own variance evenly among them.
-            losses = own_variance(covariances, r)[:, None] / r - kept
-            _, shares, _ = least_worst(losses, total=r, unit=float(kept.max()), integer=True)
-            # Integers come back as floats, right to the tolerance of the program.
-            chosen = order[shares[order] > 0.5]
         total = float(np.sum(matrices**2))
         share = (total - float(np.sum(kept**2))) / total if total > 0 else 0.0
         own = {"basis_": vectors[:, order], "off_diagonal_share_": share}
         reason = "rotations settled" if settled else "max_iter reached"
-        return Found(vectors[:, chosen], reason, sweeps, own, keep_order=True)
+        return Found(vectors[:, order[:r]], reason, sweeps, own, keep_order=True)
 
 
 def _with_and_without_variance(covariances: FloatArray) -> tuple[FloatArray, FloatArray]:

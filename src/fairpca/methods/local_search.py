@@ -1,23 +1,21 @@
 """Descent on the worst group's value: ARPGDA and RADA (Xu et al., 2024), and Babu et al. (2025).
 
-All run from several starts and can end in a local optimum from three groups on; the certificate
-then stays open.
+All can end in a local optimum from three groups on; the certificate then stays open.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
-from fairpca.methods._base import LARGEST, POSITIVE, MinMaxFound, MinMaxMethod, number
+from fairpca.methods._base import POSITIVE, Found, MinMaxMethod, certified, number
 from fairpca.methods._descent import (
     ARMIJO,
+    generator,
     minimise_on_simplex,
     project_to_simplex,
-    random_bases,
     tangent,
 )
 from fairpca.solvers import solve_problem
@@ -37,35 +35,6 @@ _ROUNDING = 1e-15
 # Singular values are raised to this share of the largest image, and the Hessian gets a ridge of
 # the same size: with a rank-deficient image it would be infinite, with equal groups singular.
 _FLOOR = 1e-9
-
-
-class LocalSearch(MinMaxMethod):
-    """Base of descent methods: run from several starts, keep the best basis and the best bound."""
-
-    criterion: str = "loss"
-    n_starts: int = number(1, 1)
-    max_iter: int = 2000
-    random_state: Any = None
-
-    def _solve(self, problem: Problem) -> MinMaxFound:
-        if problem.oracle.n_groups == 1 or problem.n_components == problem.oracle.n_features:
-            # One group or all components: the answer is known and descent would only wander.
-            return MinMaxFound.of(solve_problem(problem))
-        runs = [self._descend(problem, start) for start in self._starts(problem)]
-        best = min(runs, key=lambda run: float(problem.losses(run.basis).max()))
-        # Any weights bound every basis, so the best bound need not come from the best run.
-        proof = max(runs, key=lambda run: run.lower_bound)
-        steps = sum(run.n_iter for run in runs)
-        return replace(best, weights=proof.weights, lower_bound=proof.lower_bound, n_iter=steps)
-
-    def _starts(self, problem: Problem) -> list[FloatArray]:
-        """Return the bases to descend from, as many as `n_starts`."""
-        n, r = problem.oracle.n_features, problem.n_components
-        return random_bases(n, r, self.n_starts, self.random_state)
-
-    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
-        """Descend from one start; the one method that a subclass has to write."""
-        raise NotImplementedError
 
 
 class _Run:
@@ -138,7 +107,7 @@ class _Run:
         return residual
 
 
-class ARPGDA(LocalSearch):
+class ARPGDA(MinMaxMethod):
     """Fair PCA by alternating Riemannian and projected gradient steps.
 
     M. Xu, B. Jiang, W. Pu, Y.-F. Liu, A. M.-C. So. An Efficient Alternating Riemannian/Projected
@@ -146,7 +115,8 @@ class ARPGDA(LocalSearch):
 
     One descent step of the basis on the worst value, smoothed by a proximal term around the
     current weights, then one step of the weights, with the smoothing fading away. The authors'
-    step length was not released; here it is that of `RADA`.
+    step length was not released; here it is that of `RADA`. Steps follow rounding: the same rows
+    in another order, or weights instead of repeated rows, move the result by up to 1e-3.
 
     Parameters
     ----------
@@ -172,12 +142,29 @@ class ARPGDA(LocalSearch):
     True
     """
 
-    beta: float = number(10.0, POSITIVE, LARGEST)
+    criterion: str = "loss"
+    beta: float = number(10.0, POSITIVE)
     rho: float = number(1.5, POSITIVE)
     n_starts: int = number(5, 1)
     tol: float = 1e-4
+    max_iter: int = 2000
+    random_state: Any = None
 
-    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
+    def _solve(self, problem: Problem) -> Found:
+        n, r = problem.oracle.n_features, problem.n_components
+        if problem.oracle.n_groups == 1 or r == n:
+            # The answer is known and descent would only wander.
+            return Found.of(solve_problem(problem))
+        draw = generator(self.random_state).standard_normal
+        starts = [orthonormal(draw((n, r))) for _ in range(self.n_starts)]
+        runs = [self._descend(problem, start) for start in starts]
+        best = min(runs, key=lambda run: float(problem.losses(run.basis).max()))
+        # Any weights bound every basis, so the best bound need not come from the best run.
+        proof = max(runs, key=lambda run: float(run.own["certificate_"].lower_bound))
+        weights, steps = proof.own["group_weights_"], sum(run.n_iter for run in runs)
+        return certified(problem, best.basis, weights, steps, best.stop_reason)
+
+    def _descend(self, problem: Problem, start: FloatArray) -> Found:
         # The authors' choice: the smoothing then costs at most a quarter of the tolerance.
         lam = 0.5 * self.tol
         beta = self.beta * problem.oracle.n_groups**2 * np.sqrt(problem.n_components)
@@ -193,7 +180,7 @@ class ARPGDA(LocalSearch):
             if run.advance(max(beta / (step + 1) ** self.rho, _SMALLEST_BETA)) <= self.tol:
                 reason = "stationary"
                 break
-        return MinMaxFound.at(problem, run.best, run.best_weights, step, reason)
+        return certified(problem, run.best, run.best_weights, step, reason)
 
 
 class RADA(ARPGDA):
@@ -224,11 +211,11 @@ class RADA(ARPGDA):
     """
 
     inner_steps: int = number(5, 1)
-    beta: float = number(0.1, POSITIVE, LARGEST)
+    beta: float = number(0.1, POSITIVE)
     tol: float = 1e-8
 
 
-class MinorizationFairPCA(LocalSearch):
+class MinorizationFairPCA(MinMaxMethod):
     """Fair PCA by minorisation-maximisation.
 
     P. Babu, P. Stoica, A. Saini. Fair Principal Component Analysis (PCA):
@@ -241,13 +228,11 @@ class MinorizationFairPCA(LocalSearch):
 
     Parameters
     ----------
-    n_components, criterion, center, random_state
+    n_components, criterion, center
         As in all of `fairpca.methods`; the paper has "variance" and mentions the offsets.
-    n_starts : int, default=1
-        The first start is the PCA of the equal mixture of the groups, the others are random.
     tol, max_iter : float, int, default=1e-12, 2000
         Stop when a step improves the worst value by less, relative to the largest variance, or
-        after as many steps per start.
+        after as many steps. The start is the PCA of the equal mixture of the groups.
 
     Examples
     --------
@@ -258,18 +243,17 @@ class MinorizationFairPCA(LocalSearch):
     True
     """
 
+    criterion: str = "loss"
     tol: float = 1e-12
+    max_iter: int = 2000
 
-    def _starts(self, problem: Problem) -> list[FloatArray]:
-        k, r = problem.oracle.n_groups, problem.n_components
-        mixture = problem.oracle.leading(np.full(k, 1 / k), r).vectors[:, :r]
-        return [mixture, *super()._starts(problem)[1:]]
-
-    def _descend(self, problem: Problem, start: FloatArray) -> MinMaxFound:
+    def _solve(self, problem: Problem) -> Found:
         # In units of the largest variance, so that tolerances mean the same in any unit of X.
         unit = problem.oracle.scale or 1.0
         k, offsets = problem.oracle.n_groups, problem.offsets / unit
-        basis, weights = start, np.full(k, 1 / k)
+        weights = np.full(k, 1 / k)
+        basis = problem.oracle.leading(weights, problem.n_components).vectors
+        basis = basis[:, : problem.n_components]
         images, losses = problem.images_and_losses(basis)
         reason, steps = "max_iter reached", 0
         while steps < self.max_iter:
@@ -280,7 +264,7 @@ class MinorizationFairPCA(LocalSearch):
                 reason = "no further improvement"
                 break
             basis, images, losses, weights = candidate, images_there, losses_there, found
-        return MinMaxFound.at(problem, basis, weights, steps, reason)
+        return certified(problem, basis, weights, steps, reason)
 
 
 def _maximise_tangents(

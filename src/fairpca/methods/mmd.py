@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._check import warn
 from fairpca._arrays import FloatArray
+from fairpca._check import warn
 from fairpca.covariances.dense import leading_pairs
-from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, choice, number
-from fairpca.methods._descent import minimise, random_bases
+from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, number
+from fairpca.methods._descent import minimise
 from fairpca.methods.null_space import equal_mean_directions, leading_within
-from fairpca.metrics import balanced_draw, gaussian_product, weighted_bandwidth
+from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
 
 # The authors' schedule. The tolerance of the gradient falls from the first to the last value by
 # the factor; the penalty doubles as long as the bound is not met, up to the largest.
@@ -22,9 +22,6 @@ _PENALTY_FACTOR, _LARGEST_PENALTY = 2.0, 1e10
 # The authors' limit of descent steps for one penalty, and the movement of the projector below
 # which the basis counts as settled.
 _INNER_STEPS, _SETTLED = 300, 1e-6
-# The authors' number of random bases, of which the one with the largest variance is the start, and
-# the tolerance of the descent on MMD^2 alone that follows.
-_RANDOM_STARTS, _START_TOL = 11, 1e-3
 # MMD^2 has stalled where a doubled penalty leaves more than this share of it. After that many
 # stalls in a row the bound counts as out of reach; the authors double about 30 times.
 _STALLED, _MOST_STALLS = 0.999, 6
@@ -61,10 +58,11 @@ class MMDFairPCA(PublishedMethod):
 
     Maximises the explained variance subject to a bound on the squared maximum mean discrepancy of
     the two groups' projected rows under a Gaussian kernel, by a penalty that doubles until the
-    bound is met. Nothing is given back from there on, so the result may lie well inside the bound
-    and keep less variance than the bound would allow; where PCA meets it, PCA is the answer. For
-    equal opportunity instead of demographic parity fit on the rows with a positive label. Two
-    groups only.
+    bound is met. The descent starts at the PCA with equal group means, where the authors start at
+    random bases; the problem has local optima. Nothing is given back from there on, so the result
+    may lie well inside the bound and keep less variance than the bound would allow; where PCA
+    meets it, PCA is the answer. For equal opportunity instead of demographic parity fit on the
+    rows with a positive label. Two groups only.
 
     Parameters
     ----------
@@ -74,9 +72,6 @@ class MMDFairPCA(PublishedMethod):
         Bound on MMD^2. Far below ``1/m_1 + 1/m_2`` it cannot be met.
     bandwidth : float or None, default=None
         Of the kernel. None is that of `fairpca.metrics.median_bandwidth` after PCA.
-    start : {"mean", "random"}, default="mean"
-        Descend from the PCA with equal group means, or as the authors do: the best of eleven
-        random bases, after a descent on MMD^2 alone. The problem has local optima.
     max_iter : int, default=100
         Values of the penalty; `n_iter_` counts them.
     max_rows : int, default=2000
@@ -100,7 +95,6 @@ class MMDFairPCA(PublishedMethod):
 
     tau: float = number(1e-3, POSITIVE)
     bandwidth: float | None = number(None, POSITIVE)
-    start: str = choice("mean", "random")
     max_iter: int = 100
     max_rows: int = number(2000, 1)
     random_state: Any = None
@@ -109,9 +103,13 @@ class MMDFairPCA(PublishedMethod):
     notion = "mmd"
 
     def _find(self, sample: Sample) -> Found:
+        if sample.X is None:
+            raise ValueError(
+                "MMDFairPCA compares distributions, which moments do not know; pass rows."
+            )
         r = self._rank(sample.n_features)
         pca = leading_pairs(sample.covariance, r).vectors
-        bandwidth = self.bandwidth or weighted_bandwidth(sample.X @ pca, sample.weight)
+        bandwidth = self.bandwidth or median_bandwidth(sample.X @ pca, sample.weight)
         weight = np.ones(len(sample.X)) if sample.weight is None else sample.weight
         chosen = balanced_draw(sample.groups.codes, self.max_rows, self.random_state, weight)
         rows = np.asarray(sample.X[chosen], dtype=float) - sample.source.total.mean
@@ -140,7 +138,7 @@ class MMDFairPCA(PublishedMethod):
             # A rotation of all columns changes no distance, so there is nothing to descend on.
             return pca, 0.0, 0, "all components kept" if r == n else "PCA meets the bound"
         covariance = sample.covariance / max(np.trace(sample.covariance), np.finfo(float).tiny)
-        basis = self._start(sample, discrepancy, r)
+        basis = leading_within(sample.covariance, equal_mean_directions(sample), r)
         first = penalty = 1 / before
         tol, value, stalls = _FIRST_TOL, np.inf, 0
         for step in range(1, self.max_iter + 1):
@@ -165,11 +163,3 @@ class MMDFairPCA(PublishedMethod):
             if value > self.tau:
                 penalty *= _PENALTY_FACTOR
         return basis, penalty, self.max_iter, "max_iter reached"
-
-    def _start(self, sample: Sample, discrepancy: Discrepancy, r: int) -> FloatArray:
-        """Return the basis that the first penalty is minimised from."""
-        if self.start == "mean":
-            return leading_within(sample.covariance, equal_mean_directions(sample), r)
-        candidates = random_bases(sample.n_features, r, _RANDOM_STARTS, self.random_state)
-        widest = max(candidates, key=lambda U: float(np.sum(U * (sample.covariance @ U))))
-        return minimise(discrepancy, widest, tol=_START_TOL, max_iter=_INNER_STEPS)

@@ -8,32 +8,30 @@ no basis has a geometric mean above ``exp(g / k)`` times the current one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.stats
 
-from fairpca._check import check_choice
 from fairpca._arrays import FloatArray, symmetric
-from fairpca.criteria import CRITERIA, pose
-from fairpca.methods._base import (
-    LARGEST,
-    POSITIVE,
-    MinMaxFound,
-    MinMaxMethod,
-    Sample,
-    choice,
-    number,
-)
+from fairpca.criteria import CRITERIA
+from fairpca.fitting import pose
+from fairpca.methods._base import Found, MinMaxMethod, choice
 from fairpca.methods._descent import minimise_on_simplex
-from fairpca.methods.sdr import Relaxed, extreme_point, rounded, solve_relaxation
-from fairpca.metrics import kept_variance
+from fairpca.methods.sdr import (
+    Relaxation,
+    column_generation,
+    from_spectrum,
+    rounded,
+    spectrum,
+)
 from fairpca.solvers.problem import Problem
 
 # Accuracy of a mixture, as a share of the gap that asked for it. The next weighted PCA changes the
 # problem anyway, so more would be wasted; less would add columns instead of using those there are.
 _MIXTURE_SHARE = 0.01
+# Eigenvalues this close to 0 or 1 are taken to be there.
+_WHOLE = 1e-9
 
 
 class MultiCriteriaPCA(MinMaxMethod):
@@ -56,13 +54,9 @@ class MultiCriteriaPCA(MinMaxMethod):
     criterion : {"loss", "error", "variance", "relative", "share", "nash"}, default="loss"
         What the worst group is judged by, or "nash" for the geometric mean of the variances
         kept. The paper has "loss", "variance" and "nash".
-    solver : {"columns", "frank-wolfe", "mw", "sdp"}, default="columns"
-        Column generation (for "nash", fully corrective Frank-Wolfe steps); the authors' plain
-        Frank-Wolfe for "nash"; the authors' multiplicative weights or a semidefinite program
-        (cvxpy, extra `methods`) for the other criteria.
-    eta, tol, max_iter : float, float, int, default=1.0, 1e-9, 1000
-        Learning rate of "mw"; stop at this relative gap, or after as many linear programs or
-        weighted PCAs.
+    tol, max_iter : float, int, default=1e-9, 1000
+        Stop at this relative gap, or after as many linear programs of column generation or, for
+        "nash", fully corrective Frank-Wolfe steps.
 
     Attributes
     ----------
@@ -72,8 +66,8 @@ class MultiCriteriaPCA(MinMaxMethod):
     rank_, rank_bound_ : int
         Eigenvalues of `projector_` above 1e-6, and the theorem's bound on their number.
     welfare_ : float
-        Geometric mean of the variances that `components_` keeps. For "nash" the certificate is
-        that of minus this number.
+        For "nash" only: geometric mean of the variances that `components_` keeps. The certificate
+        is that of minus this number.
 
     Examples
     --------
@@ -85,18 +79,9 @@ class MultiCriteriaPCA(MinMaxMethod):
     (True, True)
     """
 
-    criterion: str = "loss"
-    solver: str = choice("columns", "frank-wolfe", "mw", "sdp")
-    eta: float = number(1.0, POSITIVE, LARGEST)
+    criterion: str = choice("loss", *CRITERIA, "nash")
     max_iter: int = 1000
     tol: float = 1e-9
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_choice("criterion", self.criterion, (*CRITERIA, "nash"))
-        nash = self.criterion == "nash"
-        allowed = ("columns", "frank-wolfe") if nash else ("columns", "mw", "sdp")
-        check_choice(f"criterion={self.criterion!r} with solver", self.solver, allowed)
 
     def _pose(self, covariances: FloatArray, r: int) -> Problem:
         if self.criterion != "nash":
@@ -108,25 +93,20 @@ class MultiCriteriaPCA(MinMaxMethod):
             )
         return pose(covariances, r, "variance")
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
+    def _solve(self, problem: Problem) -> Found:
         limits: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if self.criterion == "nash":
-            relaxed = nash(problem, corrective=self.solver == "columns", **limits)
+            relaxed, bound = nash(problem, **limits)
         else:
-            relaxed = solve_relaxation(problem, self.solver, eta=self.eta, **limits)
+            relaxed = column_generation(problem, **limits)
         found = rounded(problem, relaxed, extreme_point(problem, relaxed.projector))
         found.own["rank_bound_"] = rank_bound(problem.n_components, problem.oracle.n_groups)
         if self.criterion == "nash":
             # The bound is one of the welfare, so the value beside it must be the welfare too.
             welfare = geometric_mean(problem.oracle.retained_variance(found.basis))
-            found.own["certificate_"] = problem.certificate(relaxed.lower_bound, -welfare)
+            found.own["certificate_"] = problem.certificate(bound, -welfare)
+            found.own["welfare_"] = welfare
         return found
-
-    def _find(self, sample: Sample) -> MinMaxFound:
-        found = super()._find(sample)
-        # Not from the problem: "share" and "relative" divide by each group's variance there.
-        kept = kept_variance(found.basis, sample.second_moments(self.center))
-        return replace(found, own={**found.own, "welfare_": geometric_mean(kept)})
 
 
 def rank_bound(n_components: int, n_groups: int) -> int:
@@ -143,7 +123,7 @@ def geometric_mean(kept: FloatArray) -> float:
     return float(scipy.stats.gmean(np.maximum(kept, 0.0)))
 
 
-def nash(problem: Problem, *, corrective: bool, tol: float, max_iter: int) -> Relaxed:
+def nash(problem: Problem, *, tol: float, max_iter: int) -> tuple[Relaxation, float]:
     """Maximise Nash welfare by Frank-Wolfe steps from ``(r / n) I``.
 
     The authors mix each weighted PCA with the point so far. Corrective steps optimise the mixture
@@ -175,13 +155,55 @@ def nash(problem: Problem, *, corrective: bool, tol: float, max_iter: int) -> Re
         # A mixture in which a group keeps nothing is worth minus infinity, and is not taken.
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = minimise_on_simplex(evaluate, np.append(shares, 0.0), _MIXTURE_SHARE * gap)
-        if not corrective:
-            projectors = [np.tensordot(shares, projectors, axes=1)]
-            kept, shares = (kept @ shares)[:, None], np.ones(1)
         used = shares > 0
         projectors = [P for P, use in zip(projectors, used, strict=True) if use]
         kept, shares = kept[:, used], shares[used]
     # In the library's sense every criterion is made small: the bound is that of minus the mean.
     bound = -geometric_mean(current) * float(np.exp(gap / k))
     mixed = symmetric(np.tensordot(shares, projectors, axes=1))
-    return Relaxed(mixed, weights / weights.sum(), bound, steps, reason)
+    return Relaxation(mixed, weights / weights.sum(), steps, reason), bound
+
+
+def extreme_point(problem: Problem, projector: FloatArray) -> FloatArray:
+    """Move a relaxed projector to an extreme point of the relaxation; no group loses anything.
+
+    With f fractional eigenvalues and k groups at the end, f (f + 1) / 2 is at most k (Pataki
+    1998): as long as there are more, some direction inside their eigenspace changes no trace and
+    nobody's loss but the first group's. P moves along it, to that group's advantage, until an
+    eigenvalue reaches 0 or 1.
+    """
+    pairs = spectrum(projector)
+    vectors, occupation = pairs.vectors.copy(), pairs.values.copy()
+    # Each round settles an eigenvalue.
+    for _ in range(len(occupation)):
+        free = np.flatnonzero((occupation > _WHOLE) & (occupation < 1 - _WHOLE))
+        block = vectors[:, free]
+        inner = symmetric(block.T @ (problem.oracle.matrices @ block))
+        direction = _neutral(inner[1:])
+        if direction is None:
+            break
+        if np.sum(inner[0] * direction) < 0:
+            direction = -direction
+        low, high = occupation[free] ** -0.5, (1 - occupation[free]) ** -0.5
+        down = np.linalg.eigvalsh(direction * low[:, None] * low)[0]
+        up = np.linalg.eigvalsh(direction * high[:, None] * high)[-1]
+        # As far as 0 <= P <= I allows.
+        length = min(-1 / down if down < 0 else np.inf, 1 / up if up > 0 else np.inf)
+        values, rotation = np.linalg.eigh(np.diag(occupation[free]) + length * direction)
+        occupation[free], vectors[:, free] = np.clip(values, 0.0, 1.0), block @ rotation
+    return from_spectrum(vectors, occupation)
+
+
+def _neutral(matrices: FloatArray) -> FloatArray | None:
+    """Return a symmetric direction of trace zero orthogonal to all `matrices`, if there is one."""
+    f = matrices.shape[-1]
+    rows, columns = np.triu_indices(f)
+    root = np.where(rows == columns, 1.0, np.sqrt(2.0))
+    conditions = np.vstack([matrices[:, rows, columns] * root, (rows == columns).astype(float)])
+    norms = np.linalg.norm(conditions, axis=1, keepdims=True)
+    _, values, vt = np.linalg.svd(conditions / np.where(norms > 0, norms, 1.0))
+    if np.count_nonzero(values > _WHOLE) == len(rows):
+        return None
+    direction = np.zeros((f, f))
+    direction[rows, columns] = direction[columns, rows] = vt[-1] / root
+    return direction

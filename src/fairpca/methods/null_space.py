@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from sklearn.decomposition import PCA, KernelPCA
 
 from fairpca._arrays import FloatArray, complement, span, symmetric
 from fairpca.covariances.dense import full_pairs, leading_pairs
@@ -45,7 +43,8 @@ class NullSpaceFairPCA(PublishedMethod):
     PCA of all rows, restricted to directions along which the groups' means coincide. As cheap as
     PCA, any number of groups. A direction is removed for every difference of means, even if the
     difference is noise. For equal opportunity instead of demographic parity fit on the rows with a
-    positive label.
+    positive label. The authors' kernel variant is ``make_pipeline(KernelPCA(kernel=...),
+    NullSpaceFairPCA(r))``.
 
     Parameters
     ----------
@@ -55,19 +54,12 @@ class NullSpaceFairPCA(PublishedMethod):
         Keep this many of the directions with equal means, but at least r: those along which
         covariances differ least, all pairs of groups squared and added (the authors'
         "fair PCA-S", who keep 50 % or 85 % of n). None keeps all.
-    kernel : {None, "linear", "poly", "rbf", "sigmoid", "cosine"}, default=None
-        Map rows by this kernel first, as `sklearn.decomposition.KernelPCA` does. The cost is
-        then cubic in the number of rows.
-    gamma, degree, coef0 : float, default=None, 3, 1
-        Of the kernel. gamma None is ``1 / (n var(X))``.
 
     Attributes
     ----------
     mean_gap_, n_allowed_ : float, int
         Largest distance of two group means after projection, zero up to rounding, and the number
         of directions that were left to choose from.
-    kernel_map_ : KernelPCA or None
-        With a kernel, `components_`, means and losses are in its coordinates.
 
     Examples
     --------
@@ -81,60 +73,22 @@ class NullSpaceFairPCA(PublishedMethod):
     """
 
     n_kept_directions: int | None = number(None, 1)
-    kernel: str | None = None
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
 
     _group_range = (2, np.inf)
     notion = "mean gap"
 
     def _find(self, sample: Sample) -> Found:
-        kernel_map = None
-        if self.kernel is not None:
-            # All entries vary as much as a column on average, and as the means of columns do.
-            variance = sample.column_variance + float(np.var(sample.source.total.mean))
-            gamma = 1 / (sample.n_features * variance) if self.gamma is None else self.gamma
-            options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-            kernel_map = KernelPCA(kernel=self.kernel, **options)
-            mapped = kernel_map.fit_transform(sample.X)
-            sample = Sample.of(mapped, sample.groups, sample.weight)
         allowed = equal_mean_directions(sample)
         r = self._rank(allowed.shape[1], AGREEING)
         if self.n_kept_directions is not None:
             allowed = _most_alike(sample, allowed, max(r, self.n_kept_directions))
         basis = leading_within(sample.covariance, allowed, r)
-        means = sample.moments.mean @ basis
+        means = sample.source.groups.shift @ basis
         own = {
-            "kernel_map_": kernel_map,
             "n_allowed_": allowed.shape[1],
             "mean_gap_": float(np.linalg.norm(means[:, None] - means, axis=2).max()),
         }
-        return Found(basis, "closed form", own=own, sample=sample)
-
-    def transform(self, X: Any) -> Any:
-        """Project rows, after the kernel if there is one; see `FairPCA.transform`."""
-        # Absent before `fit`, where the parent's transform says that there is none.
-        kernel_map = getattr(self, "kernel_map_", None)
-        if kernel_map is None:
-            return super().transform(X)
-        X = self._validated(X, None, "transform(X), which needs no labels", reset=False)
-        projected = (kernel_map.transform(X) - self.mean_) @ self.components_.T
-        return projected.astype(X.dtype, copy=False)
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Map projected rows back to the original columns; not possible after a kernel."""
-        self._refuse_kernel("has no inverse map")
-        return super().inverse_transform(X)
-
-    def to_sklearn(self) -> PCA:
-        """Return a fitted PCA with the same transform; not possible after a kernel."""
-        self._refuse_kernel("maps rows before they are projected, which PCA cannot")
-        return super().to_sklearn()
-
-    def _refuse_kernel(self, why: str) -> None:
-        if getattr(self, "kernel_map_", None) is not None:
-            raise ValueError(f"kernel={self.kernel!r} {why}; fit with kernel=None instead.")
+        return Found(basis, "closed form", own=own)
 
 
 def _most_alike(sample: Sample, allowed: FloatArray, count: int) -> FloatArray:

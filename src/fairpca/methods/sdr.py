@@ -1,8 +1,7 @@
 """Samadi et al. 2018: fair PCA by the relaxation 0 <= P <= I, Tr P = r of the projector.
 
-The relaxed optimum is the dual optimum, so each of the three solvers returns a projector, weights
-and a value of phi that bounds every basis. The authors run multiplicative weights; column
-generation is exact; the semidefinite program is the independent check for small n.
+The relaxed optimum is the dual optimum, so both solvers return a projector and weights whose phi
+bounds every basis. The authors run multiplicative weights; column generation is exact.
 """
 
 from __future__ import annotations
@@ -14,21 +13,11 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from fairpca._check import require
 from fairpca._arrays import FloatArray, symmetric
 from fairpca.covariances.dense import full_pairs
 from fairpca.covariances.oracle import EigenPairs
-from fairpca.methods._base import (
-    LARGEST,
-    POSITIVE,
-    MinMaxFound,
-    MinMaxMethod,
-    choice,
-    number,
-    phi_at,
-)
+from fairpca.methods._base import POSITIVE, Found, MinMaxMethod, certified, choice, number
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.rounding import settle
 
 # Most linear programs of "columns"; `max_iter` counts the authors' ten steps, far too few for it.
 _PROGRAMS = 500
@@ -41,16 +30,15 @@ _RANK_TOL = 1e-6
 
 
 @dataclass(frozen=True)
-class Relaxed:
-    """A point of the relaxation and a bound.
+class Relaxation:
+    """A point of the relaxation, and weights that prove a bound.
 
-    `projector` is symmetric with eigenvalues in [0, 1] and trace r, `weights` a point of the
-    simplex, `lower_bound` phi there or the best phi seen, `n_iter` in the solver's own unit.
+    `projector` is symmetric with eigenvalues in [0, 1] and trace r, `weights` the point of the
+    simplex with the best phi seen, `n_iter` in the solver's own unit.
     """
 
     projector: FloatArray
     weights: FloatArray
-    lower_bound: float
     n_iter: int
     stop_reason: str
 
@@ -61,16 +49,9 @@ def relaxed_losses(problem: Problem, projector: FloatArray) -> FloatArray:
     return np.asarray(problem.offsets - kept)
 
 
-def multiplicative_weights(
-    problem: Problem, *, eta: float, max_iter: int, scale_losses: bool = False
-) -> Relaxed:
-    """Run the authors' loop; return the better of the average and the last projector.
-
-    `eta` is the learning rate, of the losses as they are or, with `scale_losses`, of the losses
-    over the largest offset.
-    """
+def multiplicative_weights(problem: Problem, *, eta: float, max_iter: int) -> Relaxation:
+    """Run the authors' loop; return the better of the average and the last projector."""
     k, r = problem.oracle.n_groups, problem.n_components
-    unit = float(np.abs(problem.offsets).max()) if scale_losses else 1.0
     log_weights = np.zeros(k)
     average = np.zeros((problem.oracle.n_features,) * 2)
     bound, best_weights = -np.inf, np.full(k, 1 / k)
@@ -85,12 +66,12 @@ def multiplicative_weights(
         value = problem.phi(weights, pairs)
         if value > bound:
             bound, best_weights = value, weights
-        log_weights = log_weights + eta * losses / (unit or 1.0)
+        log_weights = log_weights + eta * losses
     better = average if relaxed_losses(problem, average).max() < losses.max() else last
-    return Relaxed(symmetric(better), best_weights, bound, max_iter, "all iterations done")
+    return Relaxation(symmetric(better), best_weights, max_iter, "all iterations done")
 
 
-def column_generation(problem: Problem, *, tol: float = 1e-9, max_iter: int = 500) -> Relaxed:
+def column_generation(problem: Problem, *, tol: float = 1e-9, max_iter: int = 500) -> Relaxation:
     """Solve the relaxation by linear programs over the projectors of weighted PCAs.
 
     The program's dual weights pose the next weighted PCA, whose value is a lower bound. A second
@@ -132,27 +113,22 @@ def column_generation(problem: Problem, *, tol: float = 1e-9, max_iter: int = 50
     _, shares, _ = least_worst(np.array(losses).T, total=1, unit=scale)
     # Columns times the root of their share, so that one product forms the sum of projectors.
     columns = np.hstack(bases) * np.sqrt(np.repeat(shares / shares.sum(), r))
-    return Relaxed(symmetric(columns @ columns.T), best, bound, steps, reason)
+    return Relaxation(symmetric(columns @ columns.T), best, steps, reason)
 
 
 def least_worst(
-    losses: FloatArray, *, total: int, unit: float, integer: bool = False
+    losses: FloatArray, *, total: int, unit: float
 ) -> tuple[float, FloatArray, FloatArray]:
     """Mix (k, j) columns of losses so that the worst group's sum is least.
 
-    Each share is between zero and one, or one of them (`integer`), and their sum is `total`.
+    Each share is between zero and one, and their sum is `total`.
     `unit` is the magnitude of the losses: the tolerances of the program are absolute. Returns the
     worst sum, the shares, of which at most k are neither zero nor one, and the dual weights of the
-    groups; an integer program has none, and returns equal ones.
+    groups.
     """
     k, j = losses.shape
     names = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
     options: Any = dict.fromkeys(names, _LP_TOLERANCE)
-    # The dual simplex ends in a vertex; an interior point would keep every column.
-    method: Any = "highs-ds"
-    if integer:
-        # The default gap would stop 0.01 % short of the best choice.
-        options["mip_rel_gap"], method = 0.0, "highs"
     found = scipy.optimize.linprog(
         np.append(np.zeros(j), 1.0),
         A_ub=np.hstack([losses / (unit or 1.0), -np.ones((k, 1))]),
@@ -160,57 +136,16 @@ def least_worst(
         A_eq=np.append(np.ones(j), 0.0)[None],
         b_eq=[float(total)],
         bounds=[(0, 1)] * j + [(None, None)],
-        method=method,
-        integrality=np.append(np.full(j, int(integer)), 0),
+        # The dual simplex ends in a vertex; an interior point would keep every column.
+        method="highs-ds",
         options=options,
     )
     if found.x is None:  # pragma: no cover - the program is feasible and bounded
         raise RuntimeError(f"the program over columns of losses failed: {found.message}")
     # Within its tolerance the program returns negative numbers, whose roots do not exist.
     shares = np.clip(found.x[:j], 0.0, 1.0)
-    weights = np.full(k, 1.0)
-    if not integer:
-        weights = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    weights = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
     return float((losses @ shares).max()), shares, weights / weights.sum()
-
-
-def semidefinite_program(problem: Problem) -> Relaxed:
-    """Solve the relaxation as a semidefinite program; RuntimeError where the solver gives up."""
-    cvxpy = require("cvxpy", extra="methods", purpose="A semidefinite program")
-    # In units of the largest variance: the solver's tolerances are absolute.
-    n, r, unit = problem.oracle.n_features, problem.n_components, problem.oracle.scale or 1.0
-    projector, worst = cvxpy.Variable((n, n), PSD=True), cvxpy.Variable()
-    served = [
-        offset / unit - cvxpy.trace((matrix / unit) @ projector) <= worst
-        for offset, matrix in zip(problem.offsets, problem.oracle.matrices, strict=True)
-    ]
-    constraints = [*served, np.eye(n) - projector >> 0, cvxpy.trace(projector) == r]
-    program = cvxpy.Problem(cvxpy.Minimize(worst), constraints)
-    found = solved_program(program, projector, "CLARABEL")
-    weights = np.maximum([float(constraint.dual_value) for constraint in served], 0.0)
-    weights /= weights.sum()
-    # Not the solver's own value, which is right to its tolerance only, maybe above the optimum.
-    bound, steps = phi_at(problem, weights), int(program.solver_stats.num_iters or 0)
-    return Relaxed(found, weights, bound, steps, f"CLARABEL: {program.status}")
-
-
-def solved_program(program: Any, projector: Any, solver: str) -> FloatArray:
-    """Solve a program of cvxpy; return the value of its symmetric variable."""
-    program.solve(solver=solver)
-    if projector.value is None:
-        raise RuntimeError(f"{solver} did not solve the program: {program.status}.")
-    return symmetric(np.asarray(projector.value))
-
-
-def solve_relaxation(
-    problem: Problem, solver: str, *, tol: float, eta: float, max_iter: int, **mw: Any
-) -> Relaxed:
-    """Solve the relaxation by "sdp", "columns" or "mw", each with the options that it has."""
-    if solver == "sdp":
-        return semidefinite_program(problem)
-    if solver == "columns":
-        return column_generation(problem, tol=tol, max_iter=max_iter)
-    return multiplicative_weights(problem, eta=eta, max_iter=max_iter, **mw)
 
 
 def spectrum(projector: FloatArray) -> EigenPairs:
@@ -224,24 +159,15 @@ def from_spectrum(vectors: FloatArray, values: FloatArray) -> FloatArray:
     return symmetric((vectors * values) @ vectors.T)
 
 
-def extreme_point(problem: Problem, projector: FloatArray) -> FloatArray:
-    """Move a relaxed projector to an extreme point without a loss to any group."""
-    pairs, no_loss = spectrum(projector), np.zeros(problem.oracle.n_groups)
-    return from_spectrum(
-        *settle(problem.oracle.matrices, pairs.vectors, pairs.values, no_loss, resolution=0.0)
-    )
-
-
-def rounded(problem: Problem, relaxed: Relaxed, projector: FloatArray, **own: Any) -> MinMaxFound:
+def rounded(problem: Problem, relaxed: Relaxation, projector: FloatArray, **own: Any) -> Found:
     """Return the leading eigenvectors of `relaxed`, moved to `projector`, and what was relaxed."""
     own |= {
         "projector_": projector,
         "relaxed_losses_": relaxed_losses(problem, projector),
         "rank_": int(np.linalg.matrix_rank(projector, _RANK_TOL, hermitian=True)),
     }
-    basis, reason = spectrum(projector).vectors[:, : problem.n_components], relaxed.stop_reason
-    weights, bound = relaxed.weights, relaxed.lower_bound
-    return MinMaxFound(basis, reason, relaxed.n_iter, own, weights=weights, lower_bound=bound)
+    basis, steps = spectrum(projector).vectors[:, : problem.n_components], relaxed.n_iter
+    return certified(problem, basis, relaxed.weights, steps, relaxed.stop_reason, **own)
 
 
 class SDRFairPCA(MinMaxMethod):
@@ -252,20 +178,18 @@ class SDRFairPCA(MinMaxMethod):
 
     Minimises the largest group loss over matrices ``0 <= P <= I``, ``Tr P = r`` instead of
     projectors. ``solver="mw"`` is the loop of the authors' code, ten multiplicative-weights
-    steps of which the better of the average and the last projector is kept. The other two solve
-    the relaxation and then choose its eigenvalues by a linear program, as in the paper, which
-    leaves a rank of at most r + k - 1.
+    steps of which the better of the average and the last projector is kept. "columns" solves the
+    relaxation and then chooses its eigenvalues by a linear program, as in the paper, which leaves
+    a rank of at most r + k - 1.
 
     Parameters
     ----------
     n_components, center
         As in all of `fairpca.methods`; the paper has "group".
-    solver : {"mw", "columns", "sdp"}, default="mw"
-        "columns" solves the relaxation by column generation, "sdp" by cvxpy and Clarabel (extra
-        `methods`, up to about 60 features).
-    eta, scale_losses : float, bool, default=1.0, False
-        Learning rate of "mw", which multiplies losses in squared units of X; whether to divide
-        losses by the largest group variance first.
+    solver : {"mw", "columns"}, default="mw"
+        "columns" solves the relaxation by column generation, to `tol`.
+    eta : float, default=1.0
+        Learning rate of "mw", which multiplies losses in squared units of X.
     max_iter, tol : int, float, default=10, 1e-9
         Steps of "mw" (the authors use 10 on credit data and 5 on faces), gap of "columns".
 
@@ -290,16 +214,16 @@ class SDRFairPCA(MinMaxMethod):
     (1, True)
     """
 
-    solver: str = choice("mw", "columns", "sdp")
-    eta: float = number(1.0, POSITIVE, LARGEST)
-    scale_losses: bool = False
+    solver: str = choice("mw", "columns")
+    eta: float = number(1.0, POSITIVE)
     max_iter: int = 10
     tol: float = 1e-9
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
-        steps = self.max_iter if self.solver == "mw" else _PROGRAMS
-        limits: dict[str, Any] = {"tol": self.tol, "eta": self.eta, "max_iter": steps}
-        relaxed = solve_relaxation(problem, self.solver, scale_losses=self.scale_losses, **limits)
+    def _solve(self, problem: Problem) -> Found:
+        if self.solver == "mw":
+            relaxed = multiplicative_weights(problem, eta=self.eta, max_iter=self.max_iter)
+        else:
+            relaxed = column_generation(problem, tol=self.tol, max_iter=_PROGRAMS)
         projector = relaxed.projector
         pairs = spectrum(projector)
         # The authors' code returns the projector of its loop as it is.

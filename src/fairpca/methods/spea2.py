@@ -1,4 +1,4 @@
-"""Pelegrina et al. 2022: an evolutionary search over subsets of PCA axes, and its exact front."""
+"""Pelegrina et al. 2022: an evolutionary search over subsets of PCA axes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.spatial.distance import cdist
 
 from fairpca._arrays import FloatArray, IntArray
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, choice, number
+from fairpca.methods._base import Found, PublishedMethod, Sample, choice, kept_variance, number
 from fairpca.methods._descent import generator
-from fairpca.metrics import kept_variance
-
-# Up to this many subsets are listed, which takes memory; more are left to integer programs.
-_LIST_BELOW = 200_000
-# By how much the next efficient subset must lower the gap, relative to the largest change of one
-# axis: the first margin that the integer solver can resolve. A subset nearer than that is missed.
-_MARGINS = (1e-5, 1e-4, 1e-3)
 
 
 class SPEA2FairPCA(PublishedMethod):
@@ -39,15 +31,13 @@ class SPEA2FairPCA(PublishedMethod):
     ----------
     n_components, center, random_state
         As in all of `fairpca.methods`; the authors' center is "global", the default here.
-    search : {"spea2", "exact"}, default="spea2"
-        The authors' evolutionary search, or the true front by lists or integer programs.
     selection : {"weighted", "balanced", "error", "gap"}, default="weighted"
         Least weighted sum with weights from the ranges of the one-component front; least sum
         after scaling both costs to [0, 1]; least total error, which is PCA; least gap.
     population : int, default=100
         Subsets per generation.
     max_iter : int, default=50
-        Generations, or the most efficient subsets that integer programs look for.
+        Generations.
 
     Attributes
     ----------
@@ -66,7 +56,6 @@ class SPEA2FairPCA(PublishedMethod):
     [0]
     """
 
-    search: str = choice("spea2", "exact")
     selection: str = choice("weighted", "balanced", "error", "gap")
     # Two parents and two others: below that, a generation has nobody to choose from.
     population: int = number(100, 4)
@@ -81,13 +70,8 @@ class SPEA2FairPCA(PublishedMethod):
         r = self._rank(sample.n_features)
         covariances = sample.second_moments(self.center)
         axes = PCAAxes.of(covariances, sample.shares)
-        if self.search == "exact":
-            front, reason = exact_front(axes, r, max_points=self.max_iter), "exact front"
-            steps = len(front)
-        else:
-            population = _Population(axes, r, self.population, generator(self.random_state))
-            front, reason = population.evolve(self.max_iter), "all generations done"
-            steps = self.max_iter
+        population = _Population(axes, r, self.population, generator(self.random_state))
+        front = population.evolve(self.max_iter)
         costs = axes.costs(front)
         chosen = front[self._select(axes, costs)]
         basis = axes.vectors[:, chosen]
@@ -98,7 +82,7 @@ class SPEA2FairPCA(PublishedMethod):
             "axes_": chosen,
             "group_values_": traces - kept_variance(basis, covariances),
         }
-        return Found(basis, reason, steps, own)
+        return Found(basis, "all generations done", self.max_iter, own)
 
     def _select(self, axes: PCAAxes, costs: FloatArray) -> int:
         """Return the position of the subset to keep in the front."""
@@ -107,7 +91,7 @@ class SPEA2FairPCA(PublishedMethod):
         if self.selection != "weighted":
             return int(np.argmin(costs[:, 0 if self.selection == "error" else 1]))
         # The ranges of the two costs are crossed: each cost is divided by its own, up to a factor.
-        singles = axes.front(np.arange(len(axes.gains))[:, None])
+        singles = axes.front(np.arange(len(axes.vectors))[:, None])
         weights = np.ptp(axes.costs(singles), axis=0)[::-1]
         return int(np.argmin(costs @ (weights if weights.any() else np.ones(2))))
 
@@ -122,40 +106,32 @@ def _scaled(costs: FloatArray) -> FloatArray:
 class PCAAxes:
     """All PCA axes, and what keeping each does to the total error and to the error gap.
 
-    `vectors` has the axes as columns, largest variance first. `total` is the error if nothing is
-    kept and `gap` that of the first group minus that of the second; each axis takes its entry of
-    `gains` off the one, and its entry of `changes` off the other.
+    `vectors` has the axes as columns, largest variance first. `whole` is the total error if
+    nothing is kept, and then the error of the first group minus that of the second; each axis
+    takes its column of `taken` off both.
     """
 
     vectors: FloatArray
-    total: float
-    gains: FloatArray
-    gap: float
-    changes: FloatArray
+    whole: FloatArray
+    taken: FloatArray
 
     @classmethod
     def of(cls, covariances: FloatArray, shares: FloatArray) -> PCAAxes:
         """Compute the axes of two groups' second moments with these shares."""
         vectors = full_pairs(np.tensordot(shares, covariances, axes=1)).vectors
         kept = np.einsum("nj,knj->kj", vectors, covariances @ vectors)
-        traces = np.trace(covariances, axis1=1, axis2=2)
-        gap, changes = float(traces[0] - traces[1]), kept[0] - kept[1]
-        return cls(vectors, float(shares @ traces), shares @ kept, gap, changes)
+        mixed = np.array([shares, [1.0, -1.0]])
+        return cls(vectors, mixed @ np.einsum("kii->k", covariances), mixed @ kept)
 
     def costs(self, subsets: IntArray) -> FloatArray:
         """Return total error and squared error gap of every row of axis numbers."""
-        error = self.total - self.gains[subsets].sum(axis=1)
-        gap = self.gap - self.changes[subsets].sum(axis=1)
-        return np.stack([error, gap**2], axis=1)
+        left = self.whole[:, None] - self.taken[:, subsets].sum(axis=2)
+        return np.stack([left[0], left[1] ** 2], axis=1)
 
     def front(self, subsets: Any) -> IntArray:
         """Return those rows of axis numbers that no other row beats in both costs."""
         rows = np.array(subsets)
         return np.asarray(rows[efficient(self.costs(rows))])
-
-    def listed_front(self, r: int) -> IntArray:
-        """Return the front of all subsets of r axes."""
-        return self.front(list(combinations(range(len(self.gains)), r)))
 
 
 def efficient(costs: FloatArray) -> IntArray:
@@ -169,62 +145,21 @@ def efficient(costs: FloatArray) -> IntArray:
     return np.asarray(order[first])
 
 
-def exact_front(axes: PCAAxes, r: int, *, max_points: int) -> IntArray:
-    """Return efficient subsets, all of them unless there are more than `max_points`.
-
-    Small cases are listed. Otherwise integer programs find the least error under a shrinking
-    bound on the gap, from PCA on.
-    """
-    if comb(len(axes.gains), r) <= _LIST_BELOW:
-        return axes.listed_front(r)
-    found = [np.arange(r)]
-    scale = float(np.abs(axes.changes).max()) or 1.0
-    while len(found) < max_points:
-        gap = float(np.sqrt(axes.costs(found[-1][None])[0, 1]))
-        # Near the edge of its accuracy the integer solver returns the last subset again, or
-        # nothing although there is one; a wider margin tells.
-        trials = (_least_error(axes, r, gap - margin * scale, scale) for margin in _MARGINS)
-        better = (s for s in trials if s is not None and not np.array_equal(s, found[-1]))
-        subset = next(better, None)
-        if subset is None:
-            break
-        found.append(subset)
-    return axes.front(found)
-
-
-def _least_error(axes: PCAAxes, r: int, gap: float, scale: float) -> IntArray | None:
-    """Return the subset with the largest gain whose gap is at most `gap`, or None."""
-    if gap < 0:
-        return None
-    n = len(axes.gains)
-    # Gains and changes near one: the tolerances of the integer program are absolute.
-    low, high = (axes.gap - gap) / scale, (axes.gap + gap) / scale
-    found = milp(
-        -axes.gains / max(float(axes.gains.max()), np.finfo(float).tiny),
-        constraints=LinearConstraint([np.ones(n), axes.changes / scale], [r, low], [r, high]),
-        integrality=np.ones(n, dtype=int),
-        bounds=Bounds(0, 1),
-        # The default would stop 0.01 % short of the best subset.
-        options={"mip_rel_gap": 0.0},
-    )
-    return None if found.x is None else np.flatnonzero(found.x > 0.5)
-
-
 class _Population:
     """Subsets of `r` axes under the strength Pareto evolutionary algorithm (SPEA2)."""
 
     def __init__(self, axes: PCAAxes, r: int, size: int, rng: Any) -> None:
         self.axes, self.r, self.rng = axes, r, rng
         # At most half of all subsets, so that a generation can hold distinct ones.
-        self.size = min(size, max(round(comb(len(axes.gains), r) / 2), 2))
+        self.size = min(size, max(round(comb(len(axes.vectors), r) / 2), 2))
         self.room = max(round(self.size / 2), 2)
 
     def evolve(self, generations: int) -> IntArray:
         """Run the search; return the efficient subsets of the last archive."""
-        n, r = len(self.axes.gains), self.r
+        n, r = len(self.axes.vectors), self.r
         if r in (1, n):
             # So few subsets are listed, as the authors do.
-            return self.axes.listed_front(r)
+            return self.axes.front(list(combinations(range(n), r)))
         drawn = [np.sort(self.rng.choice(n, r, replace=False)) for _ in range(self.size - 1)]
         # PCA itself is always one of the first subsets.
         archive = self._survivors(np.vstack([np.arange(r), *drawn]))
@@ -255,7 +190,7 @@ class _Population:
         # The archive is sorted by fitness, so the smaller position wins a tournament.
         first, second = self.rng.randint(len(archive), size=(2, 2)).min(axis=1)
         leave = parent = np.asarray(archive[first])
-        enter, most = np.delete(np.arange(len(self.axes.gains)), parent), self.r
+        enter, most = np.delete(np.arange(len(self.axes.vectors)), parent), self.r
         if index % 2 == 0:
             other = archive[second]
             leave, enter = np.setdiff1d(parent, other), np.setdiff1d(other, parent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairpca.methods._base import MinMaxFound, MinMaxMethod
+from fairpca.methods._base import Found, MinMaxMethod
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
@@ -39,5 +39,5 @@ class StablePCA(MinMaxMethod):
     tol: float = 1e-10
     max_iter: int = 200
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
-        return MinMaxFound.of(solve_problem(problem, tol=self.tol, max_iter=self.max_iter))
+    def _solve(self, problem: Problem) -> Found:
+        return Found.of(solve_problem(problem, tol=self.tol, max_iter=self.max_iter))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from fairpca._arrays import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
-from fairpca.base import Rows, is_result
 from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import generator
 from fairpca.methods.null_space import leading_within, mean_directions
-from fairpca.moments.groups import Label, sort_labels
+from fairpca.moments.groups import Groups, Label, sort_labels
 
 # What there has to be enough of, in the words of the error.
 _LEFT = "directions that are not removed"
@@ -92,77 +90,47 @@ class StreamingFairPCA(PublishedMethod):
         """Read one block of rows; arguments as in `fit`, labels are required.
 
         A block without one of the groups still counts, but cannot teach how covariances differ.
-        Until both groups were seen no component is learned.
+        Until both groups were seen no component is learned, and nothing can be projected.
         """
         self._check_params()
         with self._restore_on_error():
             stream: _Stream | None = copy.deepcopy(self.__dict__.get("_stream"))
-            new = stream is None
-            rows = self._rows(X, sensitive_features, sample_weight, reset=new, part=True)
-            n = rows.X.shape[1]
+            X, groups, weight = self._rows(
+                X, sensitive_features, sample_weight, reset=stream is None, part=True
+            )
+            n = X.shape[1]
             r = self._rank(n - self.n_directions - 1, _LEFT)
             if stream is None:
                 draw = generator(self.random_state).standard_normal
-                first = orthonormal(draw((n, self.n_directions)))
-                stream = _Stream({}, first, orthonormal(draw((n, r))))
+                first, second = draw((n, self.n_directions)), draw((n, r))
+                stream = _Stream({}, orthonormal(first), orthonormal(second))
                 # What `fit` found is not of this stream.
-                self._clear_fitted()
-            known = stream.directions.shape[1], stream.components.shape[1]
-            if known != (self.n_directions, r):
-                raise ValueError(
-                    f"n_directions={self.n_directions} and n_components={self.n_components!r} are "
-                    f"other numbers than those of the blocks read so far, {known[0]} and "
-                    f"{known[1]}; set them back, or begin the stream anew with sklearn.base.clone."
-                )
-            weight = np.ones(len(rows.X)) if rows.weight is None else rows.weight
-            parts = _parts(rows, weight)
+                self._set_fitted({})
+            weight = np.ones(len(X)) if weight is None else weight
             # One group so far is no mistake: the other may come with a later block.
-            self._check_group_number(max(len({*stream.groups, *(part[0] for part in parts)}), 2))
-            stream.read(parts)
+            self._check_group_number(max(len({*stream.groups, *groups.labels}), 2))
+            parts = stream.read(X, groups, weight)
             if stream.blocks <= self.learning_blocks or len(stream.groups) < 2:
                 stream.learn_directions(parts)
             elif parts:
-                stream.learn_components(rows.X, weight)
+                stream.learn_components(X, weight)
                 self._set_fitted(stream.attributes)
             self._stream = stream
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        stream = self.__dict__.get("_stream") if is_result(name) else None
-        if stream is not None and "components_" not in self.__dict__:
-            raise NotFittedError(
-                f"{type(self).__name__} has learned no components yet: it has read "
-                f"{stream.blocks} block(s) of {len(stream.groups)} group(s), and learns them from "
-                f"blocks after the first learning_blocks={self.learning_blocks}, once both groups "
-                "were seen."
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def __sklearn_is_fitted__(self) -> bool:
-        return "_stream" in self.__dict__ or super().__sklearn_is_fitted__()
-
-
-# Label, rows and weights of a group in a block.
-_Part: TypeAlias = tuple[Label, Any, FloatArray]
-
-
-@dataclass
-class _Running:
-    """Rows, weight and mean of one group so far."""
-
-    count: int
-    weight: float
-    mean: FloatArray
+        return hasattr(self, "components_")
 
 
 @dataclass
 class _Stream:
     """What survives a block: the groups seen so far, and two power iterates.
 
-    `directions`, shape (n, m), are those of different covariance, `components` has shape (n, r).
+    `groups` has the rows, weight and mean of each, `directions`, shape (n, m), are those of
+    different covariance, `components` has shape (n, r).
     """
 
-    groups: dict[Label, _Running]
+    groups: dict[Label, tuple[int, float, FloatArray]]
     directions: FloatArray
     components: FloatArray
     blocks: int = 0
@@ -170,49 +138,52 @@ class _Stream:
     @property
     def mean(self) -> FloatArray:
         """Mean of all rows so far."""
-        weight = np.array([group.weight for group in self.groups.values()])
-        return np.asarray(weight @ [group.mean for group in self.groups.values()] / weight.sum())
+        _, weights, means = zip(*self.groups.values(), strict=True)
+        return np.asarray(np.average(means, axis=0, weights=weights))
 
     @property
     def removed(self) -> FloatArray:
         """The directions to remove, the difference of the means included."""
-        first, second = (group.mean for group in self.groups.values())
+        (*_, first), (*_, second) = self.groups.values()
         return np.asarray(expand(self.directions, span((first - second)[:, None])))
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The fitted attributes that need no n x n moments."""
         labels = sort_labels(self.groups)
-        groups = [self.groups[label] for label in labels]
+        counts, _, means = zip(*(self.groups[label] for label in labels), strict=True)
         return {
             "components_": fix_signs(np.ascontiguousarray(self.components.T)),
             "mean_": self.mean,
             "n_components_": self.components.shape[1],
             "removed_": self.removed,
             "groups_": labels,
-            "group_counts_": np.array([group.count for group in groups]),
-            "group_means_": np.array([group.mean for group in groups]),
+            "group_counts_": np.array(counts),
+            "group_means_": np.array(means),
             "n_iter_": self.blocks,
             "center_": "global",
         }
 
-    def read(self, parts: list[_Part]) -> None:
-        """Count the rows of a block into the groups' means."""
+    def read(
+        self, X: Any, groups: Groups, weight: FloatArray
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Count a block into the groups' means; return the rows and weights of each group."""
         self.blocks += 1
-        for label, X, weight in parts:
-            total = float(weight.sum())
-            known = self.groups.setdefault(label, _Running(0, 0.0, np.zeros(X.shape[1])))
-            known.count += len(X)
-            known.weight += total
+        members = [groups.codes == code for code in range(groups.n_groups)]
+        parts = [(X[member], weight[member]) for member in members]
+        for label, (rows, w) in zip(groups.labels, parts, strict=True):
+            count, known, mean = self.groups.get(label, (0, 0.0, np.zeros(X.shape[1])))
+            total = known + float(w.sum())
             # By its distance from the mean so far: sums of many rows would lose their digits.
-            change = weight @ X / total - known.mean
-            known.mean = known.mean + change * (total / known.weight)
+            mean = mean + w @ (rows - mean) / total
+            self.groups[label] = count + len(rows), total, mean
+        return parts
 
-    def learn_directions(self, parts: list[_Part]) -> None:
+    def learn_directions(self, parts: list[tuple[FloatArray, FloatArray]]) -> None:
         """One power iteration on the difference of the block's group covariances."""
         if len(parts) == 2 and self.directions.shape[1] > 0:
             first, second = (
-                _covariance_product(X, w, self.directions, w @ X / w.sum()) for _, X, w in parts
+                _covariance_product(X, w, self.directions, w @ X / w.sum()) for X, w in parts
             )
             self.directions = _power_step(first - second, self.directions)
 
@@ -231,14 +202,6 @@ def _power_step(image: FloatArray, start: FloatArray) -> FloatArray:
     norm = float(np.linalg.norm(image))
     # One row of each group has no covariance, and nothing to teach.
     return orthonormal(image + _TRACE * norm * start) if norm > 0 else start
-
-
-def _parts(rows: Rows, weight: FloatArray) -> list[_Part]:
-    """Return every group of a block that has weight."""
-    assert rows.groups is not None
-    members = [rows.groups.codes == code for code in range(rows.groups.n_groups)]
-    found = zip(rows.groups.labels, members, strict=True)
-    return [(label, rows.X[m], weight[m]) for label, m in found if weight[m].sum() > 0]
 
 
 def _covariance_product(

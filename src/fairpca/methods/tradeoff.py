@@ -8,8 +8,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray
 from fairpca.covariances.dense import leading_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample
-from fairpca.metrics import kept_variance
+from fairpca.methods._base import Found, PublishedMethod, Sample, kept_variance
 
 # The golden ratio: with it, one of the two inner points of an interval is one of the next.
 _GOLDEN = (1 + 5**0.5) / 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairpca.fitting import Settings
-from fairpca.methods._base import MinMaxFound, MinMaxMethod, choice
+from fairpca.methods._base import Found, MinMaxMethod, choice
+from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 
 #: The authors' objectives, their default first, each with the criterion of `fairpca.FairPCA` that
@@ -52,9 +52,6 @@ class WorstCasePCA(MinMaxMethod):
         regrets of variance and of reconstruction in their release.
     tol, max_iter : float, int, default=1e-10, 200
         Stop at this relative gap, or after as many eigen-decompositions of full size.
-    prove : bool or float, default=False
-        As in `fairpca.FairPCA`: with three or more groups, search for a proof where a gap is left,
-        for at most so many seconds.
 
     Attributes
     ----------
@@ -64,11 +61,10 @@ class WorstCasePCA(MinMaxMethod):
 
     Notes
     -----
-    Their components found one after the other ("seq") are ``nested="forward"`` of
-    `fairpca.FairPCA` with the criterion of the variant, and their ordered components
-    (``ordered=True``) are ``nested="backward"``. Their mixture of worst and average case
-    ("minpca_pen") and their matrix completion (maxMC) have no counterpart here, and PCA of the
-    pooled or averaged covariances is ordinary PCA.
+    Their components found one after the other ("seq") are ``nested=True`` of `fairpca.FairPCA`
+    with the criterion of the variant. Their ordered components, their mixture of worst and average
+    case ("minpca_pen") and their matrix completion (maxMC) have no counterpart here, and PCA of
+    the averaged covariances is `BalancedPCA`.
 
     Examples
     --------
@@ -84,13 +80,11 @@ class WorstCasePCA(MinMaxMethod):
     variant: str = choice(*VARIANTS)
     tol: float = 1e-10
     max_iter: int = 200
-    prove: bool | float = False
 
     @property
     def criterion(self) -> str:  # type: ignore[override]
         """The criterion that the variant is."""
         return VARIANTS[self.variant]
 
-    def _solve(self, problem: Problem) -> MinMaxFound:
-        settings = Settings(tol=self.tol, max_iter=self.max_iter, prove=self.prove)
-        return MinMaxFound.of(settings.solve(problem))
+    def _solve(self, problem: Problem) -> Found:
+        return Found.of(solve_problem(problem, tol=self.tol, max_iter=self.max_iter))

@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fairpca._arrays import FloatArray, orthonormal
 from fairpca._check import check_names
-from fairpca._arrays import FloatArray
-from fairpca.auditing.findings import Audit
-from fairpca.auditing.verdict import label_texts
+from fairpca.auditing.words import label_texts
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
-from fairpca.fitting import solve
-from fairpca.metrics import as_moments, basis_of, kept_variance, own_variance
+from fairpca.fitting import pose, solve
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.paths import JointNumericalRange, joint_numerical_range, phi
-from fairpca.plots.display import FAIR_COLOUR, PCA_COLOUR, Display, center_of, drawable
+from fairpca.plots.displays import CANDIDATES, Display, drawable, ink
+from fairpca.solvers.problem import Problem
 
-# How far the outline of the range may be from the true one, as a share of its diameter. A
-# hundredth of the picture is finer than the line it is drawn with.
-_TOLERANCE = 1e-2
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class _TwoGroupDisplay(Display):
     """A display of two groups, made from their moments."""
-
-    # Whether `from_moments` takes a projection to show, as `basis` and `name`.
-    _shows_projection: ClassVar[bool] = False
-
-    @classmethod
-    def from_audit(
-        cls, audit: Audit, *, n_components: int | None = None, ax: Any = None, **options: Any
-    ) -> Self:
-        """Draw an audit of two groups.
-
-        Parameters
-        ----------
-        audit : Audit
-            What `fairpca.audit` returned, not read from a file.
-        n_components, ax
-            As in `GroupLossDisplay.from_audit`; any number of components.
-        **options
-            Of `from_moments`.
-        """
-        r = audit.n_components if n_components is None else n_components
-        if audit.moments is None:
-            raise ValueError(
-                "this audit was read from a file, which holds no covariances; run the audit "
-                "again, or use from_estimator."
-            )
-        options = {"center": audit.center, "ax": ax, **options}
-        return cls.from_moments(audit.moments, r, **options)  # type: ignore[attr-defined,no-any-return]
 
     @classmethod
     def from_estimator(
@@ -62,35 +33,39 @@ class _TwoGroupDisplay(Display):
         *,
         sensitive_features: Any,
         sample_weight: Any = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Draw two groups at the number of components of a fitted estimator.
+        """Draw two groups of rows beside a fitted linear reducer, with as many components.
 
         Parameters
         ----------
         estimator : fitted estimator with `components_`
-            It is not fitted again. `NumericalRangeDisplay` shows its losses; `DualDisplay` uses
-            the number of its components alone.
-        X, sensitive_features, sample_weight, ax
-            As in `GroupLossDisplay.from_estimator`; `X` may be GroupMoments. Two groups in all.
+            It is not fitted again. `DualDisplay` uses the number of its components alone.
+        X, sensitive_features, sample_weight
+            Rows, labels and weights as in `FairPCA.fit`.
+        ax : matplotlib Axes, optional
+            Default: a new figure.
         **options
             Of `from_moments`.
         """
-        basis = basis_of(estimator)
+        basis = orthonormal(np.asarray(estimator.components_, dtype=float).T)
         check_names(estimator, X)
-        options = {"center": center_of(estimator), "ax": ax, **options}
-        if cls._shows_projection:
-            options |= {"basis": basis, "name": type(estimator).__name__}
-        moments = as_moments(X, sensitive_features, sample_weight).grouped()
-        return cls.from_moments(moments, basis.shape[1], **options)  # type: ignore[attr-defined,no-any-return]
+        moments = GroupMoments.from_array(X, sensitive_features, sample_weight=sample_weight)
+        center = "group" if getattr(estimator, "center", "global") == "group" else "global"
+        options = {"center": center, "ax": ax, **options}
+        return cls._beside(moments, basis, type(estimator).__name__, **options)
+
+    @classmethod
+    def _beside(cls, moments: GroupMoments, basis: FloatArray, name: str, **options: Any) -> Self:
+        """Draw the groups; `NumericalRangeDisplay` shows the basis under its name."""
+        raise NotImplementedError
 
     @staticmethod
-    def _two_groups(moments: GroupMoments, center: str) -> tuple[FloatArray, list[str]]:
-        """Return the matrices of the two groups and what they are called.
-
-        Raises ValueError unless there are two. Rows without a label are in no group.
-        """
+    def _posed(
+        moments: GroupMoments, r: int, center: str
+    ) -> tuple[Problem, FloatArray, list[str]]:
+        """Return the problem of two groups, their matrices and what they are called."""
         source = MomentCovariances(moments, "intersection", center)
         labels = source.groups.labels
         if len(labels) != 2:
@@ -98,7 +73,8 @@ class _TwoGroupDisplay(Display):
                 f"this picture is of two groups and there are {len(labels)}; select two of "
                 "them first."
             )
-        return source.covariances, label_texts(labels, source.groups.names, "intersection")
+        texts = label_texts(labels, source.groups.names, "intersection")
+        return pose(source.covariances, r, "loss"), source.covariances, texts
 
 
 @dataclass(eq=False, repr=False)
@@ -107,18 +83,16 @@ class DualDisplay(_TwoGroupDisplay):
 
     phi(t) is the smallest t-weighted average of the two losses that any projection has; see
     `fairpca.phi`. No worst loss is below it, for any t. With two groups its maximum is attained:
-    where the curve touches the dotted line, the projection is proven to be the best.
+    where the curve touches the dashed line, the projection is proven to be the best.
 
     Parameters
     ----------
     t, phi : ndarray of shape (n_points,)
         Weights of the first group, and the bound at each.
     t_best, value : float
-        The weight at which the bound is largest, and the worst loss of the fair projection.
+        The weight at which the bound is largest, and the worst loss of FairPCA.
     groups : list of str
         The two groups.
-    n_components : int
-        Number of components of all projections.
 
     Attributes
     ----------
@@ -135,14 +109,13 @@ class DualDisplay(_TwoGroupDisplay):
     True
     """
 
-    _size = (6, 4)
+    _size = (6, 3.8)
     t: FloatArray
     phi: FloatArray
     _: KW_ONLY
     t_best: float
     value: float
     groups: list[str]
-    n_components: int
 
     @classmethod
     def from_moments(
@@ -152,7 +125,7 @@ class DualDisplay(_TwoGroupDisplay):
         *,
         n_points: int = 101,
         center: str = "global",
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw phi for the moments of two groups and return the display.
 
@@ -169,29 +142,44 @@ class DualDisplay(_TwoGroupDisplay):
         ax : matplotlib Axes, optional
             Default: a new figure.
         """
-        covariances, texts = cls._two_groups(moments, center)
+        _, covariances, groups = cls._posed(moments, n_components, center)
         solution = solve(covariances, n_components)
-        t_best = float(solution.weights[0])
+        t_best, value = float(solution.weights[0]), float(solution.losses.max())
         # The maximum can be a corner of the curve, which a grid without it would cut off.
         t = np.unique(np.append(np.linspace(0, 1, n_points), t_best))
-        bound, value = phi(covariances, n_components, t), float(solution.losses.max())
-        found = cls(t, bound, t_best=t_best, value=value, groups=texts, n_components=n_components)
-        return found.plot(ax=ax)
+        bound = phi(covariances, n_components, t)
+        return cls(t, bound, t_best=t_best, value=value, groups=groups).plot(ax=ax)
+
+    @classmethod
+    def _beside(cls, moments: GroupMoments, basis: FloatArray, name: str, **options: Any) -> Self:
+        return cls.from_moments(moments, basis.shape[1], **options)
 
     def _draw(self, axes: Any) -> None:
-        """Draw the curve, its maximum and the value attained."""
+        colour, _ = CANDIDATES["FairPCA"]
         top = float(self.phi.max())
-        (self.line_,) = axes.plot(self.t, self.phi, color=FAIR_COLOUR, label="φ(t)")
-        axes.axhline(self.value, color="0.45", linestyle=":", label="worst loss of FairPCA")
-        axes.plot(self.t_best, top, "o", color=FAIR_COLOUR)
-        below = {"xytext": (0, -16), "textcoords": "offset points", "ha": "center"}
-        axes.annotate(f"t = {self.t_best:.3f}", (self.t_best, top), **below)
         # Where no group loses anything all is zero, and the axis still needs a length.
-        axes.set(xlim=(0, 1), ylim=(0, 1.12 * max(top, self.value, 1e-300)))
-        axes.set(
-            xlabel=f"weight t of {drawable(self.groups[0])}", ylabel="bound on the worst loss"
+        axes.set(xlim=(0, 1), ylim=(0, 1.15 * max(top, self.value) or 1.0))
+        (self.line_,) = axes.plot(self.t, self.phi, color=colour, lw=2)
+        axes.fill_between(self.t, self.phi, color=colour, alpha=0.12, lw=0)
+        axes.axhline(self.value, color=ink(), alpha=0.6, ls="--", lw=1)
+        axes.plot(self.t_best, top, "o", color=colour)
+        offset = {"textcoords": "offset points", "fontsize": "small"}
+        side = "left" if self.t_best > 0.5 else "right"
+        axes.annotate(
+            "worst loss of FairPCA",
+            (side == "right", self.value),
+            xytext=(0, 4),
+            ha=side,
+            **offset,
         )
-        axes.legend(frameon=False, loc="lower center")
+        axes.annotate(
+            f"t = {self.t_best:.3g}", (self.t_best, top), xytext=(0, -16), ha="center", **offset
+        )
+        first, second = map(drawable, self.groups)
+        axes.set(
+            xlabel=f"weight t of group {first}, 1 − t of {second}",
+            ylabel="bound φ(t) on the worst loss",
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -214,16 +202,16 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
 
     Examples
     --------
-    >>> from fairpca import audit, plots
+    >>> from fairpca import FairPCA, plots
     >>> from sklearn.datasets import load_wine
     >>> X, kind = load_wine(return_X_y=True)
-    >>> found = audit(X, kind == 0, 2, n_bootstrap=0)
-    >>> sorted(plots.NumericalRangeDisplay.from_audit(found).points)
+    >>> model = FairPCA(2).fit(X, sensitive_features=kind == 0)
+    >>> draw = plots.NumericalRangeDisplay.from_estimator
+    >>> sorted(draw(model, X, sensitive_features=kind == 0).points)
     ['FairPCA', 'PCA']
     """
 
-    _size = (5.2, 5)
-    _shows_projection: ClassVar[bool] = True
+    _size = (5.4, 5)
     range_: JointNumericalRange
     _: KW_ONLY
     points: dict[str, tuple[float, float]]
@@ -235,55 +223,60 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
         moments: GroupMoments,
         n_components: int,
         *,
-        basis: FloatArray | None = None,
-        name: str = "FairPCA",
-        n_angles: int = 64,
         center: str = "global",
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
-        """Draw the range of two groups' losses and return the display.
+        """Draw the range of two groups' losses, PCA and FairPCA, and return the display.
 
         Parameters
         ----------
         moments, n_components, center, ax
             As in `DualDisplay.from_moments`.
-        basis : ndarray of shape (n, n_components), optional
-            Orthonormal columns of the projection to show beside PCA. Default: the fair one.
-        name : str, default="FairPCA"
-            What it is called.
-        n_angles : int, default=64
-            Directions in which the outline is computed first; more follow where it bends.
         """
-        covariances, texts = cls._two_groups(moments, center)
-        own = own_variance(covariances, n_components)
-        pca = leading_pairs(moments.pooled().covariances[0], n_components).vectors
-        # A basis U with as many columns loses trace(U' H U) in the group whose matrix H is.
-        first, second = own[:, None, None] / n_components * np.eye(len(pca)) - covariances
-        if basis is None:
-            basis = solve(covariances, n_components).components.T
-        losses = {"PCA": own - kept_variance(pca, covariances)}
-        losses[name] = own - kept_variance(basis, covariances)
-        points = {label: (float(x), float(y)) for label, (x, y) in losses.items()}
-        angles = {"n_angles": n_angles, "max_angles": 4 * n_angles}
-        range_ = joint_numerical_range(first, second, n_components, tol=_TOLERANCE, **angles)
-        return cls(range_, points=points, groups=texts).plot(ax=ax)
+        _, covariances, _ = cls._posed(moments, n_components, center)
+        basis = solve(covariances, n_components).components.T
+        return cls._beside(moments, basis, "FairPCA", center=center, ax=ax)
+
+    @classmethod
+    def _beside(
+        cls,
+        moments: GroupMoments,
+        basis: FloatArray,
+        name: str,
+        *,
+        center: str = "global",
+        ax: Axes | None = None,
+        **_: Any,
+    ) -> Self:
+        r = basis.shape[1]
+        problem, covariances, groups = cls._posed(moments, r, center)
+        pca = leading_pairs(moments.pooled().covariances[0], r).vectors
+        # A basis U with r columns loses trace(U' H U) in the group whose matrix H is.
+        eye = np.eye(len(pca))
+        first, second = problem.offsets[:, None, None] / r * eye - covariances
+        points = {}
+        for label, columns in {"PCA": pca, name: basis}.items():
+            x, y = problem.losses(columns)
+            points[label] = (float(x), float(y))
+        # A hundredth of the picture is finer than the line it is drawn with.
+        range_ = joint_numerical_range(first, second, r, tol=1e-2, max_angles=256)
+        return cls(range_, points=points, groups=groups).plot(ax=ax)
 
     def _draw(self, axes: Any) -> None:
-        """Draw the range, the diagonal of equal losses and the projections."""
         outline = self.range_.outline
-        top = float(outline.max())
-        (self.outline_,) = axes.fill(
-            *outline.T, facecolor="0.92", edgecolor="0.45", label="every projection"
-        )
-        axes.plot([0, top], [0, top], color="0.6", linestyle="--", label="equal losses")
+        # The corner where good projections lie; all of a large range would make it a dot.
+        top = min(1.02 * float(outline.max()), 3 * max(map(max, self.points.values())) or 1.0)
+        grey = {"color": ink(), "alpha": 0.16, "lw": 0, "label": "what some projection does"}
+        (self.outline_,) = axes.fill(*outline.T, **grey)
+        axes.plot([0, top], [0, top], color=ink(), alpha=0.6, ls="--", lw=1, label="equal losses")
         self.points_ = {}
         for name, (x, y) in self.points.items():
-            marker, colour = ("o", PCA_COLOUR) if name == "PCA" else ("s", FAIR_COLOUR)
+            colour, marker = CANDIDATES.get(name, CANDIDATES["FairPCA"])
             # Losses of zero lie on the axes, which would cut their marks in half.
-            options = {"color": colour, "label": drawable(name), "clip_on": False}
+            options = {"color": colour, "ms": 9, "label": drawable(name), "clip_on": False}
             (self.points_[name],) = axes.plot(x, y, marker, **options)
         # Equal scales: only then is the diagonal the line of equal losses to the eye.
-        axes.set(xlim=(0, top * 1.02), ylim=(0, top * 1.02), aspect="equal")
-        first, second = (f"loss of {drawable(group)}" for group in self.groups)
+        axes.set(xlim=(0, top), ylim=(0, top), aspect="equal")
+        first, second = (f"loss of group {drawable(group)}" for group in self.groups)
         axes.set(xlabel=first, ylabel=second)
-        axes.legend(frameon=False, fontsize="small")
+        axes.legend(frameon=False, fontsize="small", loc="upper right")

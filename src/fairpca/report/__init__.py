@@ -1,8 +1,7 @@
-"""An audit as one HTML file that needs no network.
+"""An audit as one HTML file that needs no network and no script.
 
-`render_page` returns the document and `write_page` stores it. The words come from
-`fairpca.auditing.verdict` and `page.py`, the layout from `page.html.j2` and `page.css`, and the
-charts from `page.js`, which reads the audit's own JSON out of the page.
+`render_page` returns the document and `write_page` stores it. The sentences come from
+`fairpca.auditing.words`, the numbers from the audit, the layout from `page.html`.
 """
 
 from fairpca.report.page import render_page, write_page

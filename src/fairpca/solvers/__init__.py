@@ -88,7 +88,6 @@ def solve_problem(
         start=start,
         exact_search=exact_search,
         prove=60.0 if prove else 0.0,
-        max_extra_components=0,
     )
 
 

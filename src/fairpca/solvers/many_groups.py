@@ -26,12 +26,11 @@ from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs
 from fairpca.covariances.subspace import ProjectedBasis
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
-from fairpca.solvers.descent import Attained, attain, descend
+from fairpca.solvers.descent import attain, descend
 from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
 from fairpca.solvers.interior_point import Barrier, binding, guesses, polish
 from fairpca.solvers.newton import ascend
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.rounding import extra_basis
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 
 # Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried. The
@@ -72,7 +71,6 @@ class _Options:
     tol: float
     max_iter: int
     random_state: int
-    max_extra_components: int
     exact_search: bool
     prove: float
 
@@ -119,7 +117,6 @@ def solve_many_groups(
     start: FloatArray | None = None,
     exact_search: bool = True,
     prove: float = 0.0,
-    max_extra_components: int = 0,
 ) -> Solution:
     """Solve a problem with any number of groups.
 
@@ -138,10 +135,6 @@ def solve_many_groups(
         Whether a small problem with a gap may be searched for a better bound where that is cheap.
     prove : float
         Seconds for which a problem with a gap of up to 256 columns may be searched.
-    max_extra_components : int
-        Where a gap remains, up to this many components on top of r may be taken to close it. The
-        offsets stay those of rank r, and the losses then do not exceed the bound of rank r. Needs
-        matrices without negative eigenvalues, as covariances are.
 
     Returns
     -------
@@ -149,7 +142,7 @@ def solve_many_groups(
         Its lower bound is phi at `weights`, unless a search proved a larger one. Its count of
         decompositions is that of A(t); those of descent and search are not counted.
     """
-    options = _Options(tol, max_iter, random_state, max_extra_components, exact_search, prove)
+    options = _Options(tol, max_iter, random_state, exact_search, prove)
     oracle = problem.oracle
     if start is not None:
         start = _on_simplex(start)
@@ -217,7 +210,7 @@ def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) 
     dual = Dual(problem, max_iter=options.max_iter, target=_TARGET * options.tol)
     reason = maximise_dual(dual, start)
     assert dual.best is not None
-    attained = _attained(dual, options)
+    attained = attain(dual, options.tol, options.random_state)
     solved = reason == _SOLVED
     if solved or attained.gap_closed:
         reason = attained.reason
@@ -290,20 +283,6 @@ def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
     )
 
 
-def _attained(dual: Dual, options: _Options) -> Attained:
-    """Return a basis of rank r, or of a slightly larger one where that is allowed and needed."""
-    attained = attain(dual, options.tol, options.random_state)
-    if attained.gap_closed or options.max_extra_components == 0:
-        return attained
-    assert dual.relaxed is not None
-    wider = extra_basis(dual.relaxed, dual.r, dual.oracle.scale)
-    extra = wider.shape[1] - dual.r
-    if extra > options.max_extra_components:
-        return attained
-    reason = f"gap closed with {extra} more component{'s' if extra > 1 else ''}"
-    return replace(attained, basis=wider, gap_closed=True, reason=reason)
-
-
 def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
     """Return the result of a problem with large matrices, solved inside a growing subspace.
 
@@ -347,7 +326,7 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         if space.bound >= limit:
             reason = _SOLVED
             break
-    attained = _attained(dual, options)
+    attained = attain(dual, options.tol, options.random_state)
     found = basis @ attained.basis
     solved = reason == _SOLVED
     if solved:

@@ -31,6 +31,8 @@ Solve = Callable[..., Solution]
 # Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
 # what it is allowed: that is rounding of a solver that stops at a gap of 1e-10.
 _MOST_ROUNDS, _SLACK = 40, 1e-10
+# Neighbouring t closer than this share are the same.
+_FINE = 1e-14
 # No t is larger.
 _LARGEST = 1e200
 # Where no proof moves t any more, the distance is halved until this share of it is left.
@@ -38,7 +40,12 @@ _UNDECIDED = 0.05
 
 
 def solve_thresholds(
-    problem: Problem, allowed: Allowed, solve: Solve, basis: FloatArray | None = None
+    problem: Problem,
+    allowed: Allowed,
+    solve: Solve,
+    basis: FloatArray | None = None,
+    *,
+    tol: float = 0.0,
 ) -> Solution:
     """Return the basis with the smallest t, certified.
 
@@ -51,6 +58,8 @@ def solve_thresholds(
         Solves a plain problem; takes weights to start from as `start`.
     basis : ndarray of shape (n, r), optional
         One that is known to be allowed for some t.
+    tol : float
+        Distance between value and bound, as a share of the value, at which to stop.
 
     Returns
     -------
@@ -62,13 +71,14 @@ def solve_thresholds(
     ValueError
         If no basis was found that is within the limits for any t.
     """
-    slack = max(_SLACK * problem.oracle.scale, 16 * problem.resolution)
+    scale = problem.oracle.scale or 1.0
+    slack = max(_SLACK * scale, 16 * problem.resolution)
     ceiling = np.asarray(allowed(_LARGEST), dtype=float)
 
     def reached(losses: FloatArray) -> float:
         # What no t allows is excused where it is rounding.
         rounded = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
-        return _least(lambda t: bool(np.all(rounded <= allowed(t))))
+        return _least(lambda t: bool((rounded <= allowed(t)).all()), scale)
 
     low, high, best = -np.inf, np.inf, basis
     if basis is not None:
@@ -83,11 +93,12 @@ def solve_thresholds(
         if proof.lower_bound > 0 or not shift.any():
             weighted = functools.partial(np.dot, found.weights)
             least = proof.lower_bound + float(weighted(shift)) - proof.resolution
-            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b)))
+            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
         tried = max(tried, low)
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
-        if not high - low > slack or high - tried < _UNDECIDED * (high - low):
+        near = high - tried < _UNDECIDED * (high - low)
+        if near or not high - low > max(slack, tol * abs(high)):
             break
         if settled and problem.certificate(low, high, slack).optimal:
             break
@@ -122,9 +133,12 @@ def solve_thresholds(
     )
 
 
-def _least(holds: Callable[[float], bool]) -> float:
-    """Return the smallest t at which a condition holds that holds from there on, to rounding."""
-    low, high, step = 0.0, 0.0, 1.0
+def _least(holds: Callable[[float], bool], step: float) -> float:
+    """Return the smallest t at which a condition holds that holds from there on, to rounding.
+
+    The search begins with steps of this size.
+    """
+    low, high, fine = 0.0, 0.0, _FINE * _FINE * step
     if holds(0.0):
         while holds(low):
             if step > _LARGEST:
@@ -135,6 +149,7 @@ def _least(holds: Callable[[float], bool]) -> float:
             if step > _LARGEST:
                 return np.inf
             low, high, step = high, high + step, 2 * step
-    while (middle := 0.5 * (low + high)) not in (low, high):
+    while high - low > max(_FINE * max(-low, high), fine):
+        middle = 0.5 * (low + high)
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

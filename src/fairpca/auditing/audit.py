@@ -1,0 +1,571 @@
+"""The audit: candidates beside PCA, for every group, on new rows and on those in hand.
+
+In this order: rows and labels become moments of folds; every candidate is fitted to these and
+measured by `fairpca.metrics.measured`; `fairpca.cross_fit` measures rows, and groups, that were
+left out of the fits; and everything is put into one `Audit`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import sklearn
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import fairpca
+from fairpca import metrics
+from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
+from fairpca._check import (
+    check_choice,
+    check_counted,
+    check_groups,
+    check_names,
+    check_rank,
+    check_weights,
+    framed,
+    is_share,
+    listed,
+)
+from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
+from fairpca.auditing.words import label_texts, reader_warnings
+from fairpca.base import LinearReducer
+from fairpca.covariances.sources import (
+    CENTERS,
+    FOLDS,
+    MomentCovariances,
+    Span,
+    counted,
+    dense_if_wide,
+    in_span,
+    is_wide,
+)
+from fairpca.cross_fitting import CrossFit, cross_fit, usual_fits
+from fairpca.fitting import Matrices
+from fairpca.moments.group_moments import GroupMoments, split_folds
+from fairpca.moments.groups import Groups, Label, block_folds, warn_of_measurements
+from fairpca.shrinkage import NoisyGroupWarning
+
+# Up to this many columns and groups every number of components from 1 to twice that asked for is
+# looked at, on the rows in hand, up to this many; beyond, where fits take longer, only that one.
+_FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 10, 8
+# With more groups each is not left out in turn: that takes as many fits of every candidate.
+_MOST_UNSEEN = 20
+# A column of numbers or names with fewer distinct values than this is no list of blocks.
+_FEW_BLOCKS = 20
+_LIKE_AN_ID = re.compile(r"(^|[_\W])(id|person|patient|subject|household|user|client)s?$", re.I)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rows under audit: moments of folds, and what they were counted from, where it is known.
+
+    Where rows are far fewer than columns, `X` and the moments are in coordinates of their `span`.
+    """
+
+    folds: list[GroupMoments]
+    source: MomentCovariances
+    X: AnyArray | None = None
+    groups: Groups | None = None
+    weights: FloatArray | None = None
+    labels: Any = None
+    given: AnyArray | None = None
+    span: Span | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns as they were given."""
+        return self.folds[0].n_features if self.given is None else int(self.given.shape[1])
+
+    def inside(self, reducer: Any) -> tuple[FloatArray, FloatArray | None]:
+        """Return the basis of a reducer of the given columns, and its mean, in the coordinates."""
+        basis, mean = metrics.basis_of(reducer), getattr(reducer, "mean_", None)
+        mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
+        if self.span is None:
+            return basis, mean
+        return self.span.inside(basis), None if mean is None else self.span.coordinates(mean)
+
+
+def audit(
+    X: Any,
+    sensitive_features: Any = None,
+    n_components: int | float | None = None,
+    *,
+    reducers: Any = None,
+    model: LinearReducer | None = None,
+    ranks: Sequence[int] | None = None,
+    sample_weight: Any = None,
+    center: str = "global",
+    group_by: str = "intersection",
+    unlabelled: str = "error",
+    blocks: Any = None,
+    random_state: int = 0,
+) -> Audit:
+    """Find out whom a projection serves.
+
+    First for new rows: what every group loses and by how much it errs on rows that were left out
+    of the fit, under PCA, balanced PCA (every group weighs the same), FairPCA and careful FairPCA
+    (``FairPCA(shrinkage="auto", max_harm=0.02)``), and which of them to fit. Then for the rows in
+    hand, over a range of numbers of components; and for groups that were missing in the fit.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (m, n), GroupMoments, or list of GroupMoments
+        The columns as the reducer sees them: standardise first if you would for PCA. Moments of
+        all rows together say nothing about new rows; those of every fold, in a list, do.
+    sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
+    n_components : int or float, optional
+        The number of components asked about. A float in (0, 1): the fewest with which FairPCA
+        keeps that share of every group's variance. Default: those of the model, otherwise 2.
+    reducers : estimator, list or dict of estimators, optional
+        Looked at beside the others: fitted ones with `components_` as they are, about their own
+        mean; others are fitted here. Only those with `fit_moments` are known on new rows.
+    model : fitted reducer, optional
+        Looked at under the name "model".
+    ranks : sequence of int, optional
+        Numbers of components to look at on the rows in hand.
+    sample_weight : array-like of shape (m,), optional
+        Weight 2 is the row twice.
+    center : {"global", "group"}, default="global"
+        What variances, errors and losses of a group are about, for every candidate: the mean of
+        all rows, as in `FairPCA`, or the group's own. With "group" nothing is said of new rows.
+    group_by : {"intersection", "marginal"}, default="intersection"
+        As in `FairPCA`.
+    unlabelled : {"error", "ignore"}, default="error"
+        As in `FairPCA`.
+    blocks : array-like of shape (m,), optional
+        Which rows belong together, such as those of one person or month: they are left out
+        together, and intervals are of blocks.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Returns
+    -------
+    Audit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import audit
+    >>> rng = np.random.default_rng(0)
+    >>> many, few = rng.normal(size=(900, 3)) * [3, 1, 1], rng.normal(size=(400, 3)) * [1, 3, 1]
+    >>> found = audit(np.vstack([many, few]), ["many"] * 900 + ["few"] * 400, n_components=1)
+    >>> found.groups[found.at("PCA").worst].text
+    'few'
+    >>> found.at("FairPCA").worst_loss < found.at("PCA").worst_loss
+    True
+    >>> found.advice.kind, found.advice.reducer
+    ('better', 'careful FairPCA')
+    """
+    check_choice("center", center, CENTERS)
+    check_choice("group_by", group_by, ("intersection", "marginal"))
+    usual = usual_fits()
+    for fit in usual.values():
+        own = {"group_by": group_by, "center": center}
+        fit.set_params(**{name: v for name, v in own.items() if name in fit.get_params()})
+    given = {} if model is None else {"model": model}
+    named = given | metrics.named_reducers(reducers, reserved=[*usual, *given])
+    for name, reducer in named.items():
+        _check_reducer(name, reducer, X)
+    fitted = [len(r.components_) for r in named.values() if hasattr(r, "components_")]
+    largest = max([1, *fitted, *(ranks or ()), *([n_components] if n_components else [])])
+    rules = {"group_by": group_by, "unlabelled": unlabelled}
+    table = _read(X, sensitive_features, sample_weight, int(largest), center, blocks, rules)
+    r = _asked(n_components, fitted, table, usual["FairPCA"])
+    looked_at = _ranks(ranks, r, table.source)
+    fits = {**usual, **named}
+    in_hand, components = _in_hand(table, fits, looked_at, group_by)
+    new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
+    known, moments = table.source.groups, table.source.moments
+    texts = label_texts(known.labels, known.names, group_by)
+    rows = zip(known.labels, texts, known.count.tolist(), known.traces.tolist(), strict=True)
+    groups = tuple(GroupRow(*row) for row in rows)
+    cells = zip(moments.labels, moments.count.tolist(), strict=True)
+    without = sum(count for label, count in cells if label is None)
+    own_rows = r + (center == "group")
+    parameters = {
+        "n_components": n_components, "ranks": looked_at, "center": center, **rules,
+        "weighted": sample_weight is not None, "blocks": blocks is not None,
+        "random_state": random_state, "rows": int(moments.count.sum()),
+        "features": table.n_features,
+    }  # fmt: skip
+    frame = framed(X, "X")
+    names = list(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else None
+    mean = table.source.total.mean
+    notes = [*reader_warnings(groups, without, r, own_rows)]
+    if blocks is None and (together := block_columns(X)):
+        notes.append(
+            f"Rows may belong together by {listed(together)}, and intervals are then too narrow: "
+            "pass blocks=, and leave such columns out of X."
+        )
+    return Audit(
+        n_components=r,
+        ranks=tuple(looked_at),
+        reducers=(*usual, *named),
+        groups=groups,
+        group_columns=tuple(known.names),
+        group_by=group_by,
+        center=center,
+        findings=(*new, *in_hand, *unseen),
+        why_not_new=why_not,
+        warnings=tuple(notes),
+        provenance={
+            "versions": {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)},
+            "parameters": parameters,
+            "source": {} if names is None else {"features": names},
+        },
+        moments=moments,
+        components=components,
+        mean=mean if table.span is None else table.span.point(mean),
+    )
+
+
+def _check_reducer(name: str, reducer: Any, X: Any) -> None:
+    """Raise ValueError for what is no linear reducer, or one of other columns."""
+    if hasattr(reducer, "steps"):
+        raise ValueError(
+            "reducers has a Pipeline: its steps before the last one change the columns, and "
+            "losses in different columns cannot be compared. Pass its last step, and as X the "
+            "rows that reach it: pipeline[:-1].transform(X)."
+        )
+    unfitted = hasattr(reducer, "fit") and "n_components" in reducer.get_params()
+    if not hasattr(reducer, "components_") and not unfitted:
+        raise ValueError(
+            f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with `components_`, "
+            "or an estimator with the parameter n_components."
+        )
+    check_names(reducer, X)
+
+
+def _read(
+    X: Any,
+    labels: Any,
+    sample_weight: Any,
+    largest: int,
+    center: str,
+    blocks: Any,
+    rules: dict[str, str],
+) -> _Table:
+    """Return validated rows and labels, and their moments in folds."""
+    if isinstance(X, GroupMoments) or (isinstance(X, list) and isinstance(X[0], GroupMoments)):
+        check_counted(labels, sample_weight)
+        folds = X if isinstance(X, list) else [X]
+        table = _Table(folds, MomentCovariances(folds, rules["group_by"], center))
+    else:
+        if labels is None:
+            raise ValueError(
+                "sensitive_features=None: an audit compares groups; pass one label per row."
+            )
+        given = metrics.as_rows(X, ensure_min_samples=2)
+        groups = Groups.from_labels(labels, n_rows=given.shape[0], **rules)
+        warn_of_measurements(groups)
+        weights = check_weights(sample_weight, given.shape[0])
+        rows, span = dense_if_wide(given, largest), None
+        if is_wide(rows, largest):
+            rows, span = in_span(rows, groups, weights)
+        if blocks is None:
+            folds = counted(rows, groups, weights, in_folds=True)
+        else:
+            # Rows of one block stay in one fold here, too.
+            parts = groups.in_folds(block_folds(blocks, FOLDS), FOLDS)
+            whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
+            folds = [fold for fold in split_folds(whole, FOLDS) if fold.labels]
+        source = MomentCovariances(folds, rules["group_by"], center)
+        table = _Table(folds, source, rows, groups, weights, labels, given, span)
+    known = table.source.groups
+    if len(known.labels) < 2:
+        what = f"one group only, {known.labels[0]!r}" if known.labels else "no labels"
+        raise ValueError(f"sensitive_features has {what}; an audit compares at least two groups.")
+    check_groups(known.labels, known.weight)
+    return table
+
+
+def _asked(n_components: Any, fitted: list[int], table: _Table, fair: Any) -> int:
+    """Return the number of components asked about; by default that of the first fitted reducer."""
+    n = table.folds[0].n_features
+    if n_components is None:
+        return fitted[0] if fitted else min(2, n)
+    if is_share(n_components):
+        shared = clone(fair).set_params(n_components=n_components)
+        return int(_fitted(shared, table.folds).n_components_)
+    check_rank(n_components, n)
+    return int(n_components)
+
+
+def _ranks(ranks: Sequence[int] | None, r: int, source: MomentCovariances) -> list[int]:
+    """Return the numbers of components to look at on the rows in hand, increasing."""
+    k, n, _ = source.covariances.shape
+    if ranks is not None:
+        for rank in ranks:
+            check_rank(rank, n)
+        return sorted({r, *map(int, ranks)})
+    if n > _FEW_COLUMNS or k > _FEW_GROUPS:
+        return [r]
+    top = max(min(n - 1, max(2 * r, _MOST_RANKS)), 1)
+    return sorted({r, *(round(float(v)) for v in np.geomspace(1, top, min(top, _MOST_RANKS)))})
+
+
+def _fitted(model: Any, folds: list[GroupMoments]) -> Any:
+    """Return a model fitted to moments; the audit says itself what new rows get."""
+    with warnings.catch_warnings():
+        for category in (ConvergenceWarning, NoisyGroupWarning):
+            warnings.simplefilter("ignore", category)
+        in_folds = model.get_params().get("shrinkage") == "auto"
+        return model.fit_moments(folds if in_folds else reduce(GroupMoments.merge, folds))
+
+
+def _fit(name: str, reducer: Any, table: _Table, r: int) -> tuple[FloatArray, float]:
+    """Return the basis of a reducer fitted here, and its lower bound of the worst loss or NaN.
+
+    Where it can be, it is fitted to moments, which know rows without a label; otherwise to rows,
+    with those arguments that its `fit` takes.
+    """
+    model = clone(reducer).set_params(n_components=r)
+    if hasattr(model, "fit_moments"):
+        model = _fitted(model, table.folds)
+        proof = getattr(model, "certificate_", None)
+        own = name == "FairPCA" and proof is not None
+        return metrics.basis_of(model), proof.lower_bound if own else np.nan
+    if table.given is None:
+        raise ValueError(
+            f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, or "
+            "pass rows."
+        )
+    known = {"sensitive_features": table.labels, "sample_weight": table.weights}
+    return table.inside(metrics.fitted_to(table.given, model, **known))[0], np.nan
+
+
+def _in_hand(
+    table: _Table, fits: dict[str, Any], ranks: list[int], group_by: str
+) -> tuple[list[Finding], dict[tuple[str, int], FloatArray]]:
+    """Measure every candidate with every number of components, PCA first at each of these.
+
+    Also return their components in the columns given. A reducer that is fitted already is measured
+    about its own mean, with the number of components that it has.
+    """
+    source, found, kept = table.source, [], {}
+    fixed = {name: table.inside(fit) for name, fit in fits.items() if hasattr(fit, "components_")}
+    several = sorted({*ranks, *(basis.shape[1] for basis, _ in fixed.values())})
+    matrices = Matrices(source, ask_for=several[-1])
+    for r in several:
+        lines, bound = {}, np.nan
+        for name, reducer in fits.items():
+            about, origin, lowest = source, None, np.nan
+            if name not in fixed:
+                basis, lowest = _fit(name, reducer, table, r)
+            elif fixed[name][0].shape[1] == r:
+                basis, origin = fixed[name]
+            else:
+                continue
+            if origin is not None and source.center == "global":
+                about = MomentCovariances(source.moments, group_by, "global", origin)
+            shared = matrices if about is source else None
+            lines[name] = metrics.measured(basis, about, shared, origin)
+            bound = bound if np.isnan(lowest) else lowest
+            columns = basis if table.span is None else table.span.directions @ basis
+            kept[name, r] = np.ascontiguousarray(columns.T)
+        found += [
+            _finding("hand", name, r, line, lines["PCA"], bound) for name, line in lines.items()
+        ]
+    return found, kept
+
+
+def _finding(
+    on: str,
+    name: str,
+    r: int,
+    line: metrics.Findings,
+    pca: metrics.Findings,
+    bound: float = np.nan,
+) -> Finding:
+    """Return a finding without intervals."""
+    unknown = np.full(len(line.labels), np.nan)
+    ends = dict.fromkeys(("low", "high", "change_low", "change_high"), unknown)
+    return Finding(
+        on=on,
+        reducer=name,
+        n_components=r,
+        change=line.error - pca.error,
+        gain=pca.worst_loss - line.worst_loss,
+        bound=bound,
+        **vars(line),
+        **ends,
+    )
+
+
+def _new_rows(
+    table: _Table, fits: dict[str, Any], r: int, blocks: Any, seed: int
+) -> tuple[list[Finding], list[Finding], str]:
+    """Return the findings on rows and on groups left out of the fits, or why there are none."""
+    groups = table.source.groups
+    n_rows, fewest = int(groups.count.sum()), groups.count.sum() * 0.9 - len(groups.labels) - 1
+    if table.source.center == "group":
+        return [], [], "they are checked only where losses are about the mean of all rows."
+    if len(table.folds) < 2:
+        return (
+            [],
+            [],
+            (
+                "moments of all rows together do not tell; count them in folds, for example with "
+                "n_folds=5 of read_moments, and pass the list."
+            ),
+        )
+    if r > fewest:
+        return [], [], f"{n_rows} rows are too few for {r} components and a check."
+    fits = {
+        name: fit
+        for name, fit in fits.items()
+        if hasattr(fit, "fit_moments") and not hasattr(fit, "components_")
+    }
+    unseen = len(groups.labels) > 2 and len(groups.labels) <= _MOST_UNSEEN
+    rows = {"sensitive_features": table.groups, "sample_weight": table.weights, "blocks": blocks}
+    crossed = cross_fit(
+        table.folds if table.X is None else table.X,
+        n_components=r,
+        fits=fits,
+        unseen=unseen,
+        random_state=seed,
+        **({} if table.X is None else rows),
+    )
+    if len(crossed.unchecked) == len(crossed.groups):
+        return [], [], "no group has rows enough in all folds."
+    new = [_left_out(crossed, name, f, r, groups.count) for f, name in enumerate(crossed.fits)]
+    others, away = crossed.unseen, []
+    if others is not None:
+        lines = [
+            _line(others.groups, groups.count, crossed.variances, error[0], loss[0])
+            for error, loss in zip(others.errors, others.losses, strict=True)
+        ]
+        away = [
+            _finding("unseen", name, r, line, lines[0])
+            for name, line in zip(others.fits, lines, strict=True)
+        ]
+    return new, away, ""
+
+
+def _line(
+    labels: tuple[Label, ...],
+    rows: IntArray,
+    variance: FloatArray,
+    error: FloatArray,
+    loss: FloatArray,
+    total_error: float = np.nan,
+) -> metrics.Findings:
+    """Return the findings of errors and losses that were measured on rows left out."""
+    rounding = rounding_level(float(variance.max()), len(variance))
+    error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in (error, loss))
+    return metrics.Findings(
+        labels=labels,
+        rows=rows,
+        variance=variance,
+        error=error,
+        loss=loss,
+        share=1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0),
+        own=error - loss,
+        total_error=total_error,
+    )
+
+
+def _left_out(crossed: CrossFit, name: str, f: int, r: int, rows: IntArray) -> Finding:
+    """Return what a fit does to rows that were left out of it."""
+    gain, change = crossed.improvement(name), crossed.change(name)
+    numbers = crossed.errors[f, 0], crossed.losses[f, 0], float(crossed.total_errors[f, 0])
+    line = _line(crossed.groups, rows, crossed.variances, *numbers)
+    return Finding(
+        on="new",
+        reducer=name,
+        n_components=r,
+        low=crossed.low[f, 0],
+        high=crossed.high[f, 0],
+        change=change.value,
+        change_low=change.low,
+        change_high=change.high,
+        gain=float(gain.value),
+        gain_low=float(gain.low),
+        gain_high=float(gain.high),
+        **vars(line),
+    )
+
+
+def block_columns(table: Any) -> list[str]:
+    """Return the names of columns that look like lists of blocks: ids that repeat.
+
+    Rows of one person, month or utterance belong together; dealt into different folds they make
+    intervals too narrow. Pass the columns that are no features, or a whole table: of that only
+    those with a name like "id" or "patient" count.
+
+    Parameters
+    ----------
+    table : frame of any library
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairpca.auditing import block_columns
+    >>> block_columns(pd.DataFrame({"patient_id": [i // 3 for i in range(90)], "age": range(90)}))
+    ['patient_id']
+    """
+    frame = framed(table, "X")
+    if not isinstance(frame, nw.DataFrame):
+        return []
+    named = [str(name) for name in frame.columns if _LIKE_AN_ID.search(str(name))]
+    distinct = {name: frame[name].n_unique() for name in named}
+    return [name for name in named if _FEW_BLOCKS <= distinct[name] <= len(frame) / 2]
+
+
+def audit_model(
+    model: LinearReducer,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    group_by: str = "intersection",
+) -> ModelAudit:
+    """Measure a fitted model on rows it has not seen.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With `components_`, and `mean_` if it subtracts one.
+    X : array-like or sparse matrix of shape (m, n)
+        New rows, prepared as those the model was fitted to.
+    sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
+    sample_weight, group_by
+        As in `fairpca.audit`.
+
+    Returns
+    -------
+    ModelAudit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import FairPCA
+    >>> from fairpca.auditing import audit_model
+    >>> rng = np.random.default_rng(0)
+    >>> X, labels = rng.normal(size=(200, 4)) * [3, 2, 1, 1], np.arange(200) % 2
+    >>> model = FairPCA(2).fit(X[:100], sensitive_features=labels[:100])
+    >>> audit_model(model, X[100:], labels[100:]).found.error.round(1).tolist()
+    [1.8, 2.3]
+    """
+    how = {"sample_weight": sample_weight, "group_by": group_by}
+    found = metrics.findings(model, X, sensitive_features=sensitive_features, **how)
+    names = Groups.from_labels(sensitive_features, group_by=group_by).names
+    texts = label_texts(found.labels, names, group_by)
+    lines = zip(found.labels, texts, found.rows.tolist(), found.variance.tolist(), strict=True)
+    trained = np.full(len(texts), np.nan)
+    # A label of other columns may well mean another group.
+    if tuple(getattr(model, "group_names_", ())) == names:
+        known = dict(zip(model.groups_, fetched(model.group_errors_), strict=True))
+        trained = np.array([known.get(label, np.nan) for label in found.labels])
+    groups = tuple(GroupRow(*line) for line in lines)
+    return ModelAudit(len(model.components_), groups, tuple(names), found, trained)
