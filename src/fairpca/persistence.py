@@ -13,7 +13,7 @@ import importlib.metadata
 import io
 import platform
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairpca._arrays import fetched, is_foreign
+from fairpca._arrays import AnyArray, fetched, is_foreign
 from fairpca._check import require
 from fairpca.base import LinearReducer
 from fairpca.moments.storage import atomic_write, check_growth, damage_named
@@ -61,19 +61,23 @@ class SavedModel:
     ----------
     model : estimator
         Fitted: a reducer, or a pipeline that prepares columns and ends in one.
-    notes : dict of str to str
+    notes : dict of str to str or ndarray
         What whoever wrote the file says about it, such as what was done to the data.
     versions : dict of str to str
         Of Python and the libraries that wrote the file.
     """
 
     model: Any
-    notes: dict[str, str]
+    notes: dict[str, str | AnyArray]
     versions: dict[str, str]
 
 
 def save_model(
-    path: str | Path, model: Any, *, notes: dict[str, str] | None = None, moments: bool = False
+    path: str | Path,
+    model: Any,
+    *,
+    notes: Mapping[str, str | AnyArray] | None = None,
+    moments: bool = False,
 ) -> None:
     """Write a fitted model, without pickle, whole or not at all.
 
@@ -82,7 +86,7 @@ def save_model(
     path : str or Path
     model : estimator
         Fitted: `FairPCA`, an estimator of `fairpca.methods`, or a pipeline of scikit-learn.
-    notes : dict of str to str, optional
+    notes : dict of str to str or ndarray, optional
         What is to be said about the model.
     moments : bool, default=False
         True also stores what `partial_fit` needs to go on, the scatter matrix of every group,

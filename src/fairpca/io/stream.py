@@ -145,8 +145,7 @@ def count_prepared(
         rows, kept = columns.take(frame, missing)
         return np.asarray(transformer.transform(rows), dtype=np.float64), kept
 
-    names = transformer.get_feature_names_out()
-    moments = _count(files, roles, take, names, n_folds, rules)
+    moments = _count(files, roles, take, None, n_folds, rules)
     steps = [("columns", transformer)]
     if standardize:
         from sklearn.preprocessing import StandardScaler
@@ -195,7 +194,7 @@ def _count(
     files: Files,
     roles: Roles,
     take: Callable[[Any], tuple[Any, AnyArray]],
-    names: Sequence[str],
+    names: Sequence[str] | None,
     n_folds: int,
     rules: dict[str, str],
 ) -> GroupMoments | list[GroupMoments]:
@@ -224,6 +223,8 @@ def _count(
             rows = np.flatnonzero(kept)
             yield X, groups.take(rows), None if weight is None else weight[rows]
 
-    moments = GroupMoments.from_batches(batches()).named(names)
+    moments = GroupMoments.from_batches(batches())
+    if names is not None:
+        moments = moments.named(names)
     found: GroupMoments | list[GroupMoments] = split_folds(moments, n_folds or None)
     return found

@@ -425,7 +425,12 @@ class Roles:
     def columns(self) -> list[str]:
         """All columns that are read."""
         others = [name for name in (self.weight, self.blocks) if name is not None]
-        return [*self.features, *(column for column, _ in self.labels.values()), *others]
+        return [*self.features, *self.labels_from, *others]
+
+    @property
+    def labels_from(self) -> list[str]:
+        """Columns from which labels come."""
+        return [column for column, _ in self.labels.values()]
 
     @property
     def texts(self) -> list[str]:
