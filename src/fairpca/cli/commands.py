@@ -19,7 +19,6 @@ from fairpca.cli import output
 from fairpca.io.stream import count_prepared
 from fairpca.io.tables import Columns, Layout, Roles, as_list, open_files, prepare
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
 
 # Files of more bytes than this are counted in batches.
 _LARGE = 1_000_000_000
@@ -48,7 +47,7 @@ class Loaded:
     """Prepared rows with groups, weights and blocks, or moments that have all of that."""
 
     X: FloatArray | GroupMoments | list[GroupMoments]
-    groups: Groups | None
+    groups: dict[str, AnyArray] | None
     weight: FloatArray | None
     blocks: AnyArray | None
     steps: tuple[tuple[str, Any], ...]
@@ -77,8 +76,7 @@ def load(asked: Asked, n_folds: int = 0) -> Loaded:
             frame = files.frame(roles.texts, roles.columns)
             drops = missing == "drop"
             groups = roles.groups(frame, unlabelled="ignore" if drops else "error")
-            rows = np.arange(len(frame)) if groups is None else np.flatnonzero(groups.codes >= 0)
-            frame = frame.iloc[rows]
+            frame = frame.iloc[np.flatnonzero(groups.codes >= 0)]
             weight = roles.weights(frame)
             made = prepare(
                 frame,
@@ -91,7 +89,7 @@ def load(asked: Asked, n_folds: int = 0) -> Loaded:
         notes = [f"{len(made.X):,} rows", *made.notes, *_together(frame, roles, asked)]
         found = Loaded(
             made.X,
-            None if groups is None else groups.take(rows[kept]),
+            {name: labels[kept] for name, labels in roles.label_values(frame).items()},
             None if weight is None else weight[kept],
             None if asked.block is None else frame[asked.block].to_numpy()[kept],
             made.steps,
@@ -175,9 +173,10 @@ def audit(
         return
     r, looked_at = _rank(n_components), _ranks(ranks)
     data = load(asked, _FOLDS)
-    options = {"sample_weight": data.weight, "blocks": data.blocks}
     with output.progress("auditing"):
-        found = run_audit(data.X, data.groups, r, ranks=looked_at, **options)
+        found = run_audit(
+            data.X, data.groups, r, ranks=looked_at, sample_weight=data.weight, blocks=data.blocks
+        )
     arguments = [*map(str, asked.tables)]
     for name in ("sensitive_features", "drop", "missing", "sample_weight"):
         option = "-g" if name == "sensitive_features" else f"--{name.replace('_', '-')}"
@@ -190,9 +189,14 @@ def audit(
     }
     found = replace(found, provenance={**found.provenance, "source": source})
     if target is not None:
-        forms = {".html": found.to_html, ".json": lambda: found.to_json(indent=1)}
-        content = forms.get(target.suffix.lower(), lambda: output.csv_text(found.to_frame()))
-        output.write(target, content())
+        ending = target.suffix.lower()
+        if ending == ".html":
+            content = found.to_html()
+        elif ending == ".json":
+            content = found.to_json(indent=1)
+        else:
+            content = output.csv_text(found.to_frame())
+        output.write(target, content)
     output.sentence(found.verdict())
     if target is None:
         for part in words.tables(found):
@@ -219,9 +223,8 @@ def _audit_model(asked: Asked, path: Path, target: Path | None) -> None:
         [*roles.texts, *columns.levels], _read_columns(columns, roles.labels_from, files)
     )
     rows, kept = columns.take(frame, missing)
-    groups = roles.groups(frame)
+    labels = {name: values[kept] for name, values in roles.label_values(frame).items()}
     X = saved.model[:-1].transform(rows)
-    labels = None if groups is None else groups.take(np.flatnonzero(kept))
     found = audit_model(saved.model[-1], np.asarray(X), labels)
     if target is not None and target.suffix == ".html":
         raise ValueError(f"-o {target}: the audit of a model is written as .json or .csv.")
@@ -309,7 +312,7 @@ def _show_fit(model: Any) -> None:
         return
     meaning = getattr(CRITERIA[about], "meaning", "")
     said = f'The proof is about the column "{name}" of the rows in hand'
-    said += f", {meaning}" * bool(meaning) + ", of covariances moved together" * shrunk
+    said += f", {meaning}" * bool(meaning)
     output.sentence(f"{said}: {model.certificate_}.")
 
 

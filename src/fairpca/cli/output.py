@@ -56,8 +56,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1)
 
     found = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for j, name in enumerate(columns):
-        right = {"justify": "right", "no_wrap": True}
-        found.add_column(Text(plain(name)), overflow="fold", **({} if j < words else right))
+        column = Text(plain(name))
+        if j < words:
+            found.add_column(column, overflow="fold")
+        else:
+            found.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         found.add_row(*(Text(plain(cell)) for cell in row))
     console = Console(highlight=False, emoji=False, no_color=not sys.stdout.isatty())

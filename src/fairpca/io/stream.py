@@ -206,7 +206,7 @@ def _count(
             frame.index = frame.index + start
             X, kept = take(frame)
             groups, weight = (
-                Groups.of(roles.groups(frame, **rules), len(frame)),
+                roles.groups(frame, **rules),
                 roles.weights(frame),
             )
             if len(groups.labels) > _MOST_GROUPS:

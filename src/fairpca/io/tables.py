@@ -438,15 +438,18 @@ class Roles:
         found = [column for column, cut in self.labels.values() if cut is None]
         return found if self.blocks is None else [*found, self.blocks]
 
-    def groups(self, frame: Any, **rules: Any) -> Groups | None:
-        """Return the groups of rows, with `rules` of `Groups.from_labels`; None without labels."""
-        if not self.labels:
-            return None
-        cut = {
-            name: frame[column] if cut is None else cut.apply(numbers(frame, [column])[:, 0])
+    def label_values(self, frame: Any) -> dict[str, AnyArray]:
+        """Return the labels of every row by the name of their column."""
+        return {
+            name: frame[column].to_numpy()
+            if cut is None
+            else cut.apply(numbers(frame, [column])[:, 0])
             for name, (column, cut) in self.labels.items()
         }
-        found = Groups.from_labels(cut, **rules)
+
+    def groups(self, frame: Any, **rules: Any) -> Groups:
+        """Return the groups of rows, with `rules` of `Groups.from_labels`."""
+        found = Groups.from_labels(self.label_values(frame), **rules)
         for name in found.names:
             if any("\0" in str(label) for label in found.labels):
                 raise ValueError(f"a label of column {name!r} has a NUL character; correct it.")
