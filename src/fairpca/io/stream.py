@@ -19,7 +19,7 @@ from fairpca._arrays import AnyArray
 from fairpca._check import check_choice, require
 from fairpca.io.tables import MISSING, MOST_LEVELS, Columns, Files, Layout, Roles, open_files
 from fairpca.moments.group_moments import GroupMoments, split_folds
-from fairpca.moments.groups import Groups, block_folds, row_folds
+from fairpca.moments.groups import block_folds, row_folds
 
 # Entries of a batch: 64 MB of float64.
 _BATCH_ENTRIES = 8_000_000

@@ -95,7 +95,11 @@ class Files:
         """Return all rows as a pandas frame; columns in `texts` of delimited files stay text."""
         pandas = require("pandas", extra="data", purpose="reading tables")
         wanted = list(dict.fromkeys(self.names if columns is None else columns))
-        frames = [self._whole(pandas, path, texts, wanted) for path in self.paths]
+        sizes = {path: 4 * path.stat().st_size for path in self.paths}
+        frames = [
+            pandas.concat(self._pieces(path, wanted, None, texts, size), ignore_index=True)
+            for path, size in sizes.items()
+        ]
         found = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
         kinds = found.dtypes if len(frames) > 1 else {}
         mixed = [name for name, kind in kinds.items() if kind.kind == "O"]
@@ -111,62 +115,41 @@ class Files:
         self, columns: Sequence[str], n_rows: int, texts: Sequence[str] = ()
     ) -> Iterator[Any]:
         """Yield pieces of at most so many rows as pandas frames, file by file."""
-        pandas = require("pandas", extra="data", purpose="reading tables")
-        wanted = list(dict.fromkeys(columns))
         for path in self.paths:
-            with damage_named(f"{path} cannot be read"):
-                if self.kind == "numpy":
-                    places = [self.names.index(name) for name in wanted]
-                    rows = _array(path)
-                    for start in range(0, len(rows), n_rows):
-                        piece = np.asarray(rows[start : start + n_rows])[:, places]
-                        yield pandas.DataFrame(piece, columns=wanted, copy=False)
-                elif self.kind == "excel":
-                    yield self._whole(pandas, path, texts, wanted)
-                else:
-                    source = self._dataset(path, texts)
-                    for batch in source.to_batches(columns=wanted, batch_size=n_rows):
-                        if batch.num_rows:
-                            yield _frame(batch, path)
+            yield from self._pieces(path, list(dict.fromkeys(columns)), n_rows, texts)
 
-    def _whole(self, pandas: Any, path: Path, texts: Sequence[str], wanted: list[str]) -> Any:
-        """Return the rows of one file as a frame."""
+    def _pieces(
+        self,
+        path: Path,
+        wanted: list[str],
+        n_rows: int | None,
+        texts: Sequence[str],
+        block: int = 0,
+    ) -> Iterator[Any]:
+        """Yield the rows of one file; its first `block` bytes tell the types of delimited text."""
+        pandas = require("pandas", extra="data", purpose="reading tables")
         with damage_named(f"{path} cannot be read"):
             if self.kind == "numpy":
-                return pandas.DataFrame(_array(path), columns=self.names, copy=False)[wanted]
-            if self.kind == "excel":
-                return _excel(pandas, path)[wanted]
-            if self.kind != "text":
-                return _frame(self._dataset(path).to_table(columns=wanted), path)
-            reader = require("pyarrow.csv", extra="data", purpose="reading tables")
-            # One block, so that the type of a column follows from all of its cells.
-            packed = path.suffix == ".gz"
-            block = _LARGEST_BLOCK if packed else min(path.stat().st_size + 1, _LARGEST_BLOCK)
-            read, parse, convert = self._options(path, texts, block)
-            convert.include_columns = wanted
-            return _frame(reader.read_csv(str(path), read, parse, convert), path)
+                rows = _array(path)
+                for start in range(0, len(rows), n_rows or len(rows)):
+                    piece = rows[start : start + (n_rows or len(rows))]
+                    yield pandas.DataFrame(np.asarray(piece), columns=self.names)[wanted]
+            elif self.kind == "excel":
+                yield _excel(path)[wanted]
+            else:
+                source = self._dataset(path, texts, block)
+                if n_rows is None:
+                    yield _frame(source.to_table(columns=wanted))
+                    return
+                for batch in source.to_batches(columns=wanted, batch_size=n_rows):
+                    if batch.num_rows:
+                        yield _frame(batch)
 
-    def _dataset(self, path: Path, texts: Sequence[str] = ()) -> Any:
+    def _dataset(self, path: Path, texts: Sequence[str], block: int) -> Any:
         """Return one file as a dataset of pyarrow; numbers of delimited text are floats."""
         datasets = require("pyarrow.dataset", extra="data", purpose="reading tables")
         if self.kind != "text":
             return datasets.dataset(path, format=self.kind)
-        arrow = require("pyarrow", extra="data", purpose="reading tables")
-        read, parse, convert = self._options(path, texts, _STREAM_BLOCK)
-        form = datasets.CsvFileFormat(parse, None, convert, read)
-        # The first cells tell which columns are numbers. Whole ones may have fractions later on.
-        first = datasets.dataset(path, format=form).schema
-        whole = {
-            f.name: arrow.float64()
-            for f in first
-            if arrow.types.is_integer(f.type) or arrow.types.is_null(f.type)
-        }
-        convert.column_types = {**whole, **dict.fromkeys(texts, arrow.string())}
-        form = datasets.CsvFileFormat(parse, None, convert, read)
-        return datasets.dataset(path, format=form)
-
-    def _options(self, path: Path, texts: Sequence[str], block: int) -> tuple[Any, Any, Any]:
-        """Return how pyarrow reads, parses and converts delimited text."""
         arrow = require("pyarrow", extra="data", purpose="reading tables")
         reader = require("pyarrow.csv", extra="data", purpose="reading tables")
         names, layout = self.heads[self.paths.index(path)]
@@ -174,15 +157,17 @@ class Files:
             column_names=list(names),
             skip_rows=layout.header,
             encoding="utf8" if str(layout.encoding).startswith("utf-8") else layout.encoding,
-            block_size=block,
+            block_size=min(max(block, _STREAM_BLOCK), _LARGEST_BLOCK),
         )
         parse = reader.ParseOptions(delimiter=layout.sep, newlines_in_values=True)
-        convert = reader.ConvertOptions(
-            column_types=dict.fromkeys(texts, arrow.string()),
-            strings_can_be_null=True,
-            decimal_point=layout.decimal,
-        )
-        return read, parse, convert
+        convert = reader.ConvertOptions(strings_can_be_null=True, decimal_point=layout.decimal)
+        convert.column_types = dict.fromkeys(texts, arrow.string())
+        form = datasets.CsvFileFormat(parse, None, convert, read)
+        # The first cells tell which columns are numbers. Whole ones may have fractions later on.
+        kinds = {field.name: field.type for field in datasets.dataset(path, format=form).schema}
+        whole = (n for n, t in kinds.items() if arrow.types.is_integer(t) or t == arrow.null())
+        convert.column_types = dict.fromkeys(whole, arrow.float64()) | convert.column_types
+        return datasets.dataset(path, format=datasets.CsvFileFormat(parse, None, convert, read))
 
 
 def open_files(source: Any, layout: Layout | None = None) -> Files:
@@ -252,8 +237,7 @@ def _names(path: Path, kind: str, layout: Layout) -> tuple[tuple[str, ...], Layo
     if kind == "numpy":
         return tuple(f"column{j + 1}" for j in range(_array(path).shape[1])), layout
     if kind == "excel":
-        pandas = require("pandas", extra="data", purpose="reading tables")
-        return tuple(_excel(pandas, path).columns), layout
+        return tuple(_excel(path).columns), layout
     datasets = require("pyarrow.dataset", extra="data", purpose="reading tables")
     names = datasets.dataset(path, format=kind).schema.names
     # What pandas stored as the index of a frame is no column of the table.
@@ -270,8 +254,9 @@ def _array(path: Path) -> AnyArray:
     return rows
 
 
-def _excel(pandas: Any, path: Path) -> Any:
+def _excel(path: Path) -> Any:
     """Return the first sheet of a workbook."""
+    pandas = require("pandas", extra="data", purpose="reading tables")
     try:
         frame = pandas.read_excel(path)
     except ImportError:
@@ -352,7 +337,7 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*", text) is not None
 
 
-def _frame(table: Any, path: Path) -> Any:
+def _frame(table: Any) -> Any:
     """Return a table of pyarrow as a frame of numbers, text and dates."""
     types = require("pyarrow.types", extra="data", purpose="reading tables")
     for j, field in enumerate(table.schema):
@@ -689,22 +674,14 @@ def prepare(
     X = np.asarray(transformer.fit_transform(table), dtype=np.float64)
     steps = [("columns", transformer)]
     if standardize:
+        weight = None if sample_weight is None else sample_weight[kept]
         scaler = StandardScaler(copy=False)
-        X = scaler.fit_transform(
-            X, sample_weight=None if sample_weight is None else sample_weight[kept]
-        )
+        X = scaler.fit_transform(X, sample_weight=weight)
         steps.append(("scale", scaler))
-    return Prepared(
-        X, kept, tuple(steps), (*columns.notes, *gap_notes(table, kept, columns, missing))
-    )
-
-
-def gap_notes(table: Any, kept: AnyArray, columns: Columns, missing: str) -> list[str]:
-    """Say what was done to rows with missing values."""
-    notes = []
-    filled = int(table[list(columns.numbers)].isna().to_numpy().sum())
+    notes = list(columns.notes)
+    filled = int(np.isnan(table[list(columns.numbers)].to_numpy()).sum())
     if filled:
         notes.append(f"{filled:,} missing number(s) replaced by the {missing}")
     if not kept.all():
         notes.append(f"{int((~kept).sum()):,} row(s) with missing values dropped")
-    return notes
+    return Prepared(X, kept, tuple(steps), tuple(notes))
