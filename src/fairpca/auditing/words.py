@@ -137,6 +137,11 @@ def percent_within(share: float, high: float) -> str:
     return f"{round(100 * share, decimals) + 0.0:.{decimals}f}% ±{half:.{decimals}f}"
 
 
+def capital(name: str) -> str:
+    """Return a name as a sentence begins with it."""
+    return name[:1].upper() + name[1:]
+
+
 def components(n_components: int) -> str:
     """Return '1 component', '2 components'."""
     return f"{n_components} component{'' if n_components == 1 else 's'}"
@@ -374,8 +379,8 @@ def sentences(audit: Audit) -> list[str]:
         careful = audit.at(CAREFUL, on="new")
         return [
             first,
-            f"{found.may_gain} may gain up to {most}, and these rows do not show whether it does: "
-            f"collect more rows of {named(audit, pca.worst)}, or choose "
+            f"{capital(found.may_gain)} may gain up to {most}, and these rows do not show whether "
+            f"it does: collect more rows of {named(audit, pca.worst)}, or choose "
             "by hand.",
             f"With {CAREFUL}, {_pays(audit, careful, 'on new rows')}.",
         ]
@@ -383,8 +388,8 @@ def sentences(audit: Audit) -> list[str]:
     cut = f"by {percent(found.cut)}" if fit.worst_loss > 0 else "to nothing"
     return [
         first,
-        f"{found.reducer} cuts the largest loss {cut}, beyond noise: {named(audit, fit.worst)} has "
-        f"it then, and loses {of_variance(fit, fit.worst)} ({number(fit.worst_loss)} per row).",
+        f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: "
+        f"{named(audit, fit.worst)} has it then, and loses {of_variance(fit, fit.worst)} ({number(fit.worst_loss)} per row).",
         f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 

@@ -162,14 +162,11 @@ def _headline(audit: Audit) -> str:
         return f"{first}, on the rows of the fit."
     if advice.kind == "cannot tell":
         return f"{first}. Whether another fit mends that, these rows do not show."
-    harm = (
-        f" by more than {words.percent(advice.harm)} of its variance"
-        if advice.harm >= 1e-4
-        else ""
+    more = f" by more than {words.percent(advice.harm)} of its variance"
+    return (
+        f"{first}. {words.capital(advice.reducer)} cuts that by {words.percent(advice.cut)}; "
+        f"no group's error rises{more if advice.harm >= 1e-4 else ''}."
     )
-    cut = words.percent(advice.cut)
-    better = advice.reducer[:1].upper() + advice.reducer[1:]
-    return f"{first}. {better} cuts that by {cut}; no group's error rises{harm}."
 
 
 def _percent(share: float) -> str:
