@@ -389,7 +389,8 @@ def sentences(audit: Audit) -> list[str]:
     return [
         first,
         f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: "
-        f"{named(audit, fit.worst)} has it then, and loses {of_variance(fit, fit.worst)} ({number(fit.worst_loss)} per row).",
+        f"{named(audit, fit.worst)} has it then, and loses {of_variance(fit, fit.worst)} "
+        f"({number(fit.worst_loss)} per row).",
         f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 

@@ -152,8 +152,8 @@ def _headline(audit: Audit) -> str:
     if pca.worst_loss <= 0:
         return "PCA costs no group anything."
     if new and advice.kind == "as good":
-        most = words.percent(advice.most)
-        return f"Plain PCA is as good: no fit gains more than {most} of any group's variance."
+        most = words.percent(max(advice.most, 1e-4))
+        return f"Plain PCA is as good: no fit can gain more than {most} of the variance of {who}."
     first = f"PCA costs {who} {words.of_variance(pca, pca.worst)}"
     if often:
         best = words.quoted(audit.groups[pca.best])
@@ -163,8 +163,9 @@ def _headline(audit: Audit) -> str:
     if advice.kind == "cannot tell":
         return f"{first}. Whether another fit mends that, these rows do not show."
     more = f" by more than {words.percent(advice.harm)} of its variance"
+    cut = f"by {words.percent(advice.cut)}" if advice.cut < 1 else "to nothing"
     return (
-        f"{first}. {words.capital(advice.reducer)} cuts that by {words.percent(advice.cut)}; "
+        f"{first}. {words.capital(advice.reducer)} cuts that {cut}; "
         f"no group's error rises{more if advice.harm >= 1e-4 else ''}."
     )
 
