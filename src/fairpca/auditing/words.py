@@ -188,7 +188,7 @@ def of_variance(finding: Finding, position: int) -> str:
 def order(audit: Audit) -> list[int]:
     """Return the groups by what they lose under PCA, most first; on new rows where it is known."""
     losses = audit.at("PCA", on="hand" if audit.why_not_new else "new").loss
-    return np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable").tolist()
+    return [int(i) for i in np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable")]
 
 
 def parted(audit: Audit) -> tuple[list[int], list[int]]:
@@ -382,8 +382,8 @@ def sentences(audit: Audit) -> list[str]:
     cut = f"by {percent(found.cut)}" if fit.worst_loss > 0 else "to nothing"
     return [
         first,
-        f"{found.reducer} cuts the largest loss {cut}, beyond noise: {named(audit, fit.worst)} has "
-        f"it then, and loses {of_variance(fit, fit.worst)} ({number(fit.worst_loss)} per row).",
+        f"{found.reducer} cuts the largest loss {cut}, beyond noise: most is then lost by "
+        f"{named(audit, fit.worst)}, {of_variance(fit, fit.worst)} ({number(fit.worst_loss)}).",
         f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 
