@@ -173,6 +173,7 @@ def audit(
     in_hand, components = _in_hand(table, fits, looked_at, r, group_by)
     new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
     known, moments, mean = table.source.groups, table.source.moments, table.source.total.mean
+    assert moments is not None
     texts = label_texts(known.labels, known.names, group_by)
     rows = zip(known.labels, texts, known.count.tolist(), known.traces.tolist(), strict=True)
     groups = tuple(GroupRow(*row) for row in rows)
@@ -298,9 +299,8 @@ def _fit(name: str, reducer: Any, table: _Table, r: int) -> tuple[FloatArray, fl
     model = clone(reducer).set_params(n_components=r)
     if hasattr(model, "fit_moments"):
         model = _fitted(model, table.folds)
-        proof = getattr(model, "certificate_", None)
-        own = name == "FairPCA" and proof is not None
-        return metrics.basis_of(model), proof.lower_bound if own else np.nan
+        bound = model.certificate_.lower_bound if name == "FairPCA" else np.nan
+        return metrics.basis_of(model), bound
     if table.given is None:
         raise ValueError(
             f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, or "

@@ -83,9 +83,9 @@ class Finding(Findings):
     def as_share(self, name: str) -> FloatArray:
         """Return "loss", "change", ... over the groups' variances; NaN where there is none."""
         values: FloatArray = getattr(self, name)
-        shares = np.full(len(values), np.nan)
-        np.divide(values, self.variance, out=shares, where=self.variance > 0)
-        return shares
+        unknown = np.full(len(values), np.nan)
+        shares = np.divide(values, self.variance, out=unknown, where=self.variance > 0)
+        return np.asarray(shares)
 
     def columns(self) -> dict[str, Any]:
         """Return the table by columns, one entry a group in each."""

@@ -193,8 +193,7 @@ def of_variance(finding: Finding, position: int) -> str:
 def order(audit: Audit) -> list[int]:
     """Return the groups by what they lose under PCA, most first; on new rows where it is known."""
     losses = audit.at("PCA", on="hand" if audit.why_not_new else "new").loss
-    ranked: list[int] = np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable").tolist()
-    return ranked
+    return [int(i) for i in np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable")]
 
 
 def parted(audit: Audit) -> tuple[list[int], list[int]]:
@@ -388,9 +387,8 @@ def sentences(audit: Audit) -> list[str]:
     cut = f"by {percent(found.cut)}" if fit.worst_loss > 0 else "to nothing"
     return [
         first,
-        f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: "
-        f"{named(audit, fit.worst)} has it then, and loses {of_variance(fit, fit.worst)} "
-        f"({number(fit.worst_loss)} per row).",
+        f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: most is then lost by "
+        f"{named(audit, fit.worst)}, {of_variance(fit, fit.worst)} ({number(fit.worst_loss)}).",
         f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 
