@@ -10,6 +10,8 @@ import fairpca
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
 
+from gallery_order import runnable  # noqa: E402
+
 # Real tables of the gallery; beside the checkout unless the variable says where, as in the tests.
 _BESIDE = HERE.resolve().parents[1] / "shared" / "data"
 if "FAIRPCA_DATA" not in os.environ and _BESIDE.is_dir():
@@ -49,11 +51,12 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-# Gallery: scripts run while the site is built, and an error in one of them stops the build.
+# Gallery: scripts run while the site is built, and an error in one of them stops the build. Without
+# the tables or the library that a script needs, it is shown without its output.
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
-    "filename_pattern": r"plot_",
+    "filename_pattern": runnable(HERE / "gallery"),
     "within_subsection_order": "gallery_order.GalleryOrder",
     "abort_on_example_error": True,
     # Most pictures are wide; the usual ratio would leave half of a thumbnail empty.

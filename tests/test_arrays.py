@@ -7,12 +7,9 @@ import pytest
 import sklearn
 from sklearn.utils import _array_api, estimator_checks
 
-from fairpca import FairPCA, GroupMoments, metrics
+from fairpca import FairPCA, GroupMoments
 from fairpca._arrays import fetched
-from fairpca.auditing import audit_model
-from fairpca.covariances import device
-from fairpca.covariances.dense import EigenPairs
-from fairpca.persistence import load_model, save_model
+from fairpca.covariances import chebyshev
 
 from data_dir import reference
 from tables import COMMON, TABLES, credit_codes, education
@@ -48,19 +45,6 @@ def projector(components):
     return rows.T @ rows
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_checks_of_scikit_learn(library, request, dtype):
-    name, device = request.node.callspec.params["library"]
-    for check in (
-        estimator_checks.check_array_api_input,
-        estimator_checks.check_array_api_input_and_values,
-    ):
-        with pytest.warns(UserWarning, match="all rows are one group"):
-            check(
-                "FairPCA", FairPCA(3), array_namespace=name, device_name=device, dtype_name=dtype
-            )
-
-
 @pytest.mark.filterwarnings("ignore:sensitive_features=None")
 def test_a_model_and_rows_of_different_libraries_are_refused():
     estimator_checks.check_array_api_same_namespace(
@@ -92,7 +76,7 @@ def test_rows_far_from_zero_keep_their_digits(library):
     far = X + 1e7
     want = GroupMoments.from_array(far, G)
     got = GroupMoments.from_array(library(far), G)
-    np.testing.assert_allclose(got.scatter, want.scatter, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(fetched(got.scatter), want.scatter, rtol=1e-12, atol=1e-9)
     apart = got.distances_from(got.pooled()) - want.distances_from(want.pooled())
     assert np.abs(apart).max() < 1e-13
 
@@ -116,14 +100,6 @@ def test_batches_are_counted_where_they_live(library):
     merged = merged.merge(GroupMoments.from_array(library(X[40:]), G[40:]))
     want = FairPCA(2).fit_moments(merged)
     assert np.abs(projector(model.components_) - projector(want.components_)).max() < 1e-8
-
-
-@pytest.mark.parametrize("method", ["get_covariance", "get_precision"])
-def test_the_first_question_after_partial_fit_may_be_about_the_model(library, method):
-    counted = FairPCA(2).partial_fit(library(X), sensitive_features=G)
-    want = FairPCA(2).fit(X, sensitive_features=G)
-    found = fetched(getattr(counted, method)())
-    np.testing.assert_allclose(found, getattr(want, method)(), atol=1e-8)
 
 
 def test_more_columns_than_rows(library):
@@ -157,24 +133,7 @@ def test_what_else_a_model_tells(library):
     np.testing.assert_allclose(fetched(got.get_covariance()), want.get_covariance(), atol=1e-8)
     np.testing.assert_allclose(fetched(got.get_precision()), want.get_precision(), atol=1e-8)
     assert got.score(library(X)) == pytest.approx(want.score(X))
-    assert "variance kept" in got._repr_html_inner()
-    for measure in (
-        lambda model, rows: metrics.group_losses(model, rows, sensitive_features=G),
-        lambda model, rows: metrics.sample_errors(model, rows),
-        lambda model, rows: audit_model(model, rows, G).loss,
-        lambda model, rows: audit_model(model, rows, G).trained_loss,
-    ):
-        np.testing.assert_allclose(measure(got, library(X)), measure(want, X), atol=1e-9)
-
-
-def test_a_model_is_stored_without_the_rows_and_without_their_library(library, tmp_path):
-    got = FairPCA(2).fit(library(X), sensitive_features=G)
-    assert got._lives_on.shape == (0,)
-    save_model(tmp_path / "model.skops", got)
-    again = load_model(tmp_path / "model.skops").model
-    np.testing.assert_array_equal(again.components_, fetched(got.components_))
-    projected = fetched(got.transform(library(X)))
-    np.testing.assert_allclose(again.transform(X), projected, atol=1e-12)
+    assert "groups that lose most" in got._repr_html_inner()
 
 
 def test_wrong_rows_are_refused(library):
@@ -186,71 +145,14 @@ def test_wrong_rows_are_refused(library):
         GroupMoments.from_array(library(X.astype(complex)), G)
 
 
-@pytest.mark.parametrize("k, criterion", [(2, "loss"), (2, "relative"), (3, "error")])
-def test_large_matrices_are_decomposed_where_the_rows_live(library, monkeypatch, k, criterion):
-    """Forced for few columns: the answer and its proof are those of NumPy."""
-    rows = np.random.default_rng(2).normal(size=(300, 90)) * np.linspace(3, 1, 90)
-    labels = np.arange(300) % k
-    rows[labels == 1] = rows[labels == 1, ::-1]
-    want = FairPCA(4, criterion=criterion).fit(rows, sensitive_features=labels)
-    monkeypatch.setattr(device, "_DEVICE_FROM", 2)
-    used = []
-    combined = device.ArrayOracle.combine
-    monkeypatch.setattr(
-        device.ArrayOracle, "combine", lambda *args: used.append(1) or combined(*args)
-    )
-    got = FairPCA(4, criterion=criterion).fit(library(rows), sensitive_features=labels)
-    assert used
-    assert got.certificate_.optimal
-    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
-    assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-10)
-    assert got.certificate_.lower_bound <= want.certificate_.value + got.certificate_.resolution
-
-
-@pytest.mark.parametrize("lie", ["values", "vectors", "nan"])
-def test_a_device_that_lies_proves_nothing(library, monkeypatch, lie):
-    rows = np.random.default_rng(2).normal(size=(300, 30)) * np.linspace(3, 1, 30)
-    labels = np.arange(300) % 2
-    want = FairPCA(4).fit(rows, sensitive_features=labels)
-    monkeypatch.setattr(device, "_DEVICE_FROM", 2)
-    xp = _array_api.get_namespace(library(rows))[0]
-    eigh = xp.linalg.eigh
-
-    def lying(matrix):
-        values, vectors = eigh(matrix)
-        if lie == "values":
-            return 0.5 * values, vectors
-        if lie == "vectors":
-            return values, 0 * vectors + vectors[:, :1]
-        return values * np.nan, vectors * np.nan
-
-    monkeypatch.setattr(xp.linalg, "eigh", lying)
-    got = FairPCA(4).fit(library(rows), sensitive_features=labels)
-    assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-10)
-    assert got.certificate_.optimal
-
-
-def test_a_library_that_factorises_everything_proves_nothing(library, monkeypatch):
-    """CuPy returns numbers where a matrix has no factor, and says nothing."""
-    place = library(np.empty(0))
-    xp = _array_api.get_namespace(place)[0]
-    monkeypatch.setattr(xp.linalg, "cholesky", lambda matrix: matrix)
-    values = np.arange(8.0, 0, -1)
-    oracle = device.ArrayOracle(np.diag(values)[None], None, 0.0, place)
-    overlooked = [1, 3, 4]
-    missed = EigenPairs(values[overlooked], np.eye(8)[:, overlooked])
-    assert oracle._prove(np.ones(1), missed, 2) is None
-
-
 @pytest.fixture
 def everything_there(monkeypatch):
     """Matrices of few columns stay on the device, and are decomposed by filtered blocks."""
-    monkeypatch.setattr(device, "_DEVICE_FROM", 2)
-    monkeypatch.setattr(device, "_FILTER_FROM", 2)
-    monkeypatch.setattr(device, "_SPARE", 4)
+    monkeypatch.setattr(chebyshev, "_FILTER_FROM", 2)
+    monkeypatch.setattr(chebyshev, "_SPARE", 4)
     for name in ("_FILTER_SHARE", "_COLD_SHARE"):
-        monkeypatch.setattr(device, name, 0.5)
-    monkeypatch.setattr(device, "_MOST_PRODUCTS", 20.0)
+        monkeypatch.setattr(chebyshev, name, 0.5)
+    monkeypatch.setattr(chebyshev, "_MOST_PRODUCTS", 20.0)
 
 
 @pytest.mark.parametrize("spectrum", ["steep", "flat", "tied"])
@@ -274,17 +176,6 @@ def test_filtered_blocks_find_the_answer_of_numpy(library, everything_there, spe
     np.testing.assert_allclose(fetched(got.mean_), want.mean_, rtol=1e-12)
 
 
-def test_a_filter_that_finds_nothing_is_answered_in_full(library, everything_there, monkeypatch):
-    """No more than one product is allowed, which is never enough."""
-    monkeypatch.setattr(device, "_MOST_PRODUCTS", 0.0)
-    rows = X @ np.random.default_rng(5).normal(size=(6, 30))
-    rows += np.random.default_rng(6).normal(size=rows.shape)
-    want = FairPCA(3).fit(rows, sensitive_features=G)
-    got = FairPCA(3).fit(library(rows), sensitive_features=G)
-    assert got.certificate_.optimal
-    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -293,8 +184,7 @@ def test_a_filter_that_finds_nothing_is_answered_in_full(library, everything_the
         {"criterion": "share"},
         {"shrinkage": "auto"},
         {"nested": True},
-        {"solver": "paper"},
-        {"solver": "krylov"},
+        {"max_harm": 0.02},
         {"n_components": 0.7},
         {"n_components": None},
     ],
@@ -305,8 +195,7 @@ def test_every_option_where_matrices_stay_there(library, everything_there, optio
     want = FairPCA(**options).fit(X, sensitive_features=G)
     got = FairPCA(**options).fit(library(X), sensitive_features=G)
     assert got.n_components_ == want.n_components_
-    tolerance = 1e-4 if options.get("solver") == "paper" else 1e-8
-    assert np.abs(projector(got.components_) - projector(want.components_)).max() < tolerance
+    assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
     np.testing.assert_allclose(fetched(got.group_losses_), want.group_losses_, atol=1e-6)
 
 
@@ -319,29 +208,6 @@ def test_three_and_more_groups_whose_matrices_stay_there(library, everything_the
     got = FairPCA(4).fit(library(rows), sensitive_features=library(labels))
     assert got.certificate_.value == pytest.approx(want.certificate_.value, rel=1e-9)
     assert got.certificate_.lower_bound <= want.certificate_.value + got.certificate_.resolution
-
-
-def test_counting_goes_on_after_a_fit(library, everything_there, tmp_path):
-    model = FairPCA(2).fit(library(X[:40]), sensitive_features=G[:40])
-    save_model(tmp_path / "model.skops", model, moments=True)
-    again = load_model(tmp_path / "model.skops").model
-    again.partial_fit(X[40:], sensitive_features=G[40:])
-    model.partial_fit(library(X[40:]), sensitive_features=G[40:])
-    want = FairPCA(2).fit(X, sensitive_features=G)
-    for got in (model, again):
-        assert np.abs(projector(got.components_) - projector(want.components_)).max() < 1e-8
-
-
-@pytest.mark.parametrize("kind", ["int8", "int32", "uint8", "bool"])
-def test_labels_on_the_device_are_the_numbers_they_were(library, kind):
-    numbers = np.array([-128, 127, 5])[np.arange(90) % 3]
-    labels = numbers.astype(kind) if kind != "bool" else numbers > 0
-    want = FairPCA(2).fit(X, sensitive_features=labels)
-    got = FairPCA(2).fit(library(X), sensitive_features=library(labels))
-    assert got.groups_ == want.groups_
-    assert fetched(got.group_counts_).tolist() == want.group_counts_.tolist()
-    with pytest.raises(ValueError, match="89"):
-        FairPCA(2).fit(library(X), sensitive_features=library(labels[:89]))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
@@ -373,13 +239,6 @@ def test_batches_pass_through_the_device(library, weight):
         assert got.labels == want.labels
         np.testing.assert_allclose(got.scatter, want.scatter, rtol=1e-12, atol=1e-10)
         np.testing.assert_allclose(got.mean, want.mean, rtol=1e-14)
-
-
-def test_batches_that_live_on_the_device_are_counted_there(library):
-    want = GroupMoments.from_array(X, G)
-    batches = ((library(X[part]), G[part]) for part in (slice(0, 50), slice(50, 90)))
-    got = GroupMoments.from_batches(batches)
-    np.testing.assert_allclose(got.scatter, want.scatter, rtol=1e-12, atol=1e-10)
 
 
 def test_what_is_wrong_with_a_batch_is_said():

@@ -10,9 +10,9 @@ from fairpca.criteria import CRITERIA, Criterion
 # Criteria that the package does not have. The first asks by how much a group stays below nine
 # tenths of its variance; the second lies half way between the loss and the error.
 ADDED = {
-    "shortfall": Criterion(lambda own, traces: 0.9 * traces),
-    "half way": Criterion(lambda own, traces: (own + traces) / 2, against_own_pca=True),
-    "relative shortfall": Criterion(lambda own, traces: 0.9 * traces, as_share=True),
+    "shortfall": Criterion(trace=0.9),
+    "half way": Criterion(own=0.5, trace=0.5),
+    "relative shortfall": Criterion(trace=0.9, as_share=True),
 }
 
 

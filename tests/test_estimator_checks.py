@@ -11,8 +11,6 @@ from fairpca import FairPCA
 MODELS = [
     FairPCA(),
     FairPCA(n_components=1),
-    FairPCA(solver="dense"),
-    FairPCA(solver="krylov"),
     FairPCA(criterion="share"),
 ]
 

@@ -16,18 +16,11 @@ import pytest
 from fairpca import FairPCA
 
 # One group is what all of these tests are about.
-pytestmark = pytest.mark.filterwarnings("ignore:sensitive_features=None:UserWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:sensitive_features=None:UserWarning"),
+]
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "like_pca.md"
-
-# PCA's name of a way to compute eigenvectors, and FairPCA's for the nearest one.
-SOLVER = {
-    "auto": "auto",
-    "full": "dense",
-    "covariance_eigh": "dense",
-    "arpack": "krylov",
-    "randomized": "krylov",
-}
-
 
 class PCA(FairPCA):
     """FairPCA under the name of PCA and with its parameters."""
@@ -46,9 +39,7 @@ class PCA(FairPCA):
         random_state=None,
     ):
         # PCA's `tol` is ARPACK's; that of FairPCA is about the certificate and keeps its default.
-        super().__init__(
-            n_components, whiten=whiten, solver=SOLVER[svd_solver], random_state=random_state
-        )
+        super().__init__(n_components, whiten=whiten, random_state=random_state)
         self.copy = copy
         self.svd_solver = svd_solver
         self.iterated_power = iterated_power
@@ -66,7 +57,7 @@ SHARE = (
     "it; the two differ only where some rank keeps exactly the share."
 )
 SOLVERS = (
-    "PCA's `svd_solver` with its limits and errors is not shared: every `solver` of FairPCA takes "
+    "PCA's `svd_solver` with its limits and errors is not shared: FairPCA takes "
     "dense and sparse rows, and up to all components."
 )
 WHITEN = (

@@ -1,183 +1,174 @@
-"""Shrinkage: what its ends are, that it merges, and when the centre does not matter."""
+"""Shrinkage: what its ends are, what left-out rows tell, and when `fit` warns of noise."""
 
 from __future__ import annotations
 
 import warnings
-from functools import reduce
 
 import numpy as np
 import pytest
 import scipy.sparse
-import scipy.sparse.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairpca
 from fairpca import FairPCA, GroupMoments, NoisyGroupWarning
-from fairpca.shrinkage import loss_of_chance
+from fairpca.moments.groups import row_folds
+from fairpca.shrinkage import held_out_shares
 
 CENTERS = ("global", "group")
 
 
 @st.composite
-def tables(draw, same_means=False):
+def tables(draw):
     """Rows with a decaying spectrum, labels of two to four groups, a rank."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, k = draw(st.integers(3, 8)), draw(st.integers(2, 4))
     counts = [draw(st.integers(4, 60)) for _ in range(k)]
-    parts = []
-    for m in counts:
-        rows = rng.normal(size=(m, n)) * np.exp(-rng.permutation(n)) + 2 * rng.normal(size=n)
-        parts.append(rows - rows.mean(axis=0) if same_means else rows)
-    labels = np.repeat(np.arange(k), counts)
-    return np.concatenate(parts), labels, draw(st.integers(1, n - 1))
+    parts = [
+        rng.normal(size=(m, n)) * np.exp(-rng.permutation(n)) + 2 * rng.normal(size=n)
+        for m in counts
+    ]
+    return np.concatenate(parts), np.repeat(np.arange(k), counts), draw(st.integers(1, n - 1))
 
 
 def projector(model):
     return model.components_.T @ model.components_
 
 
-def captured(rows, model):
-    """Variance of centred rows that the projection keeps, whatever the basis inside it."""
-    return float(np.sum((rows @ model.components_.T) ** 2))
+def in_folds(X, labels, fold):
+    return [GroupMoments.from_array(X[fold == j], labels[fold == j]) for j in np.unique(fold)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=10)
 @given(tables(), st.sampled_from(CENTERS), st.sampled_from(["loss", "relative", "share"]))
 @pytest.mark.filterwarnings("ignore")
-def test_zero_is_the_plain_fit(table, center, criterion):
+def test_zero_is_the_plain_fit_and_one_has_all_groups_alike(table, center, criterion):
     X, labels, r = table
-    plain = FairPCA(r, center=center, criterion=criterion).fit(X, sensitive_features=labels)
-    zero = FairPCA(r, center=center, criterion=criterion, shrinkage=0.0)
-    zero.fit(X, sensitive_features=labels)
+    options = {"center": center, "criterion": criterion}
+    plain = FairPCA(r, **options).fit(X, sensitive_features=labels)
+    zero = FairPCA(r, shrinkage=0.0, **options).fit(X, sensitive_features=labels)
     np.testing.assert_array_equal(projector(zero), projector(plain))
     assert zero.certificate_ == plain.certificate_
-    assert not zero.shrinkage_.any()
+    one = FairPCA(r, shrinkage=1.0, **options).fit(X, sensitive_features=labels)
+    means = np.array([X[labels == g].mean(axis=0) for g in labels])
+    rows = X - (means if center == "group" else X.mean(axis=0))
+    best = np.sum(np.linalg.svd(rows, compute_uv=False)[:r] ** 2)
+    assert np.sum((rows @ one.components_.T) ** 2) == pytest.approx(best, rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
-@given(tables(), st.sampled_from(CENTERS))
-@pytest.mark.filterwarnings("ignore")
-def test_one_has_all_groups_alike(table, center):
-    X, labels, r = table
-    model = FairPCA(r, center=center, shrinkage=1.0).fit(X, sensitive_features=labels)
-    rows = X - X.mean(axis=0)
-    if center == "group":
-        rows = X - np.array([X[labels == g].mean(axis=0) for g in labels])
-    best = float(np.sum(np.linalg.svd(rows, compute_uv=False)[:r] ** 2))
-    assert captured(rows, model) == pytest.approx(best, rel=1e-10)
+def shares_of_rows(X, labels, fold, r, center):
+    """Return the shares by their definition, from rows."""
+    means = np.array([X[labels == g].mean(axis=0) for g in range(labels.max() + 1)])
+    Y = X - (means[labels] if center == "group" else X.mean(axis=0))
 
+    def top(matrix):
+        return np.linalg.eigh(matrix)[1][:, -r:]
 
-@settings(max_examples=40, deadline=None)
-@given(tables(), st.sampled_from(CENTERS), st.integers(0, 2**32 - 1))
-@pytest.mark.filterwarnings("ignore")
-def test_auto_does_not_depend_on_the_order_of_merging(table, center, seed):
-    X, labels, r = table
-    rng = np.random.default_rng(seed)
-    whole = FairPCA(r, center=center, shrinkage="auto").fit(X, sensitive_features=labels)
-    piece = rng.integers(0, 4, len(X))
-    parts = [
-        GroupMoments.from_array(X[piece == i], labels[piece == i])
-        for i in rng.permutation(4)
-        if np.any(piece == i)
-    ]
-    merged = FairPCA(r, center=center, shrinkage="auto")
-    merged.fit_moments(reduce(GroupMoments.merge, parts))
-    np.testing.assert_allclose(merged.shrinkage_, whole.shrinkage_, rtol=0, atol=1e-9)
-
-
-@settings(max_examples=40, deadline=None)
-@given(tables(same_means=True), st.sampled_from([None, 0.4, "auto"]))
-@pytest.mark.filterwarnings("ignore")
-def test_the_centre_does_not_matter_where_means_agree(table, shrinkage):
-    X, labels, r = table
-    about = {
-        center: FairPCA(r, center=center, shrinkage=shrinkage).fit(X, sensitive_features=labels)
-        for center in CENTERS
-    }
-    values = [model.certificate_.value for model in about.values()]
-    assert values[0] == pytest.approx(values[1], rel=1e-9, abs=1e-9 * X.var(axis=0).sum())
-    for name in ("group_errors_", "shrinkage_"):
-        first, second = (getattr(model, name) for model in about.values())
-        if name == "shrinkage_" or all(m.certificate_.optimal for m in about.values()):
-            np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-8 * X.var(axis=0).sum())
-
-
-def with_few(rng, rows, *, mean=0.0, spread=None):
-    """2,000 rows with a decaying spectrum, and a few with another mean or another spread."""
-    usual = np.exp(-np.arange(12) / 4)
-    X = rng.normal(size=(2000 + rows, 12)) * usual
-    X[2000:] = rng.normal(size=(rows, 12)) * (usual if spread is None else spread)
-    X[2000:, -1] += mean
-    return X, np.repeat(["many", "few"], [2000, rows])
-
-
-@pytest.mark.parametrize("rows", [20, 50, 200])
-class TestAuto:
-    """How far "auto" moves a small group: by its size, unless it is known to differ."""
-
-    def share(self, X, labels):
-        model = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
-        few, many = model.shrinkage_
-        assert 0 <= many < 0.01
-        return few * (1 + (np.sum(labels == "few") / 150) ** 2)
-
-    def test_rows_like_all_others_are_taken_for_noise(self, rows):
-        assert self.share(*with_few(np.random.default_rng(rows), rows)) == pytest.approx(1)
-
-    def test_a_mean_of_its_own_is_believed(self, rows):
-        assert self.share(*with_few(np.random.default_rng(rows), rows, mean=1.5)) < 0.1
-
-    def test_a_loss_far_beyond_chance_is_believed(self, rows):
-        spread = 3 * np.exp(-np.arange(12)[::-1])
-        found = self.share(*with_few(np.random.default_rng(rows), rows, spread=spread))
-        assert found < (0.02 if rows == 200 else 1.0)
+    found, pca = [], top(Y.T @ Y)
+    for g in range(labels.max() + 1):
+        mine = Y[labels == g]
+        own = np.sum(np.linalg.svd(mine, compute_uv=False)[:r] ** 2)
+        loss = (own - np.sum((mine @ pca) ** 2)) / len(mine)
+        gains, sizes = [], []
+        for j in range(5):
+            new, seen = Y[(labels == g) & (fold == j)], Y[(labels == g) & (fold != j)]
+            if not len(new):
+                continue
+            rest = Y[fold != j]
+            kept = np.sum((new @ top(rest.T @ rest)) ** 2)
+            mixes = [seen.T @ seen + a * rest.T @ rest / len(rest) for a in (0, 400, 2000)]
+            gains.append([(np.sum((new @ top(mix)) ** 2) - kept) / len(new) for mix in mixes])
+            sizes.append(len(new))
+        gains, w = np.array(gains), np.array(sizes)[:, None] / sum(sizes)
+        mean = np.sum(w * gains, axis=0)
+        error = np.sqrt(np.sum(w * (gains - mean) ** 2, axis=0) / (len(sizes) - 1))
+        found.append((1 - np.clip((mean - error).max() / loss, 0, 1)) ** 2)
+    return found
 
 
 @pytest.mark.parametrize("center", CENTERS)
-def test_auto_is_the_same_on_every_road(center):
-    rng = np.random.default_rng(0)
-    X, labels = with_few(rng, 40, mean=1.0)
-    options = {"center": center, "shrinkage": "auto"}
-    usual = FairPCA(3, **options).fit(X, sensitive_features=labels)
-    products = FairPCA(3, **options).fit(
-        scipy.sparse.linalg.aslinearoperator(X), sensitive_features=labels
+@pytest.mark.parametrize("seed", range(4))
+def test_shares_are_what_left_out_rows_say(center, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat([0, 1, 2], [200, 80, 30]))
+    X = rng.normal(size=(310, 6)) * rng.uniform(0.5, 3, (3, 6))[labels] + labels[:, None]
+    fold = rng.integers(5, size=310)
+    expected = shares_of_rows(X, labels, fold, 2, center)
+    found = held_out_shares(in_folds(X, labels, fold), 2, center=center)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def with_few(rng, rows, spread=None, many=2000):
+    """Rows with a decaying spectrum, and a few that have it too or have another."""
+    usual = np.exp(-np.arange(12) / 4)
+    X = rng.normal(size=(many + rows, 12)) * usual
+    X[many:] = rng.normal(size=(rows, 12)) * (usual if spread is None else spread)
+    order = rng.permutation(len(X))
+    return X[order], np.repeat(["many", "few"], [many, rows])[order]
+
+
+@pytest.mark.parametrize("rows", [50, 200, 1000])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_groups_dealt_at_random_are_noise(rows, heavy):
+    rng = np.random.default_rng(rows)
+    X, labels = with_few(rng, rows)
+    if heavy:
+        X = X * rng.standard_t(2.5, size=(len(X), 1))
+    auto = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
+    assert auto.shrinkage_[0] > 0.6
+
+
+@pytest.mark.parametrize("rows", [50, 200, 1000])
+def test_a_group_that_differs_is_believed(rows):
+    X, labels = with_few(np.random.default_rng(rows), rows, np.exp(-np.arange(12)[::-1] / 4))
+    auto = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
+    assert auto.shrinkage_[0] < 0.1
+
+
+def test_rows_and_moments_of_their_folds_have_the_same_shares():
+    X, labels = with_few(np.random.default_rng(0), 60)
+    of_rows = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
+    folds = in_folds(X, labels, row_folds(0, len(X), 5))
+    of_moments = FairPCA(3, shrinkage="auto").fit_moments(folds)
+    np.testing.assert_allclose(of_moments.shrinkage_, of_rows.shrinkage_, atol=1e-9)
+    weight = (np.arange(len(X)) % 3 > 0).astype(float)
+    some = FairPCA(3, shrinkage="auto")
+    weighted = clone_fit(some, X, labels, sample_weight=weight)
+    kept = weight > 0
+    np.testing.assert_allclose(
+        weighted.shrinkage_, clone_fit(some, X[kept], labels[kept]).shrinkage_, atol=1e-9
     )
-    np.testing.assert_allclose(products.shrinkage_, usual.shrinkage_, rtol=0, atol=1e-9)
-    wide = rng.normal(size=(60, 1500)) * np.exp(-np.arange(1500) / 20)
-    groups = np.repeat(["a", "b"], [40, 20])
-    dense = FairPCA(3, **options).fit(wide, sensitive_features=groups)
-    sparse = FairPCA(3, **options).fit(scipy.sparse.csr_array(wide), sensitive_features=groups)
-    np.testing.assert_allclose(sparse.shrinkage_, dense.shrinkage_, rtol=0, atol=1e-8)
+    sparse = clone_fit(some, scipy.sparse.csr_array(X), labels)
+    np.testing.assert_allclose(sparse.shrinkage_, of_rows.shrinkage_, atol=1e-8)
 
 
-def test_a_path_has_for_every_rank_what_a_fit_has():
-    X, labels = with_few(np.random.default_rng(3), 40, mean=1.0)
+def clone_fit(model, X, labels, **options):
+    return FairPCA(**model.get_params()).fit(X, sensitive_features=labels, **options)
+
+
+def test_auto_needs_rows_or_folds():
+    X, labels = with_few(np.random.default_rng(0), 60)
     moments = GroupMoments.from_array(X, labels)
-    path = fairpca.component_path(moments, shrinkage="auto", max_components=4)
-    for r in (1, 4):
-        model = FairPCA(r, shrinkage="auto").fit_moments(moments)
-        np.testing.assert_allclose(path.losses[r - 1], model.group_losses_, atol=1e-8)
-        np.testing.assert_allclose(path.shrinkage[r - 1], model.shrinkage_, atol=1e-12)
+    with pytest.raises(ValueError, match="moments in folds"):
+        FairPCA(3, shrinkage="auto").fit_moments(moments)
+    with pytest.raises(ValueError, match="pass GroupMoments"):
+        fairpca.solve(moments.covariances, 3, shrinkage="auto")
+    # A group of one row is in one fold, so nothing is known about it.
+    labels = np.where(np.arange(len(labels)) == 7, "one", labels)
+    model = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
+    assert model.shrinkage_[model.groups_.index("one")] == 1
 
 
-def small_group(rng, rows, different):
-    """2,000 rows with a decaying spectrum, and a few that are like them or are not."""
-    return with_few(rng, rows, spread=np.exp(-np.arange(12)[::-1] / 4) if different else None)
-
-
-@pytest.mark.parametrize("rows", [20, 50, 200, 900])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("rows", "seed"), [(20, 0), (50, 1), (200, 2), (900, 0)])
 def test_a_fit_that_rests_on_noise_warns_and_names_the_group(rows, seed):
-    X, labels = small_group(np.random.default_rng(seed), rows, different=False)
+    X, labels = with_few(np.random.default_rng(seed), rows)
     with pytest.warns(NoisyGroupWarning, match=rf"'few' \({rows} rows\).*shrinkage='auto'"):
         FairPCA(3).fit(X, sensitive_features=labels)
 
 
-@pytest.mark.parametrize("rows", [50, 200, 900])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("rows", "seed"), [(50, 0), (200, 1), (900, 2)])
 def test_a_group_that_differs_is_no_noise(rows, seed):
-    X, labels = small_group(np.random.default_rng(seed), rows, different=True)
+    X, labels = with_few(np.random.default_rng(seed), rows, np.exp(-np.arange(12)[::-1] / 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         FairPCA(3).fit(X, sensitive_features=labels)
@@ -187,45 +178,15 @@ def test_a_group_that_differs_is_no_noise(rows, seed):
     "options", [{"shrinkage": "auto"}, {"shrinkage": 0.5}, {"criterion": "error"}]
 )
 def test_only_losses_of_the_rows_themselves_are_suspected(options):
-    X, labels = small_group(np.random.default_rng(0), 20, different=False)
+    X, labels = with_few(np.random.default_rng(0), 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoisyGroupWarning)
         FairPCA(3, **options).fit(X, sensitive_features=labels)
 
 
-def test_moments_and_wide_rows_warn_too():
-    rng = np.random.default_rng(0)
-    X, labels = small_group(rng, 20, different=False)
-    with pytest.warns(NoisyGroupWarning):
-        FairPCA(3).fit_moments(GroupMoments.from_array(X, labels))
-    wide = rng.normal(size=(60, 200))
-    with pytest.warns(NoisyGroupWarning):
-        FairPCA(3).fit(wide, sensitive_features=np.repeat(["a", "b"], [40, 20]))
-
-
 def test_where_nobody_loses_nothing_rests_on_noise():
-    rng = np.random.default_rng(0)
     X = np.zeros((60, 8))
-    X[:, :3] = rng.normal(size=(60, 3))
+    X[:, :3] = np.random.default_rng(0).normal(size=(60, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         FairPCA(4).fit(X, sensitive_features=["a"] * 40 + ["b"] * 20)
-
-
-def test_loss_of_chance_is_what_random_rows_show():
-    # The truth: 40 rows from the same distribution as everybody's, against the known best basis.
-    rng = np.random.default_rng(0)
-    variances, r, rows = np.array([9.0, 5.0, 2.0, 1.0, 0.5, 0.25]), 2, 40
-    gained, lost = [], []
-    for _ in range(400):
-        X = rng.normal(size=(rows, 6)) * np.sqrt(variances)
-        values, vectors = np.linalg.eigh(X.T @ X / rows)
-        gained.append(values[-r:].sum() - (X[:, :r] ** 2).sum() / rows)
-        own = vectors[:, -r:]
-        lost.append(variances[:r].sum() - np.einsum("ir,i,ir->", own, variances, own))
-    stated = loss_of_chance(variances[None], np.array([rows]), r)[0]
-    assert stated == pytest.approx(np.mean(gained) + np.mean(lost), rel=0.25)
-
-
-def test_the_warning_has_a_public_name():
-    assert issubclass(fairpca.NoisyGroupWarning, UserWarning)

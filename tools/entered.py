@@ -34,7 +34,9 @@ def entered(n_groups: int) -> Counter[tuple[str, str]]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         path = frame.f_code.co_filename
-        if event == "call" and path.startswith(str(PACKAGE)):
+        # Comprehensions and lambdas belong to the function they are written in.
+        named = not frame.f_code.co_name.startswith("<")
+        if event == "call" and named and path.startswith(str(PACKAGE)):
             calls[path[len(str(PACKAGE)) + 1 :], frame.f_code.co_qualname] += 1
 
     sys.setprofile(note)

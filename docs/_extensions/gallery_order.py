@@ -1,4 +1,9 @@
-"""The order of the gallery: from the first question to the special ones."""
+"""The order of the gallery, from the first question to the special ones, and what of it runs."""
+
+import ast
+import importlib.util
+import os
+from pathlib import Path
 
 # A script that is not listed comes after the others, by its name.
 ORDER = """
@@ -23,3 +28,25 @@ class GalleryOrder:
     def __repr__(self):
         """Return a text that stays the same, so that Sphinx does not build everything anew."""
         return "GalleryOrder"
+
+
+def _missing(script):
+    """Return what a script needs that is not here: libraries, or tables that are fetched."""
+    text = script.read_text("utf-8")
+    nodes = list(ast.walk(ast.parse(text)))
+    modules = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    roots = {module.partition(".")[0] for module in modules}
+    missing = sorted(root for root in roots if importlib.util.find_spec(root) is None)
+    return missing + ["FAIRPCA_DATA"] * ("fetch_" in text and "FAIRPCA_DATA" not in os.environ)
+
+
+def runnable(folder):
+    """Return the pattern of the scripts that run here, and say which are shown without output."""
+    names = []
+    for script in sorted(Path(folder).glob("plot_*.py")):
+        if missing := _missing(script):
+            print(f"gallery: {script.name} is shown without output; it needs {', '.join(missing)}")
+        else:
+            names.append(script.stem)
+    return rf"/({'|'.join(names)})\.py$"

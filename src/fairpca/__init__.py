@@ -13,6 +13,7 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from fairpca import datasets as datasets
+    from fairpca import genetics as genetics
     from fairpca import io as io
     from fairpca import methods as methods
     from fairpca import metrics as metrics
@@ -34,11 +35,12 @@ if _typing.TYPE_CHECKING:
     from fairpca.moments import Groups as Groups
     from fairpca.paths import joint_numerical_range as joint_numerical_range
     from fairpca.paths import phi as phi
+    from fairpca.separation import MaxMinDistanceAnalysis as MaxMinDistanceAnalysis
     from fairpca.shrinkage import NoisyGroupWarning as NoisyGroupWarning
     from fairpca.solvers import Certificate as Certificate
     from fairpca.solvers import Solution as Solution
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Where each public name lives; an empty string marks a submodule.
 _HOMES = {
@@ -49,6 +51,7 @@ _HOMES = {
     "FairPCA": "estimator",
     "GroupMoments": "moments",
     "Groups": "moments",
+    "MaxMinDistanceAnalysis": "separation",
     "NoisyGroupWarning": "shrinkage",
     "Solution": "solvers",
     "audit": "auditing",
@@ -57,6 +60,7 @@ _HOMES = {
     "cross_fit": "cross_fitting",
     "datasets": "",
     "distributed": "",
+    "genetics": "",
     "io": "",
     "joint_numerical_range": "paths",
     "methods": "",

@@ -204,7 +204,7 @@ def orthonormal(columns: _Columns) -> _Columns:
     xp, width = library_of(given), given.shape[1]
     off = dot(given.T, given)
     off = off - placed(np.eye(width), given)
-    furthest = float(abs(off).max()) if width else 0.0
+    furthest = float(xp.max(xp.abs(off))) if width else 0.0
     if furthest <= _ORTHONORMAL:
         return columns
     if furthest * width <= _NEARLY_ORTHONORMAL:

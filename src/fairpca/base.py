@@ -303,6 +303,48 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         pca._fit_svd_solver = "full"
         return pca
 
+    def to_faiss(self) -> Any:
+        """Return a `faiss.LinearTransform` with the same transform, in float32.
+
+        For ``faiss.IndexPreTransform(model.to_faiss(), faiss.IndexFlatL2(r))``: vectors are
+        reduced as they are added, and so are queries.
+        """
+        faiss = require("faiss", extra="vectors", purpose="to_faiss")
+        rows, shift = self._affine()
+        transform = faiss.LinearTransform(*rows.shape[::-1], True)
+        faiss.copy_array_to_vector(rows.astype(np.float32).ravel(), transform.A)
+        faiss.copy_array_to_vector(shift.astype(np.float32), transform.b)
+        transform.is_trained = True
+        return transform
+
+    def to_sentence_transformers(self) -> Any:
+        """Return a `Dense` module of sentence-transformers with the same transform, in float32.
+
+        For ``SentenceTransformer(modules=[*encoder, model.to_sentence_transformers()])``.
+        """
+        torch = require("torch", extra="vectors", purpose="to_sentence_transformers")
+        require("sentence_transformers", extra="vectors", purpose="to_sentence_transformers")
+        try:
+            from sentence_transformers.sentence_transformer.modules import Dense
+        except ImportError:
+            # Before version 6.
+            from sentence_transformers.models import Dense
+        rows, shift = self._affine()
+        return Dense(
+            rows.shape[1],
+            len(rows),
+            activation_function=torch.nn.Identity(),
+            init_weight=torch.tensor(rows, dtype=torch.float32),
+            init_bias=torch.tensor(shift, dtype=torch.float32),
+        )
+
+    def _affine(self) -> tuple[FloatArray, FloatArray]:
+        """Return the matrix A, shape (r, n), and the vector b of the transform ``A x + b``."""
+        check_is_fitted(self)
+        host = self._on_host()
+        rows = np.ascontiguousarray(host._scoring_rows)
+        return rows, -rows @ host.mean_
+
     def groups_frame(self) -> Any:
         """Return a pandas frame with one row a group: labels, rows, loss, error, share kept.
 

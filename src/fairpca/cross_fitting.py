@@ -8,6 +8,7 @@ there when the projection was fitted. Read `cross_fit` first.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from fairpca._check import (
 )
 from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
-from fairpca.covariances.sources import MomentCovariances, dense_if_wide, in_span, is_wide
+from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments, memberships, split_folds, with_weight
 from fairpca.moments.groups import Groups, Label, block_codes, warn_of_measurements
@@ -329,8 +330,8 @@ def cross_fit(
     for folds in dealings:
         with threads_for(folds[0].n_features):
             if unseen and without_group is None:
-                without_group = _without_each_group(folds, models, ranks, group_by)
-            found.append(_without_each_part(folds, models, ranks, group_by))
+                without_group = _fitted_without_groups(folds, models, ranks, group_by)
+            found.append(_fitted_without_folds(folds, models, ranks, group_by))
     known, variances = found[0][0], found[0][1]
     errors, losses, weight, totals = map(np.stack, zip(*(part[2:] for part in found), strict=True))
     mean_loss, mean_error = (_over_folds(part, weight).mean(axis=0) for part in (losses, errors))
@@ -397,20 +398,31 @@ def _models(fits: Mapping[str, BaseEstimator] | None) -> dict[str, Any]:
     return named
 
 
-def _fitted(model: Any, r: int, folds: list[GroupMoments], training: GroupMoments) -> Any:
-    """Return a model fitted to folds, quickly and without the warnings of rows in hand."""
-    known = model.get_params()
-    wanted = {"n_components": r, "prove": False, "tol": max(known.get("tol", 0), _ROUGH)}
-    model = clone(model).set_params(**{name: v for name, v in wanted.items() if name in known})
-    in_parts = known.get("shrinkage") == "auto"
-    with warnings.catch_warnings():
-        # What counts here is the loss on the rows left out, whether or not the fit is proven best.
-        for category in (ConvergenceWarning, NoisyGroupWarning):
-            warnings.simplefilter("ignore", category)
-        return model.fit_moments(folds if in_parts else training)
+def _measured(
+    models: dict[str, Any], ranks: IntArray, folds: list[GroupMoments], *new: GroupMoments
+) -> tuple[FloatArray, ...]:
+    """Fit every model to folds, quickly and without the warnings of rows in hand.
+
+    Returns the errors of each of some new moments, in arrays of shape (f, q, k).
+    """
+    training = reduce(GroupMoments.merge, folds)
+    training = training.select(np.flatnonzero(training.weight).tolist())
+    found = [np.zeros((len(models), len(ranks), len(moments.labels))) for moments in new]
+    for (f, model), (j, r) in itertools.product(enumerate(models.values()), enumerate(ranks)):
+        known = model.get_params()
+        wanted = {"n_components": int(r), "prove": False, "tol": max(known.get("tol", 0), _ROUGH)}
+        fit = clone(model).set_params(**{name: v for name, v in wanted.items() if name in known})
+        with warnings.catch_warnings():
+            # What counts is the loss on rows left out, whether or not the fit is proven best.
+            for category in (ConvergenceWarning, NoisyGroupWarning):
+                warnings.simplefilter("ignore", category)
+            fit.fit_moments(folds if known.get("shrinkage") == "auto" else training)
+        for errors, moments in zip(found, new, strict=True):
+            errors[f, j] = _errors(moments, fit.mean_, fit.components_.T, ranks[[j]])[0]
+    return tuple(found)
 
 
-def _without_each_part(
+def _fitted_without_folds(
     folds: list[GroupMoments], models: dict[str, Any], ranks: IntArray, group_by: str
 ) -> tuple[Any, ...]:
     """Leave each fold out of the fits in turn, and measure them on its rows.
@@ -418,10 +430,7 @@ def _without_each_part(
     Returns all groups together and their variances; errors and losses of shape (folds, f, q, k),
     weights of shape (folds, k) and the mean error of all rows, shape (f, q).
     """
-    # A fold that nobody is in has nothing to fit to and nothing to measure, and the same goes for
-    # the groups that a fold has no weight of.
-    folds = [fold.select(np.flatnonzero(fold.weight).tolist()) for fold in folds]
-    folds = [fold for fold in folds if fold.labels]
+    folds = [fold for fold in folds if fold.weight.any()]
     if len(folds) < 2:
         raise ValueError(
             f"{len(folds)} fold(s) leave nothing to fit to; pass at least two, or more rows."
@@ -429,33 +438,28 @@ def _without_each_part(
     everything = reduce(GroupMoments.merge, folds)
     known, total = everything.grouped(group_by), everything.pooled()
     check_groups(known.labels, known.weight)
-    fewest = min(int(total.count[0] - fold.count.sum()) for fold in folds)
+    fewest, n = min(int((total.count - fold.count.sum())[0]) for fold in folds), total.n_features
     for r in ranks.tolist():
         # Directions that no row of a fit varies along would be any.
-        check_rank(r, total.n_features if fewest > total.n_features else fewest - 1)
-    variances = np.einsum("kii->k", known.second_moments(total.mean[0]))
-    shape = (len(folds), len(models), len(ranks), len(known.labels))
-    errors, own = np.full(shape, np.nan), np.full((shape[0], *shape[2:]), np.nan)
-    weight, totals = np.zeros((shape[0], shape[3])), np.zeros(shape[1:3])
+        check_rank(r, n if fewest > n else fewest - 1)
+    in_groups = [fold.grouped(group_by).over(known.labels) for fold in folds]
+    weight = np.array([fold.weight for fold in in_groups])
+    errors, own, totals = [], [], np.zeros((len(models), len(ranks)))
     for i, fold in enumerate(folds):
-        others = [*folds[i + 1 :], *folds[:i]]
-        training = reduce(GroupMoments.merge, others)
-        left_out, whole = fold.grouped(group_by), fold.pooled()
-        places = [known.labels.index(label) for label in left_out.labels]
-        weight[i, places] = left_out.weight
-        own[i][:, places] = _own_errors(others, left_out, ranks, group_by)
-        for j, r in enumerate(ranks.tolist()):
-            for f, model in enumerate(models.values()):
-                model = _fitted(model, r, others, training)
-                basis = model.components_.T
-                errors[i, f, j, places] = _errors(left_out, model.mean_, basis, ranks[[j]])[0]
-                share = whole.weight[0] / total.weight[0]
-                totals[f, j] += share * _errors(whole, model.mean_, basis, ranks[[j]])[0, 0]
-    errors[..., known.count < len(folds)] = np.nan
-    return known, variances, errors, errors - own[:, None], weight, totals
+        new, whole = in_groups[i], fold.pooled()
+        others = [*range(i + 1, len(folds)), *range(i)]
+        of_groups, of_all = _measured(models, ranks, [folds[j] for j in others], new, whole)
+        errors.append(of_groups)
+        totals += whole.weight[0] / total.weight[0] * of_all[..., 0]
+        mean = reduce(GroupMoments.merge, [folds[j] for j in others]).pooled().mean[0]
+        own.append(_own_errors([in_groups[j] for j in others], new, mean, ranks))
+    measured = np.where((weight > 0)[:, None, None], errors, np.nan)
+    measured[..., known.count < len(folds)] = np.nan
+    variances = np.einsum("kii->k", known.second_moments(total.mean[0]))
+    return known, variances, measured, measured - np.array(own)[:, None], weight, totals
 
 
-def _without_each_group(
+def _fitted_without_groups(
     folds: list[GroupMoments], models: dict[str, Any], ranks: IntArray, group_by: str
 ) -> Unseen:
     """Leave out each group in turn, and measure fits to the others on all of its rows."""
@@ -463,28 +467,23 @@ def _without_each_group(
 
     models = {**models, "AnchorPCA": AnchorPCA()}
     everything = reduce(GroupMoments.merge, folds)
+    known = everything.grouped(group_by)
     labels, member = memberships(everything.labels, everything.names, group_by)
     if len(labels) < 3:
         raise ValueError(
             f"unseen=True leaves out one group at a time and {len(labels)} are too few: it takes "
             "three, so that others are left to compare."
         )
-    known = everything.grouped(group_by)
+    folds = [fold.over(everything.labels) for fold in folds]
     errors = np.zeros((len(models), len(ranks), len(labels)))
     own = np.zeros_like(errors[0])
     for g, inside in enumerate(member):
-        away = {cell for cell, there in zip(everything.labels, inside, strict=True) if there}
-        kept = [[i for i, cell in enumerate(fold.labels) if cell not in away] for fold in folds]
-        others = [fold.select(k) for fold, k in zip(folds, kept, strict=True) if k]
-        training, left_out = reduce(GroupMoments.merge, others), known.select([g])
-        matrix = left_out.second_moments(training.pooled().mean[0])[0]
-        values = leading_pairs(matrix, int(ranks.max())).values
-        own[:, g] = np.trace(matrix) - np.cumsum(values)[ranks - 1]
-        for j, r in enumerate(ranks.tolist()):
-            for f, model in enumerate(models.values()):
-                model = _fitted(model, r, others, training)
-                basis = model.components_.T
-                errors[f, j, g] = _errors(left_out, model.mean_, basis, ranks[[j]])[0, 0]
+        others = [fold.select(np.flatnonzero(inside == 0).tolist()) for fold in folds]
+        new = known.select([g])
+        errors[..., g] = _measured(models, ranks, others, new)[0][..., 0]
+        matrix = new.second_moments(reduce(GroupMoments.merge, others).pooled().mean[0])[0]
+        kept = np.cumsum(leading_pairs(matrix, int(ranks.max())).values)
+        own[:, g] = np.trace(matrix) - kept[ranks - 1]
     return Unseen(tuple(models), ranks, labels, errors - own, errors)
 
 
@@ -558,50 +557,42 @@ def _dealt(codes: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:
 
 
 def _own_errors(
-    training: list[GroupMoments], left_out: GroupMoments, ranks: IntArray, group_by: str
+    training: list[GroupMoments], new: GroupMoments, mean: FloatArray, ranks: IntArray
 ) -> FloatArray:
-    """Return the error of every group's left-out rows by its own projection, shape (q, k).
+    """Return the error of every group's new rows by its own projection, shape (q, k).
 
     It is NaN where there are no rows to fit to. The first fold of the training tells which of
     `_SHARED_ROWS` serves a group; with a single fold nothing does, and the group is taken as it
     is. The rows left out have no say: losses of 50 rows were too large by a third when they had.
     """
-    first, *others = training
 
     def measured(parts: list[GroupMoments], new: GroupMoments) -> FloatArray:
-        source = MomentCovariances(reduce(GroupMoments.merge, parts), group_by)
-        known, own = source.groups.labels, source.groups.weight
-        found = np.full((len(_SHARED_ROWS), len(ranks), len(new.labels)), np.nan)
-        for a, rows in enumerate(_SHARED_ROWS):
-            matrices = source.shrunk(rows / (own + rows)).covariances
-            for g, label in enumerate(new.labels):
-                if label in known:
-                    matrix = matrices[known.index(label)]
-                    basis = leading_pairs(matrix, int(ranks.max())).vectors
-                    errors = _errors(new.select([g]), source.total.mean, basis, ranks)
-                    found[a, :, g] = errors[:, 0]
-        return found
+        known = reduce(GroupMoments.merge, parts)
+        weight = known.weight[:, None, None]
+        sums, found = known.second_moments(mean) * weight, []
+        shared = sums.sum(axis=0) / weight.sum()
+        for rows in _SHARED_ROWS:
+            matrices = (sums + rows * shared) / (weight + rows)
+            bases = [leading_pairs(matrix, int(ranks.max())).vectors for matrix in matrices]
+            found.append(_errors(new, mean, np.array(bases), ranks))
+        return np.where((known.weight > 0) & (new.weight > 0), found, np.nan)
 
-    by_amount, chosen = measured(training, left_out), np.zeros((len(ranks), len(left_out.labels)))
-    if others:
-        tried = np.full_like(by_amount, np.nan)
-        seen = first.grouped(group_by)
-        both = [g for g, label in enumerate(left_out.labels) if label in seen.labels]
-        places = [seen.labels.index(left_out.labels[g]) for g in both]
-        tried[..., both] = measured(others, seen.select(places))
-        chosen = np.argmin(np.where(np.isnan(tried), np.inf, tried), axis=0)
-    return np.take_along_axis(by_amount, chosen[None].astype(np.int64), axis=0)[0]
+    by_amount, first, others = measured(training, new), training[0], training[1:]
+    tried = measured(others, first) if others else np.zeros_like(by_amount)
+    best = np.argmin(np.where(np.isnan(tried), np.inf, tried), axis=0)
+    return np.take_along_axis(by_amount, best[None], axis=0)[0]
 
 
 def _errors(new: GroupMoments, mean: FloatArray, basis: FloatArray, ranks: IntArray) -> FloatArray:
     """Return every group's mean squared distance from projections through a mean.
 
-    That with r components has the first r columns of the basis. The result has shape (q, k).
+    That with r components has the first r columns of the basis, or of every group's own, shape
+    (k, n, r). The result has shape (q, k).
     """
     matrices = new.second_moments(mean)
-    kept = np.einsum("nr,knr->rk", basis, matrices @ basis)
-    found = np.einsum("kii->k", matrices) - np.cumsum(kept, axis=0)
-    return np.asarray(found[np.minimum(ranks, len(found)) - 1])
+    kept = np.cumsum(np.sum(basis * (matrices @ basis), axis=1), axis=1).T
+    found: FloatArray = np.einsum("kii->k", matrices) - kept[np.minimum(ranks, len(kept)) - 1]
+    return found
 
 
 def _over_folds(values: FloatArray, weight: FloatArray) -> FloatArray:

@@ -246,7 +246,7 @@ class FairPCA(LinearReducer):
                 from fairpca.distributed import dask
 
                 rules = {"group_by": self.group_by, "unlabelled": self.unlabelled}
-                n_folds = FOLDS if self.shrinkage == "auto" else None
+                n_folds = FOLDS if self.shrinkage == "auto" else 0
                 return self.fit_moments(
                     dask.moments(
                         X,

@@ -11,7 +11,7 @@ what was rebuilt of them: fairlearn's `MetricFrame` calls a metric so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -33,6 +33,7 @@ from fairpca._arrays import (
 )
 from fairpca._check import (
     as_numpy,
+    check_at_least,
     check_choice,
     check_counted,
     check_groups,
@@ -57,7 +58,7 @@ from fairpca.moments.groups import Groups, Label
 __all__ = [
     "Findings", "basis_of", "covariance_gap", "findings", "group_errors", "group_losses",
     "group_shares", "group_variances", "mean_error", "mean_gap", "mean_loss", "median_bandwidth",
-    "mmd_squared", "sample_errors",
+    "mmd_squared", "neighbours_kept", "sample_errors",
 ]  # fmt: skip
 
 # Rows per block of a Gaussian kernel. A block of 128 times a few thousand rows stays in the cache;
@@ -503,7 +504,78 @@ def mean_loss(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: A
     return mean_error(y_true, y_pred, sample_weight) - float(own[0])
 
 
-# `neighbours_kept`, the recall of true neighbours by group, follows here.
+# Rows whose distances to all others are in memory at a time.
+_NEIGHBOUR_ROWS = 256
+
+
+def neighbours_kept(reducer: Any, X: Any, sensitive_features: Any, k: int = 10) -> FloatArray:
+    """Share of the k nearest neighbours that rows keep after the reduction, group by group.
+
+    A neighbour of a row is any other row of `X`, of whatever group, by Euclidean distance. Of the
+    k rows nearest to a row after the reduction those count that are no farther from it, before the
+    reduction, than its k-th nearest neighbour. All distances are computed: 10,000 rows of 256
+    columns take some five seconds. Rows that the reducer was not fitted to tell more.
+
+    Parameters
+    ----------
+    reducer : fitted estimator with `transform`, or array-like of shape (r, n)
+        With `whiten` distances are those of whitened columns.
+    X : array-like or frame of shape (m, n)
+    sensitive_features : array-like, Series, frame or dict
+        One label per row, or several columns of labels.
+    k : int, default=10
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+        Recall at k, the mean over each group's rows, in the order of the sorted group labels.
+
+    Examples
+    --------
+    >>> from fairpca.metrics import neighbours_kept
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 5.0], [1.5, 5.0]]
+    >>> labels = ["low", "low", "high", "high"]
+    >>> neighbours_kept([[0.0, 1.0]], X, labels, k=1).tolist()
+    [1.0, 1.0]
+    >>> neighbours_kept([[1.0, 0.0]], X, labels, k=1).tolist()
+    [0.0, 0.0]
+    """
+    rows = as_rows(X, accept_sparse=False, dtype=np.float64)
+    groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
+    check_at_least("k", k, 1)
+    if k >= len(rows):
+        raise ValueError(f"k={k} neighbours need more than {k} rows, and X has {len(rows)}.")
+    project = getattr(reducer, "transform", lambda given: rows @ basis_of(reducer))
+    before, after = (_halved_distances(space) for space in (rows, as_rows(project(X))))
+    kept = np.empty(len(rows))
+    for start in range(0, len(rows), _NEIGHBOUR_ROWS):
+        block = np.arange(start, min(start + _NEIGHBOUR_ROWS, len(rows)))
+        nearest = np.argpartition(after(block), k - 1, axis=1)[:, :k]
+        distances = before(block)
+        found = np.take_along_axis(distances, nearest, axis=1)
+        limit = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
+        kept[block] = np.mean(found <= limit + 1, axis=1)
+    return np.asarray(np.bincount(groups.codes, kept) / groups.counts)
+
+
+def _halved_distances(rows: AnyArray) -> Callable[[IntArray], FloatArray]:
+    """Return what computes half the squared distances of some rows from all, and inf from itself.
+
+    They are in units of their rounding: distances less than one apart count as equal.
+    """
+    centred = np.asarray(rows - rows.mean(axis=0), dtype=float)
+    halves = 0.5 * np.einsum("ij,ij->i", centred, centred)
+    unit = 1e-12 * float(halves.max()) or 1.0
+
+    def distances(block: IntArray) -> FloatArray:
+        found: FloatArray = centred[block] @ centred.T
+        np.subtract(halves, found, out=found)
+        found += halves[block, None]
+        found /= unit
+        found[np.arange(len(block)), block] = np.inf
+        return found
+
+    return distances
 
 
 def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:

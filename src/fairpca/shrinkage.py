@@ -17,8 +17,8 @@ _MANY_ROWS = 1000
 # Dual weight on suspected groups from which on the answer is theirs. Of two groups each has about
 # half of the weight, whichever of them is noise.
 _TELLING_WEIGHT = 0.25
-# Parts that are left out in turn, and rows' worth of what all share beside a group's own.
-_PARTS, _SHARED_ROWS = 5, 80.0
+# Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets.
+_PARTS, _SHARED_ROWS = 5, (0.0, 400.0, 2000.0)
 
 
 class NoisyGroupWarning(UserWarning):
@@ -84,12 +84,12 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
         loss = (leading_pairs(total, r).values.sum() - _kept(total, pca)) / weight[:, g].sum()
         if len(held) < 2 or loss <= 0:
             continue
-        gains, w = np.zeros((2, len(held))), weight[held, g]
-        for i, j in enumerate(held):
+        gains, w = np.zeros((len(_SHARED_ROWS), len(held))), weight[held, g]
+        for i, j in enumerate(held.tolist()):
             left = weight[:, g].sum() - weight[j, g]
             rest = everything - sums[j].sum(axis=0)
             # The group's rows alone, or with some rows' worth of what all share.
-            for a, rows in enumerate((0.0, _SHARED_ROWS)):
+            for a, rows in enumerate(_SHARED_ROWS):
                 matrix = total - sums[j, g] + rows / (weight.sum() - weight[j].sum()) * rest
                 basis = leading_pairs(matrix / (left + rows), r).vectors
                 gains[a, i] = _kept(sums[j, g], basis) - _kept(sums[j, g], shared[j])

@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import ArpackError
 
 from fairpca._arrays import subspace_distance
-from fairpca.covariances import dense as eigenpairs
-from fairpca.covariances.dense import DenseOracle
-from fairpca.covariances.dense import full_pairs
-from fairpca.covariances.oracle import EigenPairs, krylov_pairs
+from fairpca.covariances.dense import DenseOracle, by_krylov, by_lapack, full_pairs, leading_pairs
+from fairpca.covariances.krylov import krylov_pairs
 
 
 def spectrum(n, values, seed=0):
@@ -18,10 +15,10 @@ def spectrum(n, values, seed=0):
 
 
 @pytest.mark.parametrize("n", [30, 250, 450])
-@pytest.mark.parametrize("method", ["auto", "dense", "krylov"])
-def test_drivers_agree(n, method):
+@pytest.mark.parametrize("driver", [leading_pairs, by_lapack, by_krylov])
+def test_drivers_agree(n, driver):
     matrix, full = spectrum(n, [9, 7, 5, 3, 1.5])
-    pairs = DenseOracle(matrix[None], method).leading(np.ones(1), 5)
+    pairs = driver(matrix, 5)
     np.testing.assert_allclose(pairs.values, full[:5], rtol=1e-12)
     want = full_pairs(matrix).head(5)
     assert subspace_distance(pairs.vectors, want.vectors) < 1e-10
@@ -76,43 +73,6 @@ def test_small_eigenvalues_are_as_good_as_others(unit):
     true = np.linalg.eigvalsh(matrix)[::-1][:5]
     found = krylov_pairs((unit * matrix).__matmul__, 60, 5)
     np.testing.assert_allclose(found.values / unit, true, rtol=1e-13)
-
-
-@pytest.mark.parametrize("noise", [1e-9, 1e-3])
-def test_a_bound_from_unfinished_vectors_is_lowered_by_their_residual(monkeypatch, noise):
-    """The sum of Ritz values is too small; with the residuals added it must not be."""
-    rng = np.random.default_rng(0)
-    vectors = np.linalg.qr(rng.normal(size=(30, 30)))[0]
-    values = np.linspace(3, 0.1, 30)
-    matrix = (vectors * values) @ vectors.T
-    rough = np.linalg.qr(vectors[:, :3] + noise * rng.normal(size=(30, 3)))[0]
-    monkeypatch.setattr(eigenpairs, "_arpack", lambda *_, **__: EigenPairs(values[:3], rough))
-    monkeypatch.setattr(eigenpairs, "_largest_left", lambda *_, **__: None)
-    if noise > 1e-6:
-        # So far from eigenvectors that nothing may rest on them.
-        with pytest.raises(ArpackError):
-            krylov_pairs(matrix.__matmul__, 30, 3)
-        return
-    found = krylov_pairs(matrix.__matmul__, 30, 3)
-    assert found.values.sum() >= values[:3].sum()
-    assert found.values.sum() == pytest.approx(values[:3].sum(), abs=1e-7)
-
-
-@pytest.mark.parametrize("r", [1, 2, 3])
-def test_as_many_pairs_as_were_missed_are_found(monkeypatch, r):
-    """A driver whose answer has none of the leading pairs: the search finds them one by one."""
-    matrix = np.diag(np.r_[9.0, 8.0, 7.0, np.linspace(3.0, 1.0, 27)])
-    real = eigenpairs._arpack
-
-    def trailing(product, n, k, v0, tol, most=None):
-        if tol == 0:
-            return EigenPairs(np.diag(matrix)[3 : 3 + r], np.eye(n)[:, 3 : 3 + r])
-        return real(product, n, k, v0, tol, most)
-
-    monkeypatch.setattr(eigenpairs, "_arpack", trailing)
-    found = krylov_pairs(matrix.__matmul__, 30, r)
-    assert found.vectors.shape == (30, r)
-    np.testing.assert_allclose(found.values, [9.0, 8.0, 7.0][:r], rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [2, 10, 24])

@@ -1,465 +1,268 @@
 """The loaders on the published files and on small stand-ins for those that are not at hand."""
 
+import hashlib
+import http.server
 import io
-import sys
-import warnings
+import threading
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fairpca import FairPCA
 from fairpca.datasets import (
+    DataUnavailableError,
     fetch_adult,
     fetch_bank_marketing,
     fetch_compas,
     fetch_credit_default,
     fetch_crop_mapping,
+    fetch_hapmap3,
+    fetch_law_school,
     fetch_lfw_faces,
-    people,
+    load_japanese_vowels,
+    loading,
     pixels,
 )
-from fairpca.datasets.cache import ENVIRONMENT
 
 from data_dir import data_path, reference
 
-
-@pytest.fixture
-def home(monkeypatch):
-    """The directory of published files, as users name it."""
-    folder = data_path("bank.csv").parent
-    monkeypatch.setenv(ENVIRONMENT, str(folder))
-    return folder
-
-
-def zipped(**members):
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name.replace("__", "."), data)
-    return content.getvalue()
+PUBLISHED = {
+    fetch_bank_marketing: ("bank.csv", (45211, 15), {"65 or older": 810, "under 65": 44401}),
+    fetch_credit_default: (
+        "default_degree.csv",
+        (30000, 22),
+        {"graduate school": 10585, "high school": 4917, "other": 468, "university": 14030},
+    ),
+    fetch_law_school: ("law_school.csv", (20798, 10), {"Non-White": 3307, "White": 17491}),
+    fetch_lfw_faces: ("lfw.npz", (13232, 1764), {"female": 2962, "male": 10270}),
+}
 
 
-# The paper's matrices
+@pytest.fixture(autouse=True)
+def home(monkeypatch, request):
+    """The folder of published files, as users name it."""
+    if "tmp_path" not in request.fixturenames:
+        monkeypatch.setenv(loading.ENVIRONMENT, str(data_path("bank.csv").parent))
+
+
+@pytest.mark.parametrize("fetch", PUBLISHED)
+def test_published_tables(fetch):
+    name, shape, groups = PUBLISHED[fetch]
+    data_path(name)
+    bunch = fetch(download_if_missing=False)
+    assert bunch.data.shape == shape
+    assert bunch.data.flags.c_contiguous
+    labels, counts = np.unique(bunch.sensitive_features, return_counts=True)
+    assert dict(zip(labels, counts, strict=True)) == groups
+    assert len(set(bunch.feature_names)) == shape[1]
+    assert "questionable" in bunch.DESCR
+    assert "Parameters" not in bunch.DESCR
+    # Neither the group nor the target is a feature.
+    told = {*bunch.sensitive_names, bunch.target_names[0]}
+    assert not told & {feature.lower().partition("=")[0] for feature in bunch.feature_names}
 
 
 @pytest.mark.parametrize(
     ("key", "fetch", "r"),
     [("BM", fetch_bank_marketing, 10), ("DCC", fetch_credit_default, 5)],
 )
-def test_paper_variant_gives_the_reference_numbers(home, key, fetch, r):
+def test_paper_variant_gives_the_reference_numbers(key, fetch, r):
     table = reference("two_groups.json")[key]
     bunch = fetch(variant="paper")
     assert bunch.data.shape == (table["m_A"] + table["m_B"], table["n"])
-    in_a = bunch.sensitive_features == "A"
-    assert in_a.sum() == table["m_A"]
-    np.testing.assert_allclose(bunch.data.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(bunch.data.std(axis=0, ddof=1), 1)
+    assert (bunch.sensitive_features == "A").sum() == table["m_A"]
     model = FairPCA(r, center="group")
     model.fit(bunch.data, sensitive_features=bunch.sensitive_features)
-    expected = table["r"][str(r)]
-    assert model.certificate_.value == pytest.approx(expected["phi_star"], rel=1e-12)
-    assert model.group_weights_[0] == pytest.approx(expected["t_star"], abs=1e-11)
-    # The label is the last feature, and is also the target.
-    label = bunch.data[:, -1] > 0
-    assert np.array_equal(label, bunch.target == 1)
+    assert model.certificate_.value == pytest.approx(table["r"][str(r)]["phi_star"], rel=1e-12)
+    assert np.array_equal(bunch.data[:, -1] > 0, bunch.target == 1)
 
 
-def test_faces_of_the_paper(home):
-    table = reference("two_groups.json")["LFW"]
-    bunch = fetch_lfw_faces(variant="paper")
-    assert bunch.data.shape == (table["m_A"] + table["m_B"], table["n"])
-    assert (bunch.sensitive_features == "A").sum() == table["m_A"]
-    assert bunch.group_meaning == {"A": "female", "B": "male"}
-    assert 0 <= bunch.data.min() < bunch.data.max() <= 1
-    assert bunch.target is None
-    assert np.shares_memory(bunch.images, bunch.data)
-    # Neighbours in a picture resemble each other; with rows of 42 pixels they would not.
-    some = bunch.images[::97]
-    vertical = np.abs(np.diff(some, axis=1)).mean()
-    horizontal = np.abs(np.diff(some, axis=2)).mean()
-    wrong = np.abs(np.diff(bunch.data[::97].reshape(-1, 42, 42), axis=1)).mean()
-    assert max(vertical, horizontal) < 0.5 * wrong
-
-
-def test_compas_splits(home):
-    bunch = fetch_compas(variant="splits")
-    other = fetch_compas(variant="splits", split=9, subset="test")
-    assert bunch.data.shape == (1727, 11)
-    assert other.data.shape == (741, 11)
-    np.testing.assert_allclose(bunch.data.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(bunch.data.std(axis=0), 1)
-    race = bunch.data[:, bunch.feature_names.index("race")]
-    assert set(bunch.sensitive_features[race > 0]) == {"Caucasian"}
-    assert set(bunch.target) == {0, 1}
-    with pytest.raises(ValueError, match="split=10"):
-        fetch_compas(variant="splits", split=10)
-
-
-def test_compas_splits_from_the_published_text_files(home, tmp_path):
-    with np.load(home / "compas_splits.npz") as file:
-        values = file["test_3"]
-    (tmp_path / "compas_splits").mkdir()
-    np.savetxt(tmp_path / "compas_splits" / "test_3.csv", values, delimiter=",")
-    bunch = fetch_compas(variant="splits", split=3, subset="test", data_home=tmp_path)
-    assert np.array_equal(bunch.data, values[:, :-2])
-    values[7, 5] += 1
-    np.savetxt(tmp_path / "compas_splits" / "test_3.csv", values, delimiter=",")
-    with pytest.raises(ValueError, match="some values of test_3 differ"):
-        fetch_compas(variant="splits", split=3, subset="test", data_home=tmp_path)
-
-
-# Every loader's face
-
-
-CALLS = {
-    "bank": (fetch_bank_marketing, {}, 15, {"65 or older", "under 65"}),
-    "credit": (
-        fetch_credit_default,
-        {},
-        22,
-        {"graduate school", "university", "high school", "other"},
-    ),
-    "credit by sex": (fetch_credit_default, {"sensitive": "sex"}, 22, {"female", "male"}),
-    "faces": (fetch_lfw_faces, {}, 1764, {"female", "male"}),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_default_drops_label_and_group_column(home, name):
-    fetch, kwargs, n, groups = CALLS[name]
-    bunch = fetch(**kwargs)
-    assert bunch.data.shape[1] == n == len(bunch.feature_names) == len(set(bunch.feature_names))
-    assert bunch.data.dtype == np.float64
-    assert set(bunch.sensitive_features) == groups
-    assert len(bunch.sensitive_features) == len(bunch.data)
-    assert "questionable" in bunch.DESCR
-    assert "Parameters" not in bunch.DESCR
-    assert bunch.target_names[0] not in bunch.feature_names
-    gone = {"age", "education", "sex"} & {s.lower() for s in bunch.sensitive_names}
-    assert not gone & {feature.lower() for feature in bunch.feature_names}
-
-
-def test_conveniences(home):
-    X, y = fetch_credit_default(return_X_y=True)
-    assert X.shape == (30000, 22)
-    assert y.sum() == 6636
+def test_frames_and_several_groupings():
     frame = fetch_credit_default(as_frame=True, sensitive=("education", "sex"))
     assert list(frame.data.columns) == frame.feature_names
     assert list(frame.sensitive_features.columns) == ["education", "sex"]
     assert frame.frame.shape == (30000, 22)
     assert frame.target.name == "default payment next month"
     plain = fetch_credit_default(sensitive=("education", "sex"))
-    assert plain.sensitive_features.shape == (30000, 2)
-    # As pandas has text.
-    assert plain.sensitive_features.dtype == object
-    none = fetch_credit_default(sensitive=None)
-    assert none.sensitive_features is None
-    assert none.data.shape[1] == 23
-    with pytest.raises(ValueError, match="sensitive='colour'"):
-        fetch_credit_default(sensitive="colour")
-    with pytest.raises(ValueError, match="variant='raw'"):
-        fetch_credit_default(variant="raw")
+    np.testing.assert_array_equal(plain.sensitive_features, frame.sensitive_features)
+    assert fetch_credit_default(sensitive=None).data.shape == (30000, 23)
+    assert "sex=male" not in fetch_law_school(sensitive="sex").feature_names
+    for wrong, match in [
+        ({"sensitive": "colour"}, "sensitive='colour'"),
+        ({"variant": "raw"}, "variant='raw'"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            fetch_credit_default(**wrong)
 
 
-def test_several_groupings_fit(home):
-    bunch = fetch_bank_marketing(sensitive="marital", as_frame=True)
-    assert set(bunch.sensitive_features) == {"married", "single", "divorced"}
-    assert "age" in bunch.data.columns
-    assert "marital" not in bunch.data.columns
-    single = (bunch.sensitive_features == "single").to_numpy()
-    model = FairPCA(3).fit(bunch.data, sensitive_features=np.where(single, "single", "other"))
-    assert list(model.feature_names_in_) == bunch.feature_names
+def test_rows_of_a_picture_are_its_neighbours():
+    images = fetch_lfw_faces().images[::97]
+    vertical, horizontal = (np.abs(np.diff(images, axis=axis)).mean() for axis in (1, 2))
+    wrong = np.abs(np.diff(images.reshape(-1, 42, 42), axis=1)).mean()
+    assert max(vertical, horizontal) < 0.5 * wrong
 
 
-def test_overlapping_face_labels(home):
-    bunch = fetch_lfw_faces(sensitive=("white", "black", "asian"))
-    assert bunch.sensitive_names == ["white", "black", "asian"]
-    assert (bunch.sensitive_features == "black").any(axis=0).tolist() == [False, True, False]
+def test_genotypes_show_the_continents():
+    data_path("hapmap3")
+    people = fetch_hapmap3()
+    assert people.data.shape == people.genotypes.shape == (957, 14079)
+    assert set(np.unique(people.genotypes)) == {-127, 0, 1, 2}
+    assert (people.genotypes < 0).mean() < 0.01
+    np.testing.assert_allclose(people.data.mean(axis=0), 0, atol=1e-2)
+    assert people.data.std() == pytest.approx(1, abs=0.1)
+    # The first axis of a PCA: everybody of African descent on one side, everybody else beyond.
+    some = people.data[::3]
+    first = np.linalg.eigh(some @ some.T)[1][:, -1]
+    african = np.isin(people.sensitive_features[::3], ["YRI", "LWK", "MKK", "ASW"])
+    gaps = (
+        first[african].min() - first[~african].max(),
+        first[~african].min() - first[african].max(),
+    )
+    assert max(gaps) > 0
 
 
-# Other layouts of the same tables
+def test_the_voices_come_with_the_package(monkeypatch):
+    monkeypatch.delenv(loading.ENVIRONMENT)
+    voices = load_japanese_vowels()
+    assert voices.data.shape == (9961, 12)
+    assert np.all(np.diff(voices.utterance) >= 0)
+    assert len(set(zip(voices.utterance, voices.sensitive_features, strict=True))) == 640
+    assert (pd.Series(voices.utterance).value_counts().between(7, 29)).all()
+    assert "CC BY 4.0" in voices.DESCR
 
 
-def uci_bank(codes):
-    """Write the coded table as UCI writes it."""
-    lines = [";".join(f'"{name}"' for name in people._BANK_NAMES)]
-    for row in codes:
-        cells = []
-        for name, code in zip(people._BANK_NAMES, row, strict=True):
-            if name in people._YES_NO:
-                cells.append(f'"{("no", "yes")[code]}"')
-            elif name in people._BANK_LEVELS:
-                cells.append(f'"{people._BANK_LEVELS[name][code - 1]}"')
-            else:
-                cells.append(str(code))
-        lines.append(";".join(cells))
-    return ("\n".join(lines) + "\n").encode()
+# Tables that are not at hand: the readers on stand-ins
 
 
-def test_bank_as_uci_packs_it(home, tmp_path):
-    codes = np.loadtxt(home / "bank.csv", delimiter=",", dtype=int)
-    text = uci_bank(codes)
-    inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w") as archive:
-        archive.writestr("bank-full.csv", text)
-        archive.writestr("bank.csv", "the sample")
-    outer = io.BytesIO()
-    with zipfile.ZipFile(outer, "w") as archive:
-        archive.writestr("bank.zip", inner.getvalue())
-        archive.writestr("bank-additional.zip", b"")
-    expected = fetch_bank_marketing(variant="paper").data
-    for name, content in (
-        ("bank+marketing.zip", outer.getvalue()),
-        ("bank.zip", inner.getvalue()),
-        ("bank-full.csv", text),
-    ):
-        folder = tmp_path / name.replace(".", "_")
-        folder.mkdir()
-        (folder / name).write_bytes(content)
-        assert np.array_equal(
-            fetch_bank_marketing(variant="paper", data_home=folder).data, expected
-        )
+def zipped(members):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return content.getvalue()
 
 
-def test_the_ten_percent_sample_is_recognised(home, tmp_path):
-    codes = np.loadtxt(home / "bank.csv", delimiter=",", dtype=int, max_rows=4521)
-    (tmp_path / "bank.csv").write_bytes(uci_bank(codes))
-    with pytest.raises(ValueError, match=r"10 % sample.*bank-full\.csv"):
-        fetch_bank_marketing(data_home=tmp_path)
-
-
-def test_unknown_levels_are_named(home, tmp_path):
-    codes = np.loadtxt(home / "bank.csv", delimiter=",", dtype=int, max_rows=50)
-    (tmp_path / "bank-full.csv").write_bytes(uci_bank(codes).replace(b"management", b"manager"))
-    with pytest.raises(ValueError, match="'job' has the unknown value"):
-        fetch_bank_marketing(data_home=tmp_path)
-
-
-def test_credit_with_the_original_names(home, tmp_path):
-    lines = (home / "default_degree.csv").read_text().splitlines()[1:]
-    header = lines[0].replace("PAY_1,", "PAY_0,").replace("default payment", "default.payment")
-    header = header.replace(" next month", ".next.month")
-    # LIMIT_BAL first, as in the spreadsheet, and decimals as some copies write them.
-    table = np.loadtxt(lines[1:], delimiter=",")
-    order = [0, 3, 2, 1, *range(4, 25)]
-    names = np.array(header.split(","))[order]
-    with open(tmp_path / "UCI_Credit_Card.csv", "w") as file:
-        file.write(",".join(names) + "\n")
-        np.savetxt(file, table[:, order], delimiter=",", fmt="%.1f")
-    expected = fetch_credit_default(variant="paper").data
-    found = fetch_credit_default(variant="paper", data_home=tmp_path)
-    assert np.array_equal(found.data, expected)
-
-
-def test_a_missing_value_is_no_number(home, tmp_path):
-    """It was loaded as -9223372036854775808."""
-    text = (home / "default_degree.csv").read_text()
-    (tmp_path / "default_degree.csv").write_text(text.replace("20000", "nan", 1))
-    with pytest.raises(ValueError, match=r"default_degree\.csv: it has missing values"):
-        fetch_credit_default(data_home=tmp_path)
-
-
-def test_a_changed_value_warns(home, tmp_path):
-    codes = np.loadtxt(home / "bank.csv", delimiter=",", dtype=int)
-    codes[17, 5] += 1
-    np.savetxt(tmp_path / "bank.csv", codes, delimiter=",", fmt="%d")
-    with pytest.warns(UserWarning, match="some values differ") as caught:
-        fetch_bank_marketing(data_home=tmp_path)
-    assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize(
-    ("fetch", "name", "content", "message"),
-    [
-        (
-            fetch_bank_marketing,
-            "bank.csv",
-            b"1,2,3\n4,5,6\n",
-            r"shape is \(2, 3\) instead of \(45211, 17\)",
-        ),
-        (fetch_bank_marketing, "bank.zip", zipped(other__txt=b""), "no bank-full.csv"),
-        (fetch_credit_default, "default_degree.csv", b"a,b\n1,2\n3,4\n", "no column EDUCATION"),
-        (fetch_crop_mapping, "crop.csv", b"1,2,3\n1,2,4\n", "3 columns instead of"),
-        (fetch_adult, "adult.zip", zipped(other__txt=b""), "no adult.data"),
-        (fetch_adult, "adult.data", b"", r"adult.test must lie beside it"),
-        (fetch_compas, "compas-scores-two-years.csv", b"a,b\n1,2\n", "no column age"),
-        (fetch_lfw_faces, "fair-pca-data.zip", zipped(other__txt=b""), "no sex.txt"),
-        # Errors of other libraries named neither the file nor a way out.
-        (fetch_credit_default, "default_degree.csv", b"", "no column EDUCATION"),
-        (
-            fetch_credit_default,
-            "default_degree.csv",
-            b"\xff\xfe",
-            "not the table .*remove it",
-        ),
-        (fetch_bank_marketing, "bank.zip", b"PK", r"bank.zip is not the table that fetch_bank"),
-        (fetch_lfw_faces, "lfw.npz", b"", r"lfw.npz is not the table that fetch_lfw_faces reads"),
-        (fetch_crop_mapping, "crop.csv", b"", "crop.csv is not the table"),
-    ],
-    # An archive holds the time it was made; in a test's name it would differ between processes.
-    ids=lambda part: part if isinstance(part, str) else "",
-)
-def test_a_wrong_file_is_described(tmp_path, fetch, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        fetch(data_home=tmp_path)
-
-
-# Tables that are not at hand: the readers on stand-ins of the right shape
-
-
-def test_crop_reader_on_real_rows(home):
-    rows = pixels.read_crop_rows(home / "crop_mapping_sample.csv")
-    assert rows.shape == (902, 175)
-    assert set(rows[:, 0]) == {7}
-    assert np.isfinite(rows).all()
-
-
-def test_crop_from_an_archive_with_a_header(tmp_path, monkeypatch):
+def test_crop_from_an_archive_in_an_archive(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    counts = (30, 3, 4, 5, 6, 7, 8)
-    label = rng.permutation(np.repeat(np.arange(1, 8), counts))
-    values = rng.normal(size=(len(label), 174)).round(4)
-    header = "label," + ",".join(f"f{j}" for j in range(1, 175))
-    text = io.StringIO()
-    np.savetxt(text, np.column_stack([label, values]), delimiter=",", header=header, comments="")
-    name = pixels._CROP.remotes[0].name
-    inner = zipped(WinnipegDataset__txt=text.getvalue())
-    (tmp_path / name).write_bytes(zipped(inner__zip=inner))
-    with pytest.raises(ValueError, match="63 rows instead of 325834"):
+    label = rng.permutation(np.repeat(np.arange(1, 8), 9))
+    values = rng.normal(size=(63, 174)).round(4)
+    text = pd.DataFrame(values).set_axis([f"f{j}" for j in range(1, 175)], axis=1)
+    text.insert(0, "label", label)
+    inner = zipped({"WinnipegDataset.txt": text.to_csv(index=False)})
+    (tmp_path / pixels._CROP_ARCHIVE).write_bytes(zipped({"data.zip": inner}))
+    with pytest.raises(ValueError, match=r"published table \(its shape is \(63, 175\) instead"):
         fetch_crop_mapping(data_home=tmp_path)
-    monkeypatch.setattr(pixels, "_COUNTS", counts)
-    plain = fetch_crop_mapping(data_home=tmp_path)
-    np.testing.assert_allclose(plain.data, values)
-    assert (plain.sensitive_features == "corn").sum() == 30
-    seven = fetch_crop_mapping(data_home=tmp_path, sensitive="crop")
-    assert set(seven.sensitive_features) == set(pixels.CROPS)
+    monkeypatch.setattr(pixels, "_CROP_SHAPE", (63, 175))
+    plain = fetch_crop_mapping(data_home=tmp_path, sensitive="crop")
+    np.testing.assert_array_equal(plain.data, values)
+    assert plain.sensitive_features.tolist() == [pixels.CROPS[i - 1] for i in label]
     paper = fetch_crop_mapping(data_home=tmp_path, variant="paper")
     assert paper.data.shape == (63, 173)
-    assert (paper.sensitive_features == "A").sum() == 30
+    assert (paper.sensitive_features == "A").sum() == 9
     np.testing.assert_allclose(paper.data.std(axis=0, ddof=1), 1)
 
 
 def test_faces_from_the_archive_of_text_files(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    x3 = rng.integers(0, 766, size=(5, 1764))
-    members = {
-        f"data/images/img{i}.txt": "\n".join(f"{v / 3:.6f}" for v in row)
-        for i, row in enumerate(x3)
-    }
-    members["data/images/sex.txt"] = "0\n1\n1\n0\n1\n"
-    (tmp_path / "fair-pca-data.zip").write_bytes(zipped(**members))
+    x3 = np.random.default_rng(0).integers(0, 766, size=(5, 1764))
+    lines = ("\n".join(f"{v / 3:.6f}" for v in row) for row in x3)
+    members = {f"data/images/img{i}.txt": text for i, text in enumerate(lines)}
+    (tmp_path / "fair-pca-data.zip").write_bytes(zipped({**members, "sex.txt": "0\n1\n1\n0\n1\n"}))
     monkeypatch.setattr(pixels, "_PICTURES", 5)
-    monkeypatch.setattr(pixels, "_DIGEST", _digest(x3))
-    bunch = fetch_lfw_faces(data_home=tmp_path)
-    np.testing.assert_allclose(bunch.data, x3 / 765)
-    assert bunch.sensitive_features.tolist() == ["female", "male", "male", "female", "male"]
-    # Read once, then kept in the small form.
-    again = fetch_lfw_faces(data_home=tmp_path)
-    assert again.filename.endswith("lfw.npz")
-    assert np.array_equal(again.data, bunch.data)
-    with pytest.raises(ValueError, match="sensitive='black'"):
-        fetch_lfw_faces(data_home=tmp_path, sensitive="black")
+    for kept in ("fair-pca-data.zip", "lfw.npz"):
+        bunch = fetch_lfw_faces(data_home=tmp_path, variant="paper")
+        assert bunch.filename.endswith(kept)
+        np.testing.assert_allclose(bunch.data, x3 / 765)
+        assert bunch.sensitive_features.tolist() == ["A", "B", "B", "A", "B"]
 
 
-def _digest(x3):
-    from fairpca.datasets.loading import digest
-
-    return digest(x3.astype(np.uint16), np.array([0, 1, 1, 0, 1], dtype=np.int8))
-
-
-def fake_adult(rows, rng, *, test):
+def test_adult_as_openml_has_it(tmp_path, monkeypatch):
+    rng, m = np.random.default_rng(0), 60
     levels = {
-        "workclass": ["Private", "?"],
-        "education": ["HS-grad"],
-        "marital-status": ["Divorced"],
-        "occupation": ["Sales", "?"],
-        "relationship": ["Wife", "Husband"],
-        "race": ["White", "Black", "Other"],
         "sex": ["Male", "Female"],
-        "native-country": ["Portugal"],
-        "income": [">50K.", "<=50K."] if test else [">50K", "<=50K"],
+        "race": ["White", "Black"],
+        "workclass": ["Private", None],
     }
-    columns = [
-        rng.choice(levels[name], rows) if name in levels else rng.integers(1, 90, rows).astype(str)
-        for name in people._ADULT_NAMES
-    ]
-    lines = [", ".join(row) for row in zip(*columns, strict=True)]
-    start = "|1x3 Cross validator\n" if test else ""
-    return start + "\n".join(lines) + "\n\n"
-
-
-def test_adult_reader(tmp_path, monkeypatch):
-    monkeypatch.setattr(people, "_ADULT_ROWS", {"adult.data": 40, "adult.test": 20})
-    rng = np.random.default_rng(0)
-    files = {
-        "adult.data": fake_adult(40, rng, test=False),
-        "adult.test": fake_adult(20, rng, test=True),
-    }
-    (tmp_path / "adult.zip").write_bytes(zipped(**files))
+    names = "marital-status occupation relationship native-country education".split()
+    frame = pd.DataFrame({n: pd.Categorical(rng.choice(v, m)) for n, v in levels.items()})
+    frame[names] = "one"
+    for name in "age fnlwgt education-num capital-gain capital-loss hours-per-week".split():
+        frame[name] = rng.integers(1, 90, m)
+    target = pd.Series(rng.choice([">50K", "<=50K"], m), name="class", dtype="category")
+    found = loading.Bunch(data=frame, target=target)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *a, **k: found)
     bunch = fetch_adult(data_home=tmp_path, as_frame=True)
-    assert bunch.data.shape[0] == 60
-    assert set(bunch.sensitive_features) == {"Male", "Female"}
-    assert not [name for name in bunch.feature_names if name.startswith("sex")]
-    assert "race=White" in bunch.feature_names
-    assert "workclass=?" in bunch.feature_names
-    assert bunch.sample_weight.shape == (60,)
-    assert set(bunch.target) == {0, 1}
-    by_race = fetch_adult(data_home=tmp_path, sensitive="race")
-    assert not [name for name in by_race.feature_names if name.startswith("race")]
-    for name, text in files.items():
-        (tmp_path / "plain").mkdir(exist_ok=True)
-        (tmp_path / "plain" / name).write_text(text)
-    beside = fetch_adult(data_home=tmp_path / "plain")
-    assert np.array_equal(beside.data, bunch.data)
-    with pytest.raises(ValueError, match="SHA-256"):
-        people._check_adult(tmp_path / "adult.zip")
+    assert {"race=White", "workclass=?"} <= set(bunch.feature_names)
+    assert not [n for n in bunch.feature_names if n.startswith(("sex", "fnlwgt", "education="))]
+    assert np.array_equal(bunch.target == 1, target == ">50K")
+    np.testing.assert_array_equal(bunch.sample_weight, frame["fnlwgt"])
 
 
-def test_compas_reader(tmp_path):
-    rng = np.random.default_rng(0)
-    m = 7214
-    columns = {
-        "sex": rng.choice(["Male", "Female"], m),
-        "age": rng.integers(18, 90, m),
-        "race": rng.choice(["African-American", "Caucasian", "Other"], m),
-        "juv_fel_count": rng.integers(0, 3, m),
-        "juv_misd_count": rng.integers(0, 3, m),
-        "juv_other_count": rng.integers(0, 3, m),
-        "priors_count": rng.integers(0, 30, m),
-        "days_b_screening_arrest": rng.choice(["-1", "400", ""], m),
-        "c_charge_degree": rng.choice(["F", "M", "O"], m),
-        "is_recid": rng.choice([0, 1, -1], m),
-        "score_text": rng.choice(["Low", "N/A"], m),
-        "two_year_recid": rng.integers(0, 2, m),
-    }
-    path = tmp_path / people._COMPAS.remotes[0].name
-    rows = zip(*columns.values(), strict=True)
-    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
-    keep = (
-        (columns["days_b_screening_arrest"] == "-1")
-        & (columns["c_charge_degree"] != "O")
-        & (columns["is_recid"] != -1)
-        & (columns["score_text"] == "Low")
-    )
+def test_compas_after_the_filter_of_propublica(tmp_path):
+    row = dict(sex="Male", race="Other", c_charge_degree="F", two_year_recid=1, is_recid=1)
+    row |= dict(days_b_screening_arrest=3, score_text="Low", age=30, juv_fel_count=0)
+    row |= dict(juv_misd_count=0, juv_other_count=0, priors_count=2)
+    out = [{"days_b_screening_arrest": 31}, {"is_recid": -1}, {"c_charge_degree": "O"}]
+    rows = [row, {**row, "sex": "Female", "race": "Caucasian"}]
+    rows += [{**row, **change} for change in (*out, {"score_text": "N/A"})]
+    pd.DataFrame(rows).to_csv(tmp_path / "compas-scores-two-years.csv", index=False)
     bunch = fetch_compas(data_home=tmp_path)
-    assert len(bunch.data) == keep.sum()
-    assert np.array_equal(bunch.sensitive_features, columns["race"][keep])
-    assert bunch.feature_names[-1] == "sex=Male"
-    assert np.array_equal(bunch.target, columns["two_year_recid"][keep])
+    assert bunch.sensitive_features.tolist() == ["Other", "Caucasian"]
+    assert bunch.feature_names[-2:] == ["felony", "sex=Male"]
 
 
-def test_missing_pandas_names_the_extra(home, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    fetch_bank_marketing()  # plain numbers need no pandas
-    with pytest.raises(ImportError, match=r'pip install "\.\[data\]"'):
-        fetch_bank_marketing(as_frame=True)
+@pytest.mark.parametrize(
+    ("fetch", "name", "content"),
+    [
+        (fetch_bank_marketing, "bank.csv", b"1,2,3\n4,5,6\n"),
+        (fetch_credit_default, "default_degree.csv", b"\xff\xfe"),
+        (fetch_law_school, "law_school.csv", b""),
+        (fetch_compas, "compas-scores-two-years.csv", b"a,b\n1,2\n"),
+        (fetch_lfw_faces, "lfw.npz", b"PK"),
+        (fetch_lfw_faces, "fair-pca-data.zip", zipped({"other.txt": ""})),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_another_file_is_named(tmp_path, fetch, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name} is not the published table .*remove it"):
+        fetch(data_home=tmp_path)
 
 
-def test_published_files_load_without_a_warning(home):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fetch_bank_marketing()
-        fetch_credit_default()
+# Downloads
+
+
+def test_a_download_is_verified_and_kept(tmp_path, monkeypatch):
+    content = b"1,2\n3,4\n"
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url, good = f"http://127.0.0.1:{server.server_port}/x", hashlib.sha256(content).hexdigest()
+        with pytest.raises(DataUnavailableError, match="hash of downloaded file"):
+            loading.obtain("t.csv", url, "0" * 64, tmp_path, True)
+        assert not list(tmp_path.iterdir())
+        path = loading.obtain(["other.csv", "t.csv"], url, good, tmp_path / "new", True)
+        assert path.read_bytes() == content
+        server.shutdown()
+    monkeypatch.setenv(loading.ENVIRONMENT, str(tmp_path / "new"))
+    assert loading.obtain("t.csv", url, good, None, True) == path
+
+
+def test_without_a_file_the_message_says_what_to_put_where(tmp_path, monkeypatch):
+    with pytest.raises(DataUnavailableError, match=r"has no bank\.csv, .*https:.*FAIRPCA_DATA"):
+        fetch_bank_marketing(data_home=tmp_path, download_if_missing=False)
+    with pytest.raises(DataUnavailableError, match="1590"):
+        fetch_adult(data_home=tmp_path, download_if_missing=False)
+    monkeypatch.delenv(loading.ENVIRONMENT, raising=False)
+    assert loading.resolve_home().name == "fairpca"

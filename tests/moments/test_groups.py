@@ -1,6 +1,5 @@
 """Labels in, codes out."""
 
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -197,7 +196,7 @@ def test_text_arrays_are_sorted_whatever_comes_first(dtype):
 
 
 def test_table_of_text_of_the_wrong_length():
-    with pytest.raises(ValueError, match="has 3 rows in column .* but X has 4"):
+    with pytest.raises(ValueError, match=r"has 3 rows in column .* but X has 4"):
         Groups.from_labels(np.array([["a", "b"]] * 3), n_rows=4)
 
 

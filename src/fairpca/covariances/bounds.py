@@ -151,7 +151,7 @@ def _rest_is_below(matrix: Any, held: Any, values: FloatArray, beta: float, marg
         shifted = shifted + (beta - margin) * placed(np.eye(n), matrix)
     else:
         shifted[np.diag_indices(n)] += beta - margin
-    trace = float(diagonals(shifted[None])[0].sum())
+    trace = float(diagonals(shifted[None, :, :])[0].sum())
     if EPS * ((n + 2) * max(trace, 0.0) + n * (2 * size + abs(beta))) > margin:
         return False
     return is_positive(shifted)

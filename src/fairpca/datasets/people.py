@@ -1,4 +1,4 @@
-"""Bank Marketing, Default of Credit Card Clients, Adult and COMPAS: tables about people.
+"""Tables about people: clients, students, defendants, speakers, and their genomes.
 
 The clients of the two banks are coded as numbers, as the authors of Fair PCA have them. Of the
 records from the United States, categories are 0/1 columns.
@@ -6,169 +6,92 @@ records from the United States, categories are 0/1 columns.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Unpack
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from fairpca._check import check_choice
-from fairpca._arrays import AnyArray, IntArray
-from fairpca.datasets.cache import Remote, need
-from fairpca.datasets.loading import UCI, Source, Table, check_digest, digest, expect, open_member
+from fairpca.datasets.loading import (
+    DataUnavailableError,
+    Names,
+    Options,
+    Table,
+    check_shape,
+    need,
+    obtain,
+    reading,
+    resolve_home,
+)
 
-# Where GitHub publishes files, and there the authors of Fair PCA.
+# Where GitHub publishes files, and there the authors of Fair PCA and those who thinned HapMap 3.
 GITHUB = "https://raw.githubusercontent.com/"
 AUTHORS = GITHUB + "JunhuiShen/Fair-PCA-via-EigOpt/ea74a195001dc5491ea437b158daba0516d69f51/"
+_FLASHPCA = GITHUB + "gabraham/flashpca/b8044f13607a072125828547684fde8b081d6191/HapMap3/"
+_SURVEY = GITHUB + "tailequy/fairness_dataset/abb5a18b822ba56a221c5311082e192e85000b95/"
+_PROPUBLICA = GITHUB + "propublica/compas-analysis/bafff5da3f2e45eca6c2d5055faad269defd135a/"
 
-# The columns of every form of the bank's file, in their order.
+# The columns of the bank's file, in their order, and what the codes 1, 2, ... mean.
 _BANK_NAMES = (
     "age job marital education default balance housing loan contact day month duration campaign "
     "pdays previous poutcome y"
 ).split()
-# The texts of UCI's file; the number of a text is its position, from 1, as the authors have it.
 _BANK_LEVELS = {
     "job": "management technician entrepreneur blue-collar unknown retired admin. services "
     "self-employed unemployed housemaid student".split(),
     "marital": ["married", "single", "divorced"],
     "education": ["primary", "secondary", "tertiary", "unknown"],
-    "contact": ["cellular", "telephone", "unknown"],
-    "month": "jan feb mar apr may jun jul aug sep oct nov dec".split(),
-    "poutcome": ["success", "failure", "other", "unknown"],
 }
-# The columns with "no" and "yes", coded 0 and 1.
-_YES_NO = ("default", "housing", "loan", "y")
-# Rows of the whole table, as UCI documents it, and of a sample that UCI calls bank.csv, too.
-_BANK_ROWS, _SAMPLE_ROWS = 45211, 4521
-# SHA-256 of the authors' file, and of its values, whichever file they are read from.
-_BANK_SHA256 = "bde995d7cb02f5c72b7d5782437c8e2c2cde443fba21d7513cdfa0556adb5440"
-_BANK_DIGEST = "f345b000488de23609911b89e287684e55dcc62741b390def9672e0143b8d514"
-
-# The columns of the authors' credit file after its row number, in their order.
+# The columns of the authors' credit file after its row number; codes without a level are "other".
 _CREDIT_NAMES = (
     "EDUCATION", "SEX", "LIMIT_BAL", "MARRIAGE", "AGE",
     *(f"{name}{j}" for name in ("PAY_", "BILL_AMT", "PAY_AMT") for j in range(1, 7)),
     "default payment next month",
 )  # fmt: skip
-# Other names of the same columns, in UCI's spreadsheet and in copies of it.
-_SAME = dict.fromkeys(("default.payment.next.month", "Y"), _CREDIT_NAMES[-1]) | {"PAY_0": "PAY_1"}
-# What the codes 1, 2, ... mean; every other code is "other".
 _CREDIT_LEVELS = {
     "education": ("graduate school", "university", "high school"),
     "sex": ("male", "female"),
     "marriage": ("married", "single"),
 }
-# Rows as UCI documents them; SHA-256 of the authors' file, and of its values in this order.
-_CREDIT_ROWS = 30000
-_CREDIT_SHA256 = "c58f7df737cb7953d9022cf9487cf8001c0417ae97bd308301ad733f20c88fc3"
-_CREDIT_DIGEST = "ce64e83dfa1d7e287f7252230d9cbbec53abb927da316ac58ea56b6f4d5a1939"
-
-# The columns of both files of Adult, in their order; the files have no header.
-_ADULT_NAMES = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
-    "capital-gain capital-loss hours-per-week native-country income"
-).split()
-# The features of Adult: numbers as they are, categories as 0/1 columns.
+# The features of Adult and of COMPAS: numbers as they are, categories as 0/1 columns.
 _ADULT_NUMERIC = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 _ADULT_CATEGORICAL = (
     "sex race workclass marital-status occupation relationship native-country".split()
 )
-# SHA-256 of the members of UCI's archive, which was packed anew more than once. Recorded by
-# several public projects that pin these two files; not computed by us.
-_ADULT_MEMBERS = {
-    "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-    "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-}
-# Rows of each file as UCI documents them. A truncated file is told by its number of rows.
-_ADULT_ROWS = {"adult.data": 32561, "adult.test": 16281}
-
-# Columns of ProPublica's file that are features as they are, and the others that are needed.
 _COMPAS_NUMERIC = ["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]
-_COMPAS_OTHERS = (
-    "sex race c_charge_degree two_year_recid days_b_screening_arrest is_recid score_text".split()
-)
-# Rows of ProPublica's file before the filter.
-_COMPAS_ROWS = 7214
-# The features of the splits, in the order of their columns; the label and the group follow.
-_SPLIT_NAMES = (
-    "age", "race", *_COMPAS_NUMERIC[1:], "age_cat=25 - 45", "age_cat=Greater than 45",
-    "age_cat=Less than 25", "c_charge_degree=F", "c_charge_degree=M",
-)  # fmt: skip
-# Rows of each part of a split: 70 % and 30 % of 2,468.
-_SPLIT_ROWS = {"train": 1727, "test": 741}
-# Where the authors publish the parts as text, at a fixed commit.
-_SPLIT_URL = GITHUB + "nick-jhlee/fair-manifold-pca/888245a1e0c7d294bc8244164b79b6ddcb08ce72/"
-# The first twelve digits of the SHA-256 of the values of the parts of splits 0 to 9, the same
-# for the text files and for an archive of them. A part with other values is refused.
-_SPLIT_DIGESTS = {
-    "train": "ed1d8e2a067e 6e7233d82b08 bccdfccd1af4 62d937d3b3e6 fe1991db7fea "
-    "83c3352b1ee6 1192fb153a6b b7da85289967 f922f3df7cce 1d4035eeda19".split(),
-    "test": "7ef54a9d2f6f ae66c0755e7c 4d4717051905 9bddf626bc44 0a124a6498a2 "
-    "5e1d1539f4a3 a097f8c2f501 4105ea3e0db3 a32221ae5879 bd36837dbc7a".split(),
+# The files of HapMap 3: what their names end in, and their SHA-256.
+_HAPMAP = {
+    "bed": "4e7cbb58b47c05026bce109db4e425f852382ac597735dc32ebfc29e7f84efb8",
+    "bim": "7db221e0612a19bffcc53fef5c73b7592e425de431221c1985a6fbeecadea26c",
+    "fam": "d70ddafd3caed0b974e5029f550817a822a8afafe277920633c28766069ec509",
+    "txt": "2f109108a43a4115d7e696a469470999858bfd177df51dc5bf5331bcc7205691",
 }
 
 
-def _paper(table: Table, in_a: AnyArray, meaning: tuple[str, str]) -> Table:
-    """Return every column but the first, which makes the groups, and the target, standardised."""
+def _codes(path: Path, shape: tuple[int, int], skip: int = 0) -> Any:
+    """Return a table of whole numbers, some of which are written with a point."""
+    with reading(path):
+        values = np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2)
+        check_shape(values, shape)
+    return values.astype(np.int64)
+
+
+def _finished(table: Table, variant: str, in_a: Any) -> Table:
+    """Return a table, or what the paper makes of it: all but the first column, and the target."""
+    check_choice("variant", variant, ("default", "paper"))
+    if variant == "default":
+        return table
     data = np.column_stack([table.data[:, 1:], table.target])  # type: ignore[list-item]
-    names = [*table.feature_names[1:], table.target_name]
-    return table.as_in_paper(in_a, meaning, data, names).standardised()
-
-
-def _read_bank(path: Path) -> Table:
-    """Return the table from any of the accepted files."""
-    with open_member(path, "bank-full.csv") as file:
-        codes = _read_codes(file, path)
-    wanted = (_BANK_ROWS, len(_BANK_NAMES))
-    expect(codes.shape == wanted, path, f"its shape is {codes.shape} instead of {wanted}")
-    check_digest(_BANK_DIGEST, path, codes)
-    groupings = {"age": np.where(codes[:, 0] >= 65, "65 or older", "under 65")}
-    for name in ("marital", "education", "job"):
-        groupings[name] = np.array(_BANK_LEVELS[name])[codes[:, _BANK_NAMES.index(name)] - 1]
-    data = codes[:, :-1].astype(float)
-    return Table(data, _BANK_NAMES[:-1], groupings, target=codes[:, -1], target_name="y")
-
-
-def _read_codes(file: IO[bytes], path: Path) -> IntArray:
-    """Return 17 integer columns, from the authors' numbers or from UCI's texts."""
-    start = file.read(6)
-    file.seek(0)
-    if not start.startswith((b'"age"', b"age;")):
-        return np.loadtxt(file, delimiter=",", dtype=np.int64, ndmin=2)
-    frame = need("pandas").read_csv(file, sep=";")
-    expect(list(frame.columns) == _BANK_NAMES, path, f"its columns are {list(frame.columns)}")
-    sample = "this is the 10 % sample that UCI also calls bank.csv; use bank-full.csv"
-    expect(len(frame) != _SAMPLE_ROWS, path, sample)
-    for name, levels in {**_BANK_LEVELS, **{key: ["no", "yes"] for key in _YES_NO}}.items():
-        unknown = set(frame[name]) - set(levels)
-        expect(not unknown, path, f"column {name!r} has the unknown value(s) {sorted(unknown)}")
-        first = 0 if name in _YES_NO else 1
-        frame[name] = frame[name].map({level: i for i, level in enumerate(levels, first)})
-    # pandas stores columns. Sums over rows in another order would differ in the last digit.
-    return np.ascontiguousarray(frame.to_numpy(dtype=np.int64))
-
-
-_BANK = Source(
-    accepted=("bank.csv", "bank-full.csv", "bank+marketing.zip", "bank.zip"),
-    remotes=(
-        Remote("bank.csv", f"{AUTHORS}bank.csv", sha256=_BANK_SHA256),
-        Remote("bank+marketing.zip", f"{UCI}222/bank+marketing.zip", check=_read_bank),
-    ),
-    read=_read_bank,
-    paper=lambda table: _paper(table, table.data[:, 0] >= 65, ("age >= 65", "age < 65")),
-)
+    return table.as_in_paper(
+        in_a, data, [*table.feature_names[1:], table.target_name]
+    ).standardised()
 
 
 def fetch_bank_marketing(
-    *,
-    variant: str = "default",
-    sensitive: str | Sequence[str] | None = "age",
-    data_home: str | Path | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Any:
+    *, variant: str = "default", sensitive: Names = "age", **options: Unpack[Options]
+) -> Bunch:
     """Load the Bank Marketing calls, grouped by age.
 
     45,211 phone calls of direct-marketing campaigns of a Portuguese bank, May 2008 to November
@@ -185,8 +108,7 @@ def fetch_bank_marketing(
     variant="paper": the 15 columns beside the age *and the target* (16 features), standardised
     over all rows, groups A (age >= 65) and B, as in the authors' scripts.
 
-    Accepted files: `bank.csv` as the Fair PCA authors publish it, or `bank-full.csv`, `bank.zip`
-    or `bank+marketing.zip` of the UCI repository. Values that differ from the authors' warn.
+    Accepted file: `bank.csv` as the Fair PCA authors publish it.
 
     What is questionable:
 
@@ -203,7 +125,7 @@ def fetch_bank_marketing(
         "default" drops the target and the group column, "paper" is described above.
     sensitive : {"age", "marital", "education", "job"}, several of them, or None, default="age"
         What makes the groups. None keeps all columns and makes no groups. Ignored by "paper".
-    data_home, download_if_missing, return_X_y, as_frame
+    data_home, download_if_missing, as_frame
         As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
 
     Examples
@@ -213,62 +135,21 @@ def fetch_bank_marketing(
     >>> calls.data.shape, int((calls.sensitive_features == "65 or older").sum())
     ((45211, 15), 810)
     """
-    options = (data_home, download_if_missing, return_X_y, as_frame)
-    return _BANK.load(fetch_bank_marketing, sensitive, variant, *options)
-
-
-def _read_credit(path: Path) -> Table:
-    """Return the table with the authors' order of columns, found by name."""
-    names: list[str] = []
-    with open(path, encoding="utf-8-sig") as file:
-        # The names are in the first or the second line, depending on the copy.
-        for skip, line in enumerate(file, start=1):
-            names = [name.strip().strip('"') for name in line.split(",")]
-            if "EDUCATION" in names or skip == 3:
-                break
-    names = [_SAME.get(name, name) for name in names]
-    missing = [name for name in _CREDIT_NAMES if name not in names]
-    expect(not missing, path, f"it has no column {', '.join(missing)}")
-    order = [names.index(name) for name in _CREDIT_NAMES]
-    # Read as floats: some copies write whole numbers as 20000.0.
-    values = np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2, encoding="utf-8-sig")
-    expect(len(values) == _CREDIT_ROWS, path, f"{len(values)} rows instead of {_CREDIT_ROWS}")
-    expect(np.isfinite(values).all(), path, "it has missing values")
-    # `values[:, order]` would be in Fortran order, and sums over rows differ in the last digit.
-    codes = np.take(values, order, axis=1).astype(np.int64)
-    check_digest(_CREDIT_DIGEST, path, codes)
-    groupings = {}
-    for name, levels in _CREDIT_LEVELS.items():
-        column = codes[:, _CREDIT_NAMES.index(name.upper())]
-        known = (column >= 1) & (column <= len(levels))
-        groupings[name] = np.array(("other", *levels))[np.where(known, column, 0)]
-    *features, target = _CREDIT_NAMES
-    data = codes[:, :-1].astype(float)
-    return Table(data, features, groupings, target=codes[:, -1], target_name=target)
-
-
-_CREDIT = Source(
-    accepted=(
-        "default_degree.csv",
-        "default of credit card clients.csv",
-        "default_of_credit_card_clients.csv",
-        "UCI_Credit_Card.csv",
-    ),
-    remotes=(Remote("default_degree.csv", f"{AUTHORS}default_degree.csv", sha256=_CREDIT_SHA256),),
-    read=_read_credit,
-    paper=lambda table: _paper(table, table.data[:, 0] <= 1, ("EDUCATION <= 1", "EDUCATION > 1")),
-)
+    sha256 = "bde995d7cb02f5c72b7d5782437c8e2c2cde443fba21d7513cdfa0556adb5440"
+    path = obtain("bank.csv", f"{AUTHORS}bank.csv", sha256, **options)
+    codes = _codes(path, (45211, len(_BANK_NAMES)))
+    groupings = {"age": np.where(codes[:, 0] >= 65, "65 or older", "under 65")}
+    for name, levels in _BANK_LEVELS.items():
+        groupings[name] = np.array(levels)[codes[:, _BANK_NAMES.index(name)] - 1]
+    data, y = codes[:, :-1].astype(float), codes[:, -1]
+    table = Table(data, _BANK_NAMES[:-1], groupings, target=y, target_name="y")
+    table = _finished(table, variant, codes[:, 0] >= 65)
+    return table.bunch(fetch_bank_marketing, path, sensitive, **options)
 
 
 def fetch_credit_default(
-    *,
-    variant: str = "default",
-    sensitive: str | Sequence[str] | None = "education",
-    data_home: str | Path | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Any:
+    *, variant: str = "default", sensitive: Names = "education", **options: Unpack[Options]
+) -> Bunch:
     """Load the credit card clients, grouped by education.
 
     30,000 credit card holders of a bank in Taiwan, October 2005: credit limit, sex, education,
@@ -284,7 +165,7 @@ def fetch_credit_default(
     variant="paper": the 22 columns beside the education *and the target* (23 features),
     standardised over all rows, groups A (EDUCATION <= 1) and B, as in the authors' scripts.
 
-    Accepted files: `default_degree.csv` of the Fair PCA authors, or UCI's spreadsheet as CSV.
+    Accepted file: `default_degree.csv` of the Fair PCA authors.
 
     What is questionable:
 
@@ -300,7 +181,7 @@ def fetch_credit_default(
         "default" drops the target and the group column, "paper" is described above.
     sensitive : {"education", "sex", "marriage"}, several of them, or None, default="education"
         What makes the groups. None keeps all columns and makes no groups. Ignored by "paper".
-    data_home, download_if_missing, return_X_y, as_frame
+    data_home, download_if_missing, as_frame
         As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
 
     Examples
@@ -310,8 +191,68 @@ def fetch_credit_default(
     >>> clients.data.shape, clients.sensitive_features.shape
     ((30000, 21), (30000, 2))
     """
-    options = (data_home, download_if_missing, return_X_y, as_frame)
-    return _CREDIT.load(fetch_credit_default, sensitive, variant, *options)
+    name = "default_degree.csv"
+    sha256 = "c58f7df737cb7953d9022cf9487cf8001c0417ae97bd308301ad733f20c88fc3"
+    path = obtain(name, f"{AUTHORS}{name}", sha256, **options)
+    codes = np.ascontiguousarray(_codes(path, (30000, 25), skip=2)[:, 1:])
+    groupings = {}
+    for name, levels in _CREDIT_LEVELS.items():
+        column = codes[:, _CREDIT_NAMES.index(name.upper())]
+        known = (column >= 1) & (column <= len(levels))
+        groupings[name] = np.array(("other", *levels))[np.where(known, column, 0)]
+    *features, target = _CREDIT_NAMES
+    data, y = codes[:, :-1].astype(float), codes[:, -1]
+    table = Table(data, features, groupings, target=y, target_name=target)
+    table = _finished(table, variant, codes[:, 0] <= 1)
+    return table.bunch(fetch_credit_default, path, sensitive, **options)
+
+
+def fetch_law_school(*, sensitive: Names = "race", **options: Unpack[Options]) -> Bunch:
+    """Load the law students, grouped by race.
+
+    20,798 students who entered law schools of the United States in 1991; the target is whether
+    they passed the bar examination (18,505 did). Deciles of the grades in the first and the third
+    year, admission test, grades before and in law school, full time or not, family income, sex and
+    the tier of the school. L. F. Wightman, "LSAC National Longitudinal Bar Passage Study" (1998),
+    as cleaned by T. Le Quy, A. Roy, V. Iosifidis, W. Zhang and E. Ntoutsi, "A survey on datasets
+    for fairness-aware machine learning" (2022), without a stated licence.
+
+    Accepted file: `law_school.csv`, there called `law_school_clean.csv`.
+
+    What is questionable:
+
+    * Everybody who is not White is one group, "Non-White" (3,307): differences within are gone.
+    * Tests and grades measure schools and preparation, too; the target depends on who took part.
+    * Rows with missing values were dropped, and nobody says whose they were.
+
+    Parameters
+    ----------
+    sensitive : {"race", "sex"}, both, or None, default="race"
+        What makes the groups. None keeps all columns and makes no groups.
+    data_home, download_if_missing, as_frame
+        As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import fetch_law_school
+    >>> students = fetch_law_school()
+    >>> students.data.shape, int((students.sensitive_features == "White").sum())
+    ((20798, 10), 17491)
+    """
+    sha256 = "23c1b173f3480beb7afc4957b107a9917dfc4a8dc9d87ea6034ec35222152452"
+    url = f"{_SURVEY}experiments/data/law_school_clean.csv"
+    path = obtain("law_school.csv", url, sha256, **options)
+    with reading(path):
+        frame = need("pandas").read_csv(path)
+        check_shape(frame, (20798, 12))
+        # Called so that it leaves the features where sex makes the groups.
+        features = frame.drop(columns=["race", "pass_bar"]).rename(columns={"male": "sex=male"})
+        sex = np.where(frame["male"].to_numpy() > 0, "male", "female")
+        groupings = {"race": frame["race"].to_numpy(dtype=str), "sex": sex}
+        y = frame["pass_bar"].to_numpy(dtype=np.int64)
+    data, names = np.ascontiguousarray(features.to_numpy(dtype=float)), list(features.columns)
+    table = Table(data, names, groupings, target=y, target_name="pass_bar")
+    return table.bunch(fetch_law_school, path, sensitive, **options)
 
 
 def _one_hot(
@@ -327,48 +268,7 @@ def _one_hot(
     return Table(data, list(coded.columns), groupings, codes, target.name, extras)
 
 
-def _read_adult(path: Path) -> Table:
-    """Return both files as one table, from the archive or from two files side by side."""
-    pd = need("pandas")
-    parts = []
-    if path.suffix != ".zip":
-        expect((path.parent / "adult.test").exists(), path, "adult.test must lie beside it")
-    for name, rows in _ADULT_ROWS.items():
-        with open_member(path if path.suffix == ".zip" else path.parent / name, name) as file:
-            # The test file opens with a comment line and ends its labels with a full stop.
-            part = pd.read_csv(file, names=_ADULT_NAMES, comment="|", skipinitialspace=True)
-        expect(part.shape == (rows, len(_ADULT_NAMES)), path, f"{name} has shape {part.shape}")
-        expect(not part["income"].isna().any(), path, f"{name} has rows without a label")
-        parts.append(part)
-    frame = pd.concat(parts, ignore_index=True)
-    weight = frame["fnlwgt"].to_numpy().astype(float)
-    rich = frame["income"].str.startswith(">")
-    return _one_hot(frame, _ADULT_NUMERIC, _ADULT_CATEGORICAL, rich, sample_weight=weight)
-
-
-def _check_adult(path: Path) -> None:
-    """Raise ValueError unless the members of an archive have the recorded checksums."""
-    for name, expected in _ADULT_MEMBERS.items():
-        with open_member(path, name) as file:
-            found = hashlib.sha256(file.read()).hexdigest()
-        expect(found == expected, path, f"{name} has SHA-256 {found}, not {expected}")
-
-
-_ADULT = Source(
-    accepted=("adult.data", "adult.zip"),
-    remotes=(Remote("adult.zip", f"{UCI}2/adult.zip", check=_check_adult),),
-    read=_read_adult,
-)
-
-
-def fetch_adult(
-    *,
-    sensitive: str | Sequence[str] | None = "sex",
-    data_home: str | Path | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Any:
+def fetch_adult(*, sensitive: Names = "sex", **options: Unpack[Options]) -> Bunch:
     """Load the Adult census sample, grouped by sex.
 
     48,842 people of the US Current Population Survey of 1994: age, work, education, family,
@@ -376,11 +276,11 @@ def fetch_adult(
     B. Becker and R. Kohavi (1996), also known as Census Income, UCI Machine Learning Repository,
     data set 2, CC BY 4.0.
 
-    Categories become 0/1 columns named ``column=level``; a missing value ("?") is a level of its
+    Categories become 0/1 columns named ``column=level``; a missing value is "?", a level of its
     own. `education` repeats `education-num` and is left out. `fnlwgt`, how many people a row
     stands for, is no feature: it is in `sample_weight`, which FairPCA accepts.
 
-    Accepted files: `adult.zip` of the UCI repository, or `adult.data` and `adult.test` from it.
+    Read by `sklearn.datasets.fetch_openml` (data set 1590), which keeps it in `data_home`.
 
     What is questionable:
 
@@ -394,7 +294,7 @@ def fetch_adult(
     ----------
     sensitive : {"sex", "race"}, both, or None, default="sex"
         What makes the groups. None keeps all columns and makes no groups.
-    data_home, download_if_missing, return_X_y, as_frame
+    data_home, download_if_missing, as_frame
         As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
 
     Examples
@@ -403,100 +303,35 @@ def fetch_adult(
     >>> fetch_adult(sensitive="race").data.shape[0]  # doctest: +SKIP
     48842
     """
-    options = (data_home, download_if_missing, return_X_y, as_frame)
-    return _ADULT.load(fetch_adult, sensitive, "default", *options)
+    from sklearn.datasets import fetch_openml
+
+    home = resolve_home(options.get("data_home"))
+    try:
+        if not options.get("download_if_missing", True) and not (home / "openml").exists():
+            raise FileNotFoundError("download_if_missing=False")
+        found = fetch_openml("adult", version=2, data_home=str(home), as_frame=True)
+    except OSError as error:
+        raise DataUnavailableError(f"OpenML's data set 1590 is not in {home}: {error}") from None
+    kinds = found.data[_ADULT_CATEGORICAL].astype(object).fillna("?")
+    frame = found.data.assign(**kinds)
+    rich = found.target.astype(str).str.startswith(">").rename("income")
+    weight = frame["fnlwgt"].to_numpy(dtype=float)
+    table = _one_hot(frame, _ADULT_NUMERIC, _ADULT_CATEGORICAL, rich, sample_weight=weight)
+    return table.bunch(fetch_adult, home, sensitive, **options)
 
 
-def _read_compas(path: Path) -> Table:
-    """Return ProPublica's table after ProPublica's filter."""
-    frame = need("pandas").read_csv(path)
-    missing = {*_COMPAS_NUMERIC, *_COMPAS_OTHERS} - set(frame.columns)
-    expect(not missing, path, f"it has no column {', '.join(sorted(missing))}")
-    expect(len(frame) == _COMPAS_ROWS, path, f"{len(frame)} rows instead of {_COMPAS_ROWS}")
-    keep = (
-        frame["days_b_screening_arrest"].between(-30, 30)
-        & (frame["is_recid"] != -1)
-        & (frame["c_charge_degree"] != "O")
-        # pandas reads "N/A" as a missing value.
-        & frame["score_text"].notna()
-    )
-    frame = frame[keep].reset_index(drop=True)
-    frame["felony"] = frame["c_charge_degree"] == "F"
-    numeric = [*_COMPAS_NUMERIC, "felony"]
-    return _one_hot(frame, numeric, ("sex", "race"), frame["two_year_recid"])
-
-
-_COMPAS = Source(
-    accepted=("compas-scores-two-years.csv",),
-    remotes=(
-        Remote(
-            "compas-scores-two-years.csv",
-            f"{GITHUB}propublica/compas-analysis/bafff5da3f2e45eca6c2d5055faad269defd135a/"
-            "compas-scores-two-years.csv",
-            # Recorded by several public projects that pin this file; not computed by us.
-            sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
-        ),
-    ),
-    read=_read_compas,
-)
-
-
-def _split_source(split: int, subset: str) -> Source:
-    """Return the source of one part of one split: one archive of all parts, or its text file."""
-    name = f"{subset}_{split}"
-
-    def read(path: Path) -> Table:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                values = file[name]
-        else:
-            values = np.loadtxt(path, delimiter=",")
-        wanted = (_SPLIT_ROWS[subset], len(_SPLIT_NAMES) + 2)
-        expect(values.shape == wanted, path, f"{name} has shape {values.shape}, not {wanted}")
-        right = digest(values).startswith(_SPLIT_DIGESTS[subset][split])
-        expect(right, path, f"some values of {name} differ from the published ones")
-        return Table(
-            values[:, :-2],
-            _SPLIT_NAMES,
-            {"race": np.where(values[:, -1] == 1, "Caucasian", "other")},
-            target=values[:, -2].astype(np.int64),
-            target_name="two_year_recid",
-            keep_groups=True,
-        )
-
-    text = f"compas_splits/{name}.csv"
-    remote = Remote(text, f"{_SPLIT_URL}datasets/COMPAS/{name}.csv", check=read)
-    return Source(accepted=("compas_splits.npz", text), remotes=(remote,), read=read)
-
-
-def fetch_compas(
-    *,
-    variant: str = "default",
-    sensitive: str | Sequence[str] | None = "race",
-    split: int = 0,
-    subset: str = "train",
-    data_home: str | Path | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Any:
+def fetch_compas(*, sensitive: Names = "race", **options: Unpack[Options]) -> Bunch:
     """Load the COMPAS records, grouped by race.
 
     People scored by the COMPAS risk tool in Broward County, Florida, in 2013 and 2014, and whether
     they were arrested again within two years; published by ProPublica (J. Angwin, J. Larson,
     S. Mattu and L. Kirchner, "Machine Bias", 2016), whose terms apply; do not redistribute.
 
-    variant="default": 6,172 of 7,214 rows after ProPublica's own filter (scored within 30 days of
-    the arrest, no missing outcome, no ordinary traffic offence, a score is given). Features: age,
-    earlier offences, degree of the charge, sex, race (0/1 columns). The score is no feature.
+    6,172 of 7,214 rows after ProPublica's own filter (scored within 30 days of the arrest, no
+    missing outcome, no ordinary traffic offence, a score is given). Features: age, earlier
+    offences, degree of the charge, sex, race (0/1 columns). The score is no feature.
 
-    variant="splits": the ten train/test splits of J. Lee, G. Kim, M. Olfat, M. Hasegawa-Johnson
-    and C. D. Yoo, "Fast and Efficient MMD-based Fair PCA via Optimization over Stiefel Manifold"
-    (2022), made from 40 % of the rows and standardised by the training part; 11 features, of which
-    one *is* the group (race), as they used them.
-
-    Accepted files: `compas-scores-two-years.csv`; for the splits `compas_splits.npz` or the
-    published text files under `compas_splits/`.
+    Accepted file: `compas-scores-two-years.csv`.
 
     What is questionable:
 
@@ -509,28 +344,126 @@ def fetch_compas(
 
     Parameters
     ----------
-    variant : {"default", "splits"}, default="default"
-        Described above.
     sensitive : {"race", "sex"}, both, or None, default="race"
-        What makes the groups. None keeps all columns and makes no groups. Ignored by
-        ``variant="splits"``, whose groups are "Caucasian" and "other".
-    split, subset : int, {"train", "test"}, default=0, "train"
-        Which of the ten splits, 0 to 9, and which part of it, for ``variant="splits"``.
-    data_home, download_if_missing, return_X_y, as_frame
+        What makes the groups. None keeps all columns and makes no groups.
+    data_home, download_if_missing, as_frame
         As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
 
     Examples
     --------
     >>> from fairpca.datasets import fetch_compas
-    >>> records = fetch_compas(variant="splits", split=3, subset="test")
-    >>> records.data.shape, sorted(set(records.sensitive_features))
-    ((741, 11), ['Caucasian', 'other'])
+    >>> fetch_compas(sensitive="sex").data.shape[0]  # doctest: +SKIP
+    6172
     """
-    check_choice("variant", variant, ("default", "splits"))
-    source = _COMPAS
-    if variant == "splits":
-        check_choice("split", split, tuple(range(10)))
-        check_choice("subset", subset, tuple(_SPLIT_ROWS))
-        source, sensitive = _split_source(int(split), subset), "race"
-    options = (data_home, download_if_missing, return_X_y, as_frame)
-    return source.load(fetch_compas, sensitive, "default", *options)
+    name = "compas-scores-two-years.csv"
+    # Recorded by several public projects that pin this file; not computed by us.
+    sha256 = "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d"
+    path = obtain(name, f"{_PROPUBLICA}{name}", sha256, **options)
+    with reading(path):
+        frame = need("pandas").read_csv(path)
+        keep = (
+            frame["days_b_screening_arrest"].between(-30, 30)
+            & (frame["is_recid"] != -1)
+            & (frame["c_charge_degree"] != "O")
+            # pandas reads "N/A" as a missing value.
+            & frame["score_text"].notna()
+        )
+        frame = frame[keep].reset_index(drop=True)
+        frame["felony"] = frame["c_charge_degree"] == "F"
+        numeric = [*_COMPAS_NUMERIC, "felony"]
+        table = _one_hot(frame, numeric, ("sex", "race"), frame["two_year_recid"])
+    return table.bunch(fetch_compas, path, sensitive, **options)
+
+
+def fetch_hapmap3(**options: Unpack[Options]) -> Bunch:
+    """Load genotypes of people from eleven populations.
+
+    957 unrelated people of phase 3 of the International HapMap Project (2010), at 14,079 places of
+    the genome where people differ and that say little about each other, as thinned by G. Abraham
+    for the program flashpca (in whose repository they lie, GPL-3). From 48 people of Mexican
+    ancestry in Los Angeles (MEX) to 140 Maasai in Kinyawa (MKK). The project's data are public;
+    see its data release policy.
+
+    `data` are counts of the first allele as Patterson, Price and Reich (2006) standardise them,
+    ``(g - 2p) / sqrt(2p(1 - p))``, zero where a count is missing, in float32. `genotypes` are the
+    counts themselves, int8, -127 where missing. `filename` is the PLINK file.
+
+    Accepted files: `HM3_thinned_autosomal_overlap.bed`, `.bim` and `.fam`, and
+    `relationships_w_pops_121708.txt`, in a folder `hapmap3`.
+
+    What is questionable:
+
+    * A population is where people were asked, such as "Yoruba in Ibadan"; it stands for no
+      continent, no country, and not for everybody who calls themselves so.
+    * Everybody consented to have their genome published; they cannot take it back.
+
+    Parameters
+    ----------
+    data_home, download_if_missing, as_frame
+        As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import fetch_hapmap3
+    >>> people = fetch_hapmap3()
+    >>> people.data.shape, len(set(people.sensitive_features))
+    ((957, 14079), 11)
+    """
+    paths = []
+    for end, sha256 in _HAPMAP.items():
+        name = f"HM3_thinned_autosomal_overlap.{end}"
+        name = "relationships_w_pops_121708.txt" if end == "txt" else name
+        paths += [obtain(f"hapmap3/{name}", _FLASHPCA + name, sha256, **options)]
+    with reading(paths[0]):
+        variants, people, known = (np.loadtxt(path, dtype=str) for path in paths[1:])
+        # Two bits a person, four people a byte, one line of bytes a place of the genome.
+        packed = np.fromfile(paths[0], np.uint8, offset=3).reshape(len(variants), -1)
+        bits = np.stack([packed >> shift & 3 for shift in (0, 2, 4, 6)], axis=-1)
+        codes = bits.reshape(len(variants), -1)[:, : len(people)]
+        genotypes = np.array([2, -127, 1, 0], dtype=np.int8)[codes].T
+        population = dict(zip(known[1:, 1], known[1:, 6], strict=True))
+        labels = np.array([population[person] for person in people[:, 1]])
+    missing = genotypes < 0
+    share = np.where(missing, 0, genotypes).sum(axis=0) / (2 * (~missing).sum(axis=0))
+    data = (genotypes - 2 * share) / np.sqrt(2 * share * (1 - share))
+    data = np.where(missing, 0, data).astype(np.float32)
+    extras = {"genotypes": np.ascontiguousarray(genotypes)}
+    table = Table(data, variants[:, 1].tolist(), {"population": labels}, extras=extras)
+    return table.bunch(fetch_hapmap3, paths[0], "population", **options)
+
+
+def load_japanese_vowels(*, as_frame: bool = False) -> Bunch:
+    """Load two Japanese vowels said by nine men; this table comes with the package.
+
+    9,961 moments of 640 utterances of /ae/ by nine male speakers: twelve coefficients (of the
+    cepstrum, by linear prediction) of 25.6 milliseconds of sound each, every 6.4 milliseconds.
+    M. Kudo, J. Toyama and M. Shimbo, "Multidimensional curve classification using passing-through
+    regions", Pattern Recognition Letters 20 (1999). UCI Machine Learning Repository, data set 128,
+    https://doi.org/10.24432/C5NS47, CC BY 4.0; training and test part in one table.
+
+    `utterance` numbers the utterances: the moments of one are much alike, so hold out whole
+    utterances, ``cross_fit(..., blocks=voices.utterance)``.
+
+    What is questionable:
+
+    * Nine men are not the speakers of a language, and one recording has its own microphone.
+
+    Parameters
+    ----------
+    as_frame : bool, default=False
+        As in all loaders, and so is the Bunch that is returned: see `fairpca.datasets`.
+
+    Examples
+    --------
+    >>> from fairpca.datasets import load_japanese_vowels
+    >>> voices = load_japanese_vowels()
+    >>> voices.data.shape, len(set(voices.sensitive_features)), len(set(voices.utterance))
+    ((9961, 12), 9, 640)
+    """
+    path = Path(__file__).with_name("japanese_vowels.csv.gz")
+    rows = np.loadtxt(path, delimiter=",", skiprows=1)
+    speakers = np.array([f"speaker {number:.0f}" for number in rows[:, 0]])
+    names = [f"lpc{j}" for j in range(1, 13)]
+    extras = {"utterance": rows[:, 1].astype(np.int64)}
+    table = Table(np.ascontiguousarray(rows[:, 2:]), names, {"speaker": speakers}, extras=extras)
+    return table.bunch(load_japanese_vowels, path, "speaker", as_frame=as_frame)

@@ -1,7 +1,106 @@
-"""Rows that live on a cluster: counted, or iterated over, where they are.
+"""Rows that live on a cluster: every piece is counted where it is, and its moments are merged.
 
-`dask` and `spark` turn distributed rows into `GroupMoments`; `parquet` and `dask` also offer
-products with group covariances, one pass over the rows each, where covariances would not fit.
+`dask` and `spark` turn distributed rows into `GroupMoments` and add projections to them. What a
+worker does with one piece of the rows, whatever engine brought it there, is in this file.
 """
 
-__all__ = ["dask", "parquet", "spark"]
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from fairpca._arrays import AnyArray
+from fairpca.moments.group_moments import GroupMoments, split_folds
+from fairpca.moments.groups import Groups, block_folds, row_folds
+
+__all__ = ["dask", "spark"]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How labels become groups, as in `FairPCA`, and rows folds, as in `moments`."""
+
+    group_by: str
+    unlabelled: str
+    n_folds: int
+
+    def count(
+        self,
+        rows: Any,
+        beside: Mapping[str, Any],
+        named: Mapping[str, str | Sequence[str]],
+        start: int,
+        part: int,
+    ) -> GroupMoments | None:
+        """Return the moments of one piece, None of no rows; ValueError names the piece.
+
+        Labels, weights and blocks are values `beside` the rows, or `named` columns of them. The
+        first row has the number `start` in the whole table.
+        """
+        given = {**beside, **{argument: rows[names] for argument, names in named.items()}}
+        labels, weight, blocks = map(given.get, ("sensitive_features", "sample_weight", "blocks"))
+        X = rows.drop(columns=flat(named)) if named else rows
+        if not len(X):
+            return None
+        try:
+            rules = {"group_by": self.group_by, "unlabelled": self.unlabelled}
+            groups = Groups.of(labels, len(X), **rules)
+            if self.n_folds:
+                folds = row_folds(start, len(X), self.n_folds)
+                folds = folds if blocks is None else block_folds(blocks, self.n_folds)
+                groups = groups.in_folds(folds, self.n_folds)
+            return GroupMoments.from_array(X, groups, sample_weight=weight)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"partition {part}: {error}") from None
+
+    def finished(self, moments: GroupMoments | None) -> GroupMoments | list[GroupMoments]:
+        """Return the moments of all pieces, fold by fold where there are folds."""
+        if moments is None:
+            raise ValueError("X has no rows; check the filter or the files it is read from.")
+        found: GroupMoments | list[GroupMoments] = split_folds(moments, self.n_folds or None)
+        return found
+
+
+def flat(named: Mapping[str, str | Sequence[str]]) -> list[str]:
+    """Return the names of all columns that are no features."""
+    lists = ([names] if isinstance(names, str) else names for names in named.values())
+    return list(dict.fromkeys(name for names in lists for name in names))
+
+
+def check_width(n_features: int) -> None:
+    """Raise MemoryError where the moments of one group exceed half of this machine's memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 16 * n_features**2 > memory:
+        raise MemoryError(
+            f"X has {n_features:,} columns, whose moments take {8e-9 * n_features**2:,.0f} GB for "
+            f"every group; about {int((memory / 16) ** 0.5):,} fit. Choose columns, or fit sparse "
+            "rows in memory, whose covariances are never formed."
+        )
+
+
+def merged(parts: Iterable[GroupMoments | None]) -> GroupMoments | None:
+    """Merge moments in the order given; None stands for no rows."""
+    known = [part for part in parts if part is not None]
+    return reduce(GroupMoments.merge, known) if known else None
+
+
+def light(model: Any) -> Any:
+    """Return a copy of a model with what `transform` needs: no moments travel to the workers."""
+    found = copy.copy(model)
+    drop = {name for name in vars(model) if name[0] == "_"} | {"feature_names_in_"}
+    found.__dict__ = {name: value for name, value in vars(model).items() if name not in drop}
+    return found
+
+
+def project(rows: Any, model: Any) -> AnyArray:
+    """Return the components of one piece, which may have no rows."""
+    X = rows.to_numpy(dtype=float, na_value=np.nan) if hasattr(rows, "columns") else rows
+    return np.asarray(
+        model.transform(X) if len(X) else np.empty((0, model.n_components_), X.dtype)
+    )

@@ -1,5 +1,6 @@
-"""Tables larger than memory: files -> pieces -> batches -> GroupMoments."""
+"""Tables: read, with roles of their columns, prepared, or counted in batches."""
 
-from fairpca.io.read_moments import Progress, read_moments
+from fairpca.io.stream import read_moments
+from fairpca.io.tables import Layout
 
-__all__ = ["Progress", "read_moments"]
+__all__ = ["Layout", "read_moments"]

@@ -1,266 +1,687 @@
-"""Whole tables in memory, for the command line: CSV, TSV, Parquet, Feather, Arrow and NumPy.
+"""Tables: files with equal columns, the roles of the columns, and their preparation.
 
-The readers are those of files in pieces (`delimited`, `columnar`), so a table is the same table
-either way. Only archives of several NumPy arrays are read here and nowhere else.
+Parquet, Feather and delimited text are read by pyarrow, arrays by NumPy. Of delimited text only
+the separator and marks of an encoding are guessed, and one header row is expected; everything else
+is said by a `Layout`. scikit-learn prepares the columns: gaps are filled in, text becomes
+one column a level, and all are standardised. Read `open_files` and `prepare` first.
 """
 
 from __future__ import annotations
 
-import contextlib
+import csv
+import fnmatch
+import gzip
+import io
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairpca._check import distinct, listed, require
-from fairpca.io.columnar import another_type, read_whole
-from fairpca.io.columns import FEW_ROWS, column_numbers, counts_rows, matching, no_header
-from fairpca.io.delimited import Layout, TextFile, label_column, open_texts, read_text
-from fairpca.io.sources import DataFile, check_distinct, file_kind
+from fairpca._arrays import AnyArray, FloatArray
+from fairpca._check import check_choice, did_you_mean, listed, require
+from fairpca.moments.groups import Groups, Threshold
 from fairpca.moments.storage import damage_named
+
+#: What to do about missing values.
+MISSING = ("error", "drop", "mean", "median")
+#: Text with more levels than this is a name or a note, not a category.
+MOST_LEVELS = 50
+_KINDS = {
+    "text": (".csv", ".tsv", ".txt"),
+    "parquet": (".parquet", ".pq"),
+    "feather": (".feather", ".arrow"),
+    "numpy": (".npy",),
+    "excel": (".xlsx",),
+}
+_SEPARATORS = ",;\t|"
+# Lines that are looked at to guess the separator and whether the first one holds names.
+_FIRST_LINES = 50
+_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+# The largest block that pyarrow takes, and that of a stream, which must hold a whole row.
+_LARGEST_BLOCK, _STREAM_BLOCK = 2**31 - 1, 2**24
+# Names of columns that hold identifiers. A column of that name is one if it has many values.
+_ID_NAME = re.compile(r"(?i:(^|[_\W])(id|uid|uuid|guid|key|nr|no|ssn)$|^id[_\W])|[a-z]I[dD]$")
+_ID_LEVELS = 20
 
 
 @dataclass(frozen=True)
-class TableFile:
-    """Rows read from one or more files; the names of columns are distinct strings.
+class Layout:
+    """Of delimited text; what is None is guessed.
 
-    `notes` say what was guessed or renamed, `row_number_columns` are those that only count the
-    rows of their file, `repeated` are names that several columns had.
+    Attributes
+    ----------
+    sep : str, optional
+        The separator.
+    decimal : {".", ","}, default="."
+    header : int, optional
+        The line with the names, counted from 1; 0 where there are none.
+    encoding : str, optional
+        By default UTF-8, or UTF-16 with its mark.
     """
 
-    frame: Any
-    notes: tuple[str, ...]
-    row_number_columns: tuple[str, ...]
-    repeated: tuple[str, ...] = ()
+    sep: str | None = None
+    decimal: str = "."
+    header: int | None = None
+    encoding: str | None = None
 
 
-def read_tables(
-    paths: Iterable[str | Path],
-    layout: Layout | None = None,
-    labels: Sequence[str] = (),
-    as_text: Sequence[str] = (),
-) -> TableFile:
-    r"""Read files with the same columns and stack their rows.
+@dataclass(frozen=True)
+class Files:
+    """Files of one kind with equal columns, which together are one table.
 
-    They end in .csv, .tsv, .txt (also .gz), .parquet, .feather, .arrow, .npy or .npz. What is None
-    in the layout of delimited text is guessed; its columns of `labels` hold labels, of which 01
-    and 1 are two, and those of `as_text` keep the texts of the file. Both are given by names,
-    numbers or patterns of names. ValueError names the file that is damaged, or differs from the
-    others.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from fairpca.io.tables import read_tables
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "people.csv")
-    ...     _ = path.write_text("sex,age\nf,31\nm,45\n")
-    ...     table = read_tables([path])
-    >>> table.frame["age"].tolist(), table.notes
-    ([31, 45], ('people.csv: comma-separated, 1 header row',))
+    Attributes
+    ----------
+    paths : tuple of Path
+    kind : str
+        A key of the table of endings.
+    heads : tuple of (tuple of str, Layout)
+        Names of the columns of every file, and its layout with what was guessed.
     """
-    files = [Path(path) for path in paths]
-    if not files:
-        raise ValueError("no table was given; pass at least one file.")
-    for path in files:
-        if path.is_dir():
-            raise ValueError(f"{path} is a directory; pass the files in it.")
-    found = {path: DataFile.at(path) for path in files}
-    check_distinct(files)
-    delimited = [path for path in files if file_kind(path) == "delimited"]
-    texts: dict[Path, TextFile] = {}
-    if delimited:
-        opened = open_texts([found[path] for path in delimited], layout or Layout())
-        texts = dict(zip(delimited, opened, strict=True))
-    tables = [(path, _read_one(path, texts.get(path), labels, as_text)) for path in files]
-    columns = list(tables[0][1].frame.columns)
-    for path, table in tables:
-        odd = sorted(set(table.frame.columns) ^ set(columns))
-        if odd:
-            raise ValueError(
-                f"{path} has other columns than the first file: {listed(odd, 5)}; pass equal ones."
-            )
-    # A file without rows has columns, but no types that could agree or disagree.
-    full = [(path, table) for path, table in tables if len(table.frame)]
-    if not full:
-        raise ValueError(f"{files[0]} has no rows of data.")
-    mixed = _mixed_columns(full, texts)
-    if mixed:
-        as_text = [*as_text, *mixed]
-        full = [(path, _read_one(path, texts.get(path), labels, as_text)) for path, _ in full]
-    for file in found.values():
-        # A file that somebody still writes is no table yet.
-        file.check_unchanged()
-    return _stacked([table for _, table in full], columns, mixed)
 
+    paths: tuple[Path, ...]
+    kind: str
+    heads: tuple[tuple[tuple[str, ...], Layout], ...]
 
-def _read_one(
-    path: Path, text: TextFile | None, labels: Sequence[str], as_text: Sequence[str]
-) -> TableFile:
-    """Return the rows of one file; arguments are those of `read_tables`."""
-    kind = file_kind(path)
-    if text is not None:
-        frame = _read_delimited(path, text, labels, as_text)
-        note = text.layout.describe() + no_header(text.names)
-    elif kind == "numpy":
-        frame, note = _read_numpy(path), "NumPy"
-    elif kind not in ("parquet", "arrow"):
-        raise ValueError(
-            f"{path}: a {kind} file is read in pieces only; count it with fit --engine local, or "
-            "with fairpca.io.read_moments."
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the first file."""
+        return self.heads[0][0]
+
+    def frame(self, texts: Sequence[str] = (), columns: Sequence[str] | None = None) -> Any:
+        """Return all rows as a pandas frame; columns in `texts` of delimited files stay text."""
+        pandas = require("pandas", extra="data", purpose="reading tables")
+        wanted = list(dict.fromkeys(self.names if columns is None else columns))
+        sizes = {path: 4 * path.stat().st_size for path in self.paths}
+        frames = [
+            pandas.concat(self._pieces(path, wanted, None, texts, size), ignore_index=True)
+            for path, size in sizes.items()
+        ]
+        found = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+        kinds = found.dtypes if len(frames) > 1 else {}
+        mixed = [name for name, kind in kinds.items() if kind.kind == "O"]
+        for path, frame in zip(self.paths, frames, strict=True):
+            odd = [n for n in mixed if frame[n].dtype.kind in "iuf" and frame[n].notna().any()]
+            if odd:
+                raise ValueError(f"{path}: column {odd[0]!r} is numbers, and text in other files.")
+        if not len(found):
+            raise ValueError(f"{self.paths[0]} has no rows of data.")
+        return found
+
+    def batches(
+        self, columns: Sequence[str], n_rows: int, texts: Sequence[str] = ()
+    ) -> Iterator[Any]:
+        """Yield pieces of at most so many rows as pandas frames, file by file."""
+        for path in self.paths:
+            yield from self._pieces(path, list(dict.fromkeys(columns)), n_rows, texts)
+
+    def _pieces(
+        self,
+        path: Path,
+        wanted: list[str],
+        n_rows: int | None,
+        texts: Sequence[str],
+        block: int = 0,
+    ) -> Iterator[Any]:
+        """Yield the rows of one file; its first `block` bytes tell the types of delimited text."""
+        pandas = require("pandas", extra="data", purpose="reading tables")
+        with damage_named(f"{path} cannot be read"):
+            if self.kind == "numpy":
+                rows = _array(path)
+                for start in range(0, len(rows), n_rows or len(rows)):
+                    piece = rows[start : start + (n_rows or len(rows))]
+                    yield pandas.DataFrame(np.asarray(piece), columns=self.names)[wanted]
+            elif self.kind == "excel":
+                yield _excel(path)[wanted]
+            else:
+                source = self._dataset(path, texts, block)
+                if n_rows is None:
+                    yield _frame(source.to_table(columns=wanted))
+                    return
+                for batch in source.to_batches(columns=wanted, batch_size=n_rows):
+                    if batch.num_rows:
+                        yield _frame(batch)
+
+    def _dataset(self, path: Path, texts: Sequence[str], block: int) -> Any:
+        """Return one file as a dataset of pyarrow; numbers of delimited text are floats."""
+        datasets = require("pyarrow.dataset", extra="data", purpose="reading tables")
+        if self.kind != "text":
+            return datasets.dataset(path, format=self.kind)
+        arrow = require("pyarrow", extra="data", purpose="reading tables")
+        reader = require("pyarrow.csv", extra="data", purpose="reading tables")
+        names, layout = self.heads[self.paths.index(path)]
+        read = reader.ReadOptions(
+            column_names=list(names),
+            skip_rows=layout.header,
+            encoding="utf8" if str(layout.encoding).startswith("utf-8") else layout.encoding,
+            block_size=min(max(block, _STREAM_BLOCK), _LARGEST_BLOCK),
         )
-    else:
-        # What pandas wrote as the index of a frame is no column of the table.
-        frame = _truth_values(read_whole(str(path)).to_pandas().reset_index(drop=True))
-        note = kind.capitalize()
-    frame, repeated, renamed = _distinct_names(frame)
-    whole = [name for name, kind in frame.dtypes.items() if getattr(kind, "kind", "") in "iu"]
-    few = len(frame) < FEW_ROWS
-    numbers = [name for name in whole if not few and counts_rows(frame[name].to_numpy())]
-    return TableFile(frame, (f"{path.name}: {note}", *renamed), tuple(numbers), repeated)
+        parse = reader.ParseOptions(delimiter=layout.sep, newlines_in_values=True)
+        convert = reader.ConvertOptions(strings_can_be_null=True, decimal_point=layout.decimal)
+        convert.column_types = dict.fromkeys(texts, arrow.string())
+        form = datasets.CsvFileFormat(parse, None, convert, read)
+        # The first cells tell which columns are numbers. Whole ones may have fractions later on.
+        kinds = {field.name: field.type for field in datasets.dataset(path, format=form).schema}
+        whole = (n for n, t in kinds.items() if arrow.types.is_integer(t) or t == arrow.null())
+        convert.column_types = dict.fromkeys(whole, arrow.float64()) | convert.column_types
+        return datasets.dataset(path, format=datasets.CsvFileFormat(parse, None, convert, read))
 
 
-def _mixed_columns(
-    tables: Sequence[tuple[Path, TableFile]], texts: dict[Path, TextFile]
-) -> list[str]:
-    """Return the columns that are text in one file and numbers in another.
+def open_files(source: Any, layout: Layout | None = None) -> Files:
+    """Find files and the names of their columns; nothing else is read.
 
-    Delimited files have no types, so the numbers of such a column are read again as the texts they
-    are, which is what one file with all rows would give. Files with types are refused.
+    Parameters
+    ----------
+    source : path, or sequence of paths
+        Files of one kind: .csv, .tsv, .txt (also .gz), .parquet, .feather, .npy, .xlsx. A folder
+        stands for the files in it, except those whose names begin with ``.`` or ``_``.
+    layout : Layout, optional
+        Of delimited text.
+
+    Raises
+    ------
+    ValueError
+        Naming the file that is of another kind or has other columns than the first one.
     """
-    mixed: list[str] = []
-    if len(tables) == 1:
-        return mixed
-    for name in tables[0][1].frame.columns:
-        columns = {path: table.frame[name] for path, table in tables}
-        # A column without any value is of no kind.
-        known = {p: c.dtype.kind in "biuf" for p, c in columns.items() if c.notna().any()}
-        if len(set(known.values())) < 2:
-            continue
-        mixed.append(name)
-        text = next(path for path, number in known.items() if not number)
-        if text not in texts:
-            first = next(iter(known))
-            other = next(path for path in known if known[path] != known[first])
-            types = columns[other].dtype, columns[first].dtype
-            raise another_type(str(other), name, *types, str(first))
-    return mixed
+    given = [source] if isinstance(source, str | Path) else list(source)
+    paths = [path for entry in given for path in _in_folder(Path(entry))]
+    if not paths:
+        raise ValueError("no file was given, or the folder is empty; pass at least one file.")
+    kinds = {path: file_kind(path) for path in paths}
+    other = next((path for path in paths if kinds[path] != kinds[paths[0]]), None)
+    if other is not None:
+        raise ValueError(f"{other} is of another kind than {paths[0]}; pass files of one kind.")
+    kind, layout = kinds[paths[0]], layout or Layout()
+    found: list[tuple[tuple[str, ...], Layout]] = []
+    for path in paths:
+        with damage_named(f"{path} cannot be read"):
+            found.append(_names(path, kind, layout))
+        if set(found[-1][0]) != set(found[0][0]):
+            odd = sorted(set(found[-1][0]) ^ set(found[0][0]))
+            raise ValueError(f"{path} has other columns than {paths[0]}: {listed(odd)}.")
+    names = found[0][0]
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise ValueError(f"{paths[0]} has several columns called {listed(repeated)}; rename them.")
+    return Files(tuple(paths), kind, tuple(found))
 
 
-def _stacked(tables: Sequence[TableFile], columns: Sequence[str], mixed: list[str]) -> TableFile:
-    """Return the rows of tables with the same columns as one table."""
+def file_kind(path: Path) -> str:
+    """Return the kind of a file by its ending, or raise ValueError."""
+    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    for kind, endings in _KINDS.items():
+        if ending in endings:
+            return kind
+    known = ", ".join(ending for endings in _KINDS.values() for ending in endings)
+    raise ValueError(f"{path} is of no known kind; its name must end in one of {known}.")
+
+
+def _in_folder(path: Path) -> list[Path]:
+    """Return the files of a folder in order, or the file itself; OSError where it is missing."""
+    if not path.is_dir():
+        path.stat()
+        return [path]
+    inside = (p for p in path.rglob("*") if p.is_file())
+    return sorted(
+        p for p in inside if not any(s.startswith((".", "_")) for s in p.relative_to(path).parts)
+    )
+
+
+def _names(path: Path, kind: str, layout: Layout) -> tuple[tuple[str, ...], Layout]:
+    """Return the names of the columns of a file, and its layout."""
+    if kind == "text":
+        return _text_names(path, layout)
+    if kind == "numpy":
+        return tuple(f"column{j + 1}" for j in range(_array(path).shape[1])), layout
+    if kind == "excel":
+        return tuple(_excel(path).columns), layout
+    datasets = require("pyarrow.dataset", extra="data", purpose="reading tables")
+    names = datasets.dataset(path, format=kind).schema.names
+    # What pandas stored as the index of a frame is no column of the table.
+    return tuple(n for n in names if not re.fullmatch(r"__index_level_\d+__", n)), layout
+
+
+def _array(path: Path) -> AnyArray:
+    """Return the rows of an array on disk; what is not read does not enter memory."""
+    rows: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    if rows.ndim == 1:
+        rows = rows[:, None]
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf":
+        raise ValueError(f"it has shape {rows.shape} and type {rows.dtype}; save rows of numbers")
+    return rows
+
+
+def _excel(path: Path) -> Any:
+    """Return the first sheet of a workbook."""
     pandas = require("pandas", extra="data", purpose="reading tables")
-    notes = list(dict.fromkeys(note for table in tables for note in table.notes))
-    if mixed:
-        are = "is" if len(mixed) == 1 else "are"
-        notes.append(f"{listed(mixed)} {are} text in some files, so {are} read as text in all")
-    if len(tables) == 1:
-        return replace(tables[0], notes=tuple(notes))
-    # pandas would stack numbers with truth values, or with a column of nothing, as objects.
-    numbers = [n for n in columns if any(t.frame[n].dtype.kind in "iuf" for t in tables)]
-    frames = []
-    for table in tables:
-        found = table.frame[columns]
-        others = [n for n in numbers if found[n].dtype.kind == "b" or not found[n].notna().any()]
-        frames.append(found.astype(dict.fromkeys(others, float)))
-    rows = [name for name in columns if all(name in t.row_number_columns for t in tables)]
-    repeated = sorted({name for table in tables for name in table.repeated})
-    frame = pandas.concat(frames, ignore_index=True)
-    return TableFile(frame, tuple(notes), tuple(rows), tuple(repeated))
+    try:
+        frame = pandas.read_excel(path)
+    except ImportError:
+        raise ValueError("openpyxl is not installed: save the sheet as CSV") from None
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
-def _read_delimited(
-    path: Path, text: TextFile, labels: Sequence[str], as_text: Sequence[str]
-) -> Any:
-    """Return a delimited file as a frame; arguments are those of `read_tables`."""
-    texts = _named(as_text, text.names)
-    coded = _named(labels, text.names) - texts
-    frame = next(read_text(str(path), text, as_text=texts | coded))[0]
-    decimal = str(text.layout.decimal)
-    for j, name in enumerate(text.names):
-        if name in coded:
-            frame.isetitem(j, label_column(frame.iloc[:, j], decimal))
-    frame = _truth_values(frame)
-    for j, name in enumerate(text.names):
-        column = frame.iloc[:, j]
-        known = name in coded or name in texts or column.dtype.kind in "biuf"
-        if known or not column.notna().any():
-            continue
-        # Whole numbers past the largest integer come as text, and are numbers all the same. The
-        # first cell alone tells most columns of text.
-        if not column_numbers(column.dropna().iloc[:1], decimal)[1].any():
-            values, odd = column_numbers(column, decimal)
-            if not odd.any():
-                frame.isetitem(j, _whole(column, values))
-    return frame
+def _text_names(path: Path, layout: Layout) -> tuple[tuple[str, ...], Layout]:
+    """Return the names of the columns of delimited text, and the layout with what was guessed.
 
-
-def _whole(texts: Any, values: Any) -> Any:
-    """Return a column of numbers whose texts have digits only as whole numbers, if they fit.
-
-    Beside a gap, pandas has no such numbers from 2**63 on; as fractions two would become one.
+    `header` is then the number of lines above the first row of data.
     """
-    known = texts.dropna()
-    if known.astype(str).str.fullmatch("[0-9]+").all() and np.nanmax(values) < 2.0**64:
-        return known.map(int).astype("UInt64").reindex(texts.index)
-    return values
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        start = file.read(3)
+    marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
+    encoding = layout.encoding or next(marked, "utf-8")
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(
+            path, "rt", encoding=encoding, newline=""
+        ) as lines:
+            above = [lines.readline() for _ in range(max((layout.header or 1) - 1, 0))]
+            # Whole lines, however long they are.
+            head = [line for line, _ in zip(lines, range(_FIRST_LINES), strict=False)]
+    except (UnicodeError, LookupError) as error:
+        raise ValueError(f"{error}; name its encoding, such as --encoding latin-1") from None
+    if any("\0" in line for line in head):
+        raise ValueError("it has NUL characters; name its encoding, such as --encoding utf-16")
+    sep = {"tab": "\t", "\\t": "\t"}.get(layout.sep or "", layout.sep) or _separator(head)
+    if len(sep) != 1:
+        raise ValueError(f"--sep {sep!r} is not one character")
+    check_choice("decimal", layout.decimal, (".", ","))
+    reader = csv.reader(io.StringIO("".join(head)), delimiter=sep)
+    first = next((row for row in reader if row), None)
+    if first is None:
+        raise ValueError("it is empty")
+    skipped = len(above) + reader.line_num
+    names = [name.strip() for name in first]
+    if layout.header == 0:
+        names, skipped = [""] * len(first), 0
+    elif layout.header is None:
+        _check_header(names, [row for row in reader if len(row) == len(names)])
+    names = [name or f"column{j}" for j, name in enumerate(names, 1)]
+    return tuple(names), Layout(sep, layout.decimal, skipped, encoding)
 
 
-def _named(entries: Sequence[str], names: Sequence[str]) -> set[str]:
-    """Return the columns that entries name; one that names none is refused by who uses it."""
-    found: set[str] = set()
-    for entry in entries:
-        with contextlib.suppress(ValueError):
-            found.update(matching(entry, names))
+def _separator(head: Sequence[str]) -> str:
+    """Return the separator that cuts all lines into as many fields, the most there are."""
+    # The last line may be cut within quotes.
+    lines = re.sub('"[^"]*"', "", "".join(head)).splitlines()
+    lines = [line for line in lines[: len(lines) - 1 or 1] if line]
+
+    def fields(sep: str) -> tuple[bool, int]:
+        counts = [line.count(sep) for line in lines] or [0]
+        return len(set(counts)) == 1 and counts[0] > 0, min(counts)
+
+    return max(_SEPARATORS, key=fields)
+
+
+def _check_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Raise ValueError where the first row looks like data: taken for names, it would be lost.
+
+    Names that are years, or count the columns, are whole numbers in even steps.
+    """
+    numbers = [name for name in names if _is_number(name)]
+    steps = np.diff([float(name) for name in numbers]) if len(numbers) > 1 else np.zeros(1)
+    even = steps[0] > 0 and bool(np.all(steps == steps[0])) and all(n.isdigit() for n in numbers)
+    wrong = [] if even else numbers
+    wrong += [name for j, name in enumerate(names) if name and any(row[j] == name for row in rows)]
+    if wrong:
+        raise ValueError(
+            f"its first row has {listed(wrong, 3)} and looks like data, not like names of "
+            "columns; say --header 0 if it is data, and --header 1 if these are names"
+        )
+
+
+def _is_number(text: str) -> bool:
+    """Whether text reads as a number, with either decimal sign."""
+    return re.fullmatch(r"\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*", text) is not None
+
+
+def _frame(table: Any) -> Any:
+    """Return a table of pyarrow as a frame of numbers, text and dates."""
+    types = require("pyarrow.types", extra="data", purpose="reading tables")
+    for j, field in enumerate(table.schema):
+        kind = field.type
+        if types.is_binary(kind):
+            raise ValueError(
+                f"column {field.name!r} is not UTF-8; say encoding= (--encoding latin-1)"
+            )
+        wanted = kind.value_type if types.is_dictionary(kind) else None
+        if types.is_boolean(kind) and table.column(j).null_count:
+            table = table.set_column(j, field.name, table.column(j).cast("uint8"))
+        if types.is_decimal(kind):
+            wanted = "float64"
+        if wanted is not None:
+            table = table.set_column(j, field.name, table.column(j).cast(wanted))
+    return table.to_pandas(ignore_metadata=True)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are for.
+
+    Attributes
+    ----------
+    features : tuple of str
+    labels : dict of str to (str, Threshold or None)
+        By the name of a group column, the column of the table and what cuts it in two.
+    weight, blocks : str or None
+    asked : tuple of str
+        Features that were named, and may therefore look like identifiers.
+    """
+
+    features: tuple[str, ...]
+    labels: dict[str, tuple[str, Threshold | None]]
+    weight: str | None = None
+    blocks: str | None = None
+    asked: tuple[str, ...] = ()
+
+    @classmethod
+    def choose(
+        cls,
+        names: Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str] = (),
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        blocks: str | None = None,
+    ) -> Roles:
+        """Choose among the names of columns; ValueError for a name that is not there.
+
+        `columns` and `drop` take patterns such as ``BILL_*``; without `columns` every column is a
+        feature that has no other role.
+        """
+        labels: dict[str, tuple[str, Threshold | None]] = {}
+        for entry in as_list(sensitive_features):
+            cut = None if entry in names else Threshold.parse(entry)
+            column = entry if cut is None else cut.column
+            labels[entry if column in labels else column] = (_known(column, names)[0], cut)
+        others = [_known(name, names)[0] for name in (sample_weight, blocks) if name is not None]
+        outside = {*others, *(column for column, _ in labels.values())}
+        outside |= {name for entry in as_list(drop) for name in _known(entry, names)}
+        chosen = [name for entry in as_list(columns) for name in _known(entry, names)]
+        features = tuple(n for n in dict.fromkeys(chosen or names) if n not in outside)
+        if not features:
+            raise ValueError("no column is left as a feature; drop fewer.")
+        return cls(features, labels, sample_weight, blocks, tuple(as_list(columns)))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        others = [name for name in (self.weight, self.blocks) if name is not None]
+        return [*self.features, *self.labels_from, *others]
+
+    @property
+    def labels_from(self) -> list[str]:
+        """Columns from which labels come."""
+        return [column for column, _ in self.labels.values()]
+
+    @property
+    def texts(self) -> list[str]:
+        """Columns of labels, of which 01 and 1 are two."""
+        found = [column for column, cut in self.labels.values() if cut is None]
+        return found if self.blocks is None else [*found, self.blocks]
+
+    def label_values(self, frame: Any) -> dict[str, AnyArray]:
+        """Return the labels of every row by the name of their column."""
+        return {
+            name: frame[column].to_numpy()
+            if cut is None
+            else cut.apply(numbers(frame, [column])[:, 0])
+            for name, (column, cut) in self.labels.items()
+        }
+
+    def groups(self, frame: Any, **rules: Any) -> Groups:
+        """Return the groups of rows, with `rules` of `Groups.from_labels`."""
+        found = Groups.from_labels(self.label_values(frame), **rules)
+        for name in found.names:
+            if any("\0" in str(label) for label in found.labels):
+                raise ValueError(f"a label of column {name!r} has a NUL character; correct it.")
+        return found
+
+    def weights(self, frame: Any) -> FloatArray | None:
+        """Return the weights of rows, None where all are one."""
+        return None if self.weight is None else numbers(frame, [self.weight])[:, 0]
+
+
+def as_list(given: str | Sequence[str] | None) -> list[str]:
+    """Return one name or several as a list."""
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _known(entry: str, names: Sequence[str]) -> list[str]:
+    """Return the column of that name, or those that match a pattern; ValueError without any."""
+    found = [entry] if entry in names else fnmatch.filter(names, entry)
+    if not found:
+        raise ValueError(
+            f"the table has no column {entry!r}; it has {listed(names, 12)}."
+            f"{did_you_mean(entry, names)}"
+        )
     return found
 
 
-def _truth_values(frame: Any) -> Any:
-    """Return the frame with a type for truth values with gaps, of which pandas makes objects."""
-    types = require("pandas.api.types", extra="data", purpose="reading tables")
-    for j, kind in enumerate(frame.dtypes):
-        if kind.kind == "O" and types.infer_dtype(frame.iloc[:, j], skipna=True) == "boolean":
-            frame.isetitem(j, frame.iloc[:, j].astype("boolean"))
-    return frame
+def numbers(frame: Any, columns: Sequence[str]) -> FloatArray:
+    """Return columns of a frame as float64; ValueError names a cell that is no finite number."""
+    kinds = frame.dtypes.to_dict()
+    odd = [name for name in columns if kinds[name].kind not in "biuf"]
+    if odd:
+        cells = frame[odd[0]].dropna()
+        row = int(next(iter(_odd_rows(cells, ".")), 0))
+        cell, place = cells.iloc[row], cells.index[row]
+        raise ValueError(
+            f"column {odd[0]!r} is not numbers: {str(cell)[:40]!r} in data row {place + 1:,}; "
+            "correct the cell, or drop the column."
+        )
+    found = frame[list(columns)].to_numpy(dtype=np.float64)
+    infinite = np.isinf(found).any(axis=0)
+    if infinite.any():
+        j = int(infinite.argmax())
+        row = int(np.isinf(found[:, j]).argmax())
+        raise ValueError(
+            f"column {columns[j]!r} is infinite, or too large for a number, in data row "
+            f"{frame.index[row] + 1:,}; correct the cell, or drop the column."
+        )
+    return np.asarray(found)
 
 
-def _read_numpy(path: Path) -> Any:
-    """Return arrays as a frame, without pickle.
-
-    A 2-D array becomes columns, a 1-D array one column, a structured array its fields.
-    """
+def _odd_rows(cells: Any, decimal: str) -> AnyArray:
+    """Return which texts do not read as numbers."""
     pandas = require("pandas", extra="data", purpose="reading tables")
-    what = f"{path} cannot be read without running code stored in it, or is damaged"
-    with damage_named(what, "save plain numeric or text arrays."), path.open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
-        arrays = {path.stem: loaded} if isinstance(loaded, np.ndarray) else dict(loaded.items())
-    if len({len(array) if array.ndim else -1 for array in arrays.values()}) != 1:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ValueError(f"{path} holds arrays of different lengths ({shapes}); cut them first.")
-    frames = []
-    for name, array in arrays.items():
-        if array.ndim > 2:
-            raise ValueError(f"{path}: {name} has shape {array.shape}; pass rows and columns.")
-        # Nobody else holds the array, so a copy would only take time.
-        frames.append(pandas.DataFrame(array, copy=False))
-        if array.ndim == 2:
-            # The columns of one array are numbered from 1, as those of a text without a header.
-            prefix, first = ("column", 1) if len(arrays) == 1 else (f"{name}_", 0)
-            frames[-1].columns = [f"{prefix}{j + first}" for j in range(array.shape[1])]
-        elif not array.dtype.names:
-            frames[-1].columns = [name]
-    return pandas.concat(frames, axis=1)
+    texts = cells.astype(str).str.strip()
+    if decimal == ",":
+        texts = texts.str.translate(str.maketrans(",.", ".,"))
+    return np.flatnonzero(pandas.to_numeric(texts, errors="coerce").isna())
 
 
-def _distinct_names(frame: Any) -> tuple[Any, tuple[str, ...], list[str]]:
-    """Return the frame with distinct names, the names that were repeated, and a note on them."""
-    columns = [str(column) for column in frame.columns]
-    names = distinct(columns)
-    renamed = [new for new, old in zip(names, columns, strict=True) if new != old]
-    repeated = tuple(sorted(name for name, often in Counter(columns).items() if often > 1))
-    note = [f"repeated column names became {listed(renamed, 5)}"] if renamed else []
-    return frame.set_axis(names, axis=1), repeated, note
+@dataclass(frozen=True)
+class Columns:
+    """Which features are numbers, which are text with which levels, and why others are neither."""
+
+    numbers: tuple[str, ...]
+    levels: dict[str, list[str]]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        frame: Any,
+        features: Sequence[str],
+        asked: Sequence[str] = (),
+        texts: Mapping[str, set[str]] | None = None,
+    ) -> Columns:
+        """Look at the cells of features, and at more `texts` that they hold elsewhere.
+
+        Columns that are `asked` for may be identifiers.
+        """
+        found: list[str] = []
+        levels: dict[str, list[str]] = {}
+        left: list[str] = []
+        for name in features:
+            column = frame[name]
+            kind, known = column.dtype.kind, column.dropna()
+            if not len(known):
+                left.append(f"{name!r} (no values)")
+            elif kind in "biuf":
+                why = "" if name in asked else _identifier(name, known.to_numpy())
+                found, left = (found, [*left, why]) if why else ([*found, name], left)
+            elif not isinstance(known.iloc[0], str):
+                left.append(f"{name!r} ({type(known.iloc[0]).__name__.lower()})")
+            else:
+                distinct = sorted({*map(str, known.unique()), *(texts or {}).get(name, ())})
+                if len(distinct) > 1:
+                    _refuse_numbers(name, known)
+                if 1 < len(distinct) <= MOST_LEVELS:
+                    levels[name] = distinct
+                else:
+                    what = f"{len(distinct):,} distinct texts" if len(distinct) > 1 else "constant"
+                    left.append(f"{name!r} ({what})")
+        if not found and not levels:
+            raise ValueError(f"no column is left as a feature: {listed(left, show=str)}.")
+        notes = [f"left out {listed(left, show=str)}"] if left else []
+        if levels:
+            notes.append(f"one column for every level of {listed(list(levels))}")
+        return cls(tuple(found), levels, tuple(notes))
+
+    def take(self, frame: Any, missing: str) -> tuple[Any, AnyArray]:
+        """Return the rows that can be prepared, and which rows of the frame they are."""
+        pandas = require("pandas", extra="data", purpose="reading tables")
+        lacking = [n for n in (*self.numbers, *self.levels) if n not in frame.columns]
+        if lacking:
+            raise ValueError(
+                f"the table lacks the column(s) {listed(lacking)} of the fit; it has "
+                f"{listed(list(frame.columns), 12)}.{did_you_mean(lacking[0], frame.columns)}"
+            )
+        X = numbers(frame, self.numbers)
+        kept: AnyArray = np.ones(len(X), dtype=bool)
+        gaps = np.isnan(X)
+        if missing in ("error", "drop") and gaps.any():
+            if missing == "error":
+                counts = zip(self.numbers, gaps.sum(axis=0).tolist(), strict=True)
+                named = [f"{name!r} ({count})" for name, count in counts if count]
+                raise ValueError(
+                    f"missing values in {listed(named, show=str)}; say what to do with them: "
+                    "--missing drop, mean or median."
+                )
+            kept = np.asarray(~gaps.any(axis=1))
+            if not kept.any():
+                raise ValueError("every row has a missing value; fill them: --missing mean.")
+        found = pandas.DataFrame(X[kept], columns=list(self.numbers), copy=False)
+        for name in self.levels:
+            # A missing category is no category: none of its columns is one.
+            texts = frame[name][kept].astype(object)
+            found[name] = texts.where(texts.notna(), "").astype(str).to_numpy()
+        return found, kept
+
+    def transformer(self, missing: str) -> Any:
+        """Return what makes numbers of them, not fitted yet."""
+        from sklearn.compose import ColumnTransformer
+        from sklearn.impute import SimpleImputer
+        from sklearn.preprocessing import OneHotEncoder
+
+        fill = SimpleImputer(strategy=missing) if missing in ("mean", "median") else "passthrough"
+        lists = [np.array(found, dtype=object) for found in self.levels.values()]
+        coder = OneHotEncoder(categories=lists, handle_unknown="ignore", sparse_output=False)
+        steps = [("numbers", fill, list(self.numbers)), ("text", coder, list(self.levels))]
+        return ColumnTransformer(
+            [step for step in steps if step[2]], verbose_feature_names_out=False
+        )
+
+    @classmethod
+    def stored(cls, pipeline: Any) -> tuple[Columns, str]:
+        """Return the columns of a fitted pipeline of ours, and what it does with gaps."""
+        steps = {name: (step, used) for name, step, used in pipeline[0].transformers_}
+        filled, used = steps.get("numbers", (None, []))
+        coder, texts = steps.get("text", (None, []))
+        lists = () if coder is None else coder.categories_
+        levels = {name: list(found) for name, found in zip(texts, lists, strict=True)}
+        return cls(tuple(used), levels, ()), getattr(filled, "strategy", "error")
+
+
+def _identifier(name: str, values: AnyArray) -> str:
+    """Return why a column of numbers measures nothing about a row, or ""."""
+    if values.dtype.kind == "b" or np.any(values % 1):
+        return ""
+    if len(values) > 2 and bool(np.all(np.diff(values.astype(np.float64)) == 1)):
+        return f"{name!r} (row number)"
+    many = _ID_NAME.search(name) and len(np.unique(values)) > _ID_LEVELS
+    return f"{name!r} (identifier)" if many else ""
+
+
+def _refuse_numbers(name: str, known: Any) -> None:
+    """Raise ValueError where at least half of the texts of a column are numbers."""
+    point, comma = (_odd_rows(known, decimal) for decimal in ".,")
+    if min(len(point), len(comma)) * 2 > len(known):
+        return
+    if not len(comma):
+        raise ValueError(f"column {name!r} has decimal commas: say decimal=',' (--decimal ,).")
+    row = int(point[0]) if len(point) else 0
+    raise ValueError(
+        f"column {name!r} holds numbers and text, the first {str(known.iloc[row])[:40]!r} in data "
+        f"row {known.index[row] + 1:,}; correct such cells, or leave the column out (--drop)."
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows as numbers, which rows of the table they are, the fitted steps, and what was done."""
+
+    X: FloatArray
+    kept: AnyArray
+    steps: tuple[tuple[str, Any], ...]
+    notes: tuple[str, ...]
+
+
+def prepare(
+    frame: Any,
+    features: Sequence[str],
+    *,
+    asked: Sequence[str] = (),
+    missing: str = "error",
+    standardize: bool = True,
+    sample_weight: FloatArray | None = None,
+) -> Prepared:
+    """Fit what makes numbers of the columns of a table, and apply it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    features : sequence of str
+        Columns; those that measure nothing are left out with a note.
+    asked : sequence of str, default=()
+        Columns that are features even if they look like identifiers.
+    missing : {"error", "drop", "mean", "median"}, default="error"
+        Raise, drop the rows, or fill numbers in. A missing category is no category.
+    standardize : bool, default=True
+        Subtract the mean and divide by the standard deviation of every resulting column.
+    sample_weight : ndarray of shape (n_rows,), optional
+        Weights of the mean and the standard deviation.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairpca.io.tables import prepare
+    >>> table = pd.DataFrame({"age": [20, 40, 30, 30], "plan": ["a", "b", "a", "a"]})
+    >>> prepare(table, ["age", "plan"], standardize=False).X[1].tolist()
+    [40.0, 0.0, 1.0]
+    """
+    from sklearn.preprocessing import StandardScaler
+
+    check_choice("missing", missing, MISSING)
+    columns = Columns.of(frame, features, asked)
+    table, kept = columns.take(frame, missing)
+    transformer = columns.transformer(missing)
+    X = np.asarray(transformer.fit_transform(table), dtype=np.float64)
+    steps = [("columns", transformer)]
+    if standardize:
+        weight = None if sample_weight is None else sample_weight[kept]
+        scaler = StandardScaler(copy=False)
+        X = scaler.fit_transform(X, sample_weight=weight)
+        steps.append(("scale", scaler))
+    notes = list(columns.notes)
+    filled = int(np.isnan(table[list(columns.numbers)].to_numpy()).sum())
+    if filled:
+        notes.append(f"{filled:,} missing number(s) replaced by the {missing}")
+    if not kept.all():
+        notes.append(f"{int((~kept).sum()):,} row(s) with missing values dropped")
+    return Prepared(X, kept, tuple(steps), tuple(notes))

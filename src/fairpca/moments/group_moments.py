@@ -175,7 +175,8 @@ class GroupMoments:
         """Return the moments of what `group_scatter` found; ValueError where it is no number."""
         # Of no rows the origin is zero.
         origin = found.shift[int(np.argmax(count))] if len(count) else np.zeros(found.off.shape[1])
-        offset = (found.shift - origin) + found.off
+        with np.errstate(invalid="ignore"):
+            offset = (found.shift - origin) + found.off
         check_square(offset, diagonals(found.scatter).sum())
         scatter = found.scatter
         return cls(count, found.weight, offset, scatter, labels, names, origin, feature_names)
@@ -277,7 +278,7 @@ class GroupMoments:
         mine, theirs = self, other
         if self.labels != other.labels:
             labels = all_labels((*self.labels, *other.labels))
-            mine, theirs = self._over(labels), other._over(labels)
+            mine, theirs = self.over(labels), other.over(labels)
         weight = mine.weight + theirs.weight
         share = np.divide(theirs.weight, weight, out=np.zeros_like(weight), where=weight > 0)
         apart = theirs.offset + (theirs.origin - mine.origin) - mine.offset
@@ -320,7 +321,7 @@ class GroupMoments:
                 f"and {theirs[j]!r} there; count the same columns, in the same order."
             )
 
-    def _over(self, labels: tuple[Label, ...]) -> GroupMoments:
+    def over(self, labels: tuple[Label, ...]) -> GroupMoments:
         """Return the same moments over a longer tuple of labels, empty where it is new."""
         position = {label: i for i, label in enumerate(labels)}
         rows = [position[label] for label in self.labels]
@@ -339,7 +340,12 @@ class GroupMoments:
 
     def select(self, keep: Sequence[int]) -> GroupMoments:
         """Return the moments of some groups."""
-        return self._mapped(lambda part: part[list(keep)], [self.labels[i] for i in keep])
+        picks = np.array(keep, dtype=np.int64)
+
+        def chosen(part: AnyArray) -> AnyArray:
+            return library_of(part).take(part, placed(picks, part), axis=0)  # type: ignore[no-any-return]
+
+        return self._mapped(chosen, [self.labels[i] for i in keep])
 
     def pooled(self, keep: Sequence[int] | None = None, label: Label = "all") -> GroupMoments:
         """Return the moments of all rows (or of some groups' rows) as one group.

@@ -81,6 +81,7 @@ class Counted(NamedTuple):
 
 
 @np.errstate(invalid="ignore", over="ignore")
+@np.errstate(invalid="ignore", over="ignore")
 def group_scatter(
     rows: Any, codes: Any, count: IntArray, weights: FloatArray | None = None
 ) -> Counted:
@@ -308,7 +309,7 @@ def _count_there(
         weight, sums = 0.0 * shift[0], xp.zeros_like(shift)
         squares = xp.zeros((n, n), dtype=xp.float64, device=rows.device)
         for low in range(0, m, step):
-            part = picks[low : low + step]
+            part = picks[low : min(low + step, m)]
             block = xp.astype(xp.take(rows, part, axis=0), xp.float64, copy=False) - shift
             # Sums by products: CuPy's own sums of a tall block take a hundred times as long.
             ones = xp.ones_like(block[:, 0])

@@ -76,6 +76,13 @@ def damage_named(what: str, remedy: str = "") -> Iterator[None]:
         raise ValueError(f"{what} ({said.rstrip('.')}){end}") from None
 
 
+def check_growth(archive: zipfile.ZipFile) -> None:
+    """Raise ValueError where a member of an archive unpacks to far more than it takes."""
+    for info in archive.infolist():
+        if info.file_size > _MOST_GROWTH * info.compress_size + 1000:
+            raise ValueError(f"{info.filename} unpacks to {info.file_size:,} bytes")
+
+
 def pack(moments: Any) -> dict[str, AnyArray]:
     """Return the arrays that `np.savez` writes; ValueError for labels a file cannot hold."""
     header = {
@@ -94,9 +101,7 @@ def read_parts(file: IO[bytes], name: str) -> dict[str, Any]:
         f"{name} is not a moments file that can be read", "write it again with GroupMoments.save."
     ):
         with zipfile.ZipFile(file) as archive:
-            for info in archive.infolist():
-                if info.file_size > _MOST_GROWTH * info.compress_size + 1000:
-                    raise ValueError(f"{info.filename} unpacks to {info.file_size:,} bytes")
+            check_growth(archive)
         file.seek(0)
         with np.load(file, allow_pickle=False) as parts:
             return _unpacked({member: parts[member] for member in parts.files})

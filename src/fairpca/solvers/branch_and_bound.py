@@ -32,20 +32,19 @@ well, and take more nodes. Where two or more components are spread over four and
 the cut may hold for the relaxed optimum already; such a node keeps its bound and stays open. With
 five groups that is rare, with twenty and more it is common, and the gap then stays.
 
-It is an idea of its own: a search, with bounds of its own. Read `search` first.
+Read `Search.run` first.
 """
 
 from __future__ import annotations
 
 import heapq
-import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca._arrays import FloatArray, IntArray, symmetric
+from fairpca._arrays import EPS, FloatArray, symmetric
 from fairpca.solvers.descent import descend
 from fairpca.solvers.interior_point import above_phi, curvature, newton_steps, occupations
 from fairpca.solvers.problem import Problem
@@ -73,7 +72,6 @@ _SHRINK = 0.15
 # A child's path begins at this share of the gap that is to be closed. With 0.075 and 0.3 the same
 # problems take a fifth more steps.
 _START = 0.02
-_log = logging.getLogger("fairpca")
 
 
 @dataclass(frozen=True)
@@ -120,106 +118,6 @@ class _Node:
     multipliers: FloatArray
     vectors: FloatArray
     occupied: FloatArray
-
-
-def search(
-    problem: Problem,
-    basis: FloatArray,
-    weights: FloatArray,
-    bound: float,
-    *,
-    tol: float,
-    max_nodes: int,
-    seconds: float = np.inf,
-    roundings: int = 0,
-    random_state: int = 0,
-) -> Searched:
-    """Raise the lower bound of a problem with a gap, or find a better basis.
-
-    The nodes with the least bounds are split first, since they hold the proof back; a descent from
-    the relaxed optimum of every node may find a better basis, and better ones close nodes sooner.
-    A node is closed when its bound reaches the best value less the tolerance.
-
-    Parameters
-    ----------
-    problem : Problem
-        With at most `MOST_FEATURES` columns.
-    basis : ndarray of shape (n, r)
-        The best basis known.
-    weights : ndarray of shape (k,)
-        Optimal dual weights.
-    bound : float
-        The dual bound.
-    tol : float
-        Relative gap at which to stop.
-    max_nodes : int
-        Most nodes that get a bound; the last batch may exceed it.
-    seconds : float
-        Time after which no further batch is begun. Where it ends the search, another run may
-        prove a little more or less; the result is valid in any case.
-    roundings : int
-        Descents from random bases near the relaxed optimum of the first node that no cut divides.
-        There the bound stays, and what can still be had is a better basis: 200 of them found one
-        in four of five problems with 50 groups, better by 0.4 to 2.3 %.
-    random_state : int
-        Draws these bases.
-
-    Returns
-    -------
-    Searched
-        Its bound is never below the dual bound, and valid however early the search stopped.
-    """
-    began = said = time.monotonic()
-    r = problem.n_components
-    relaxed = _Relaxations(problem, weights)
-    value = float(problem.losses(basis).max())
-
-    def goal() -> float:
-        return value - max(tol * abs(value), problem.resolution)
-
-    def improve(node: _Node, start: FloatArray) -> None:
-        nonlocal basis, value
-        found = descend(problem, start, relaxed.spread(node), value)
-        if found.value < value:
-            basis, value = found.basis, found.value
-
-    root = relaxed.root(bound, value, goal())
-    improve(root, root.vectors[:, :r])
-    nodes, count = 1, 0
-    # The least bounds of the nodes that are closed, and of those that no cut splits.
-    closed = stuck = np.inf
-    queue = [(root.bound, count, root)]
-    while queue and nodes < max_nodes and time.monotonic() - began < seconds:
-        if stuck <= queue[0][0]:
-            # No other node holds the bound back.
-            break
-        taken = [heapq.heappop(queue)[2] for _ in range(min(relaxed.batch, len(queue)))]
-        split = []
-        for node in taken:
-            if node.bound >= goal():
-                closed = min(closed, node.bound)
-            elif not _divides(node.occupied, r):
-                if np.isinf(stuck):
-                    for start in _rounded(node, r, roundings, random_state):
-                        improve(node, start)
-                stuck = min(stuck, node.bound)
-            else:
-                split.append(node)
-        for child in relaxed.children(split, value, goal()) if split else ():
-            nodes, count = nodes + 1, count + 1
-            if child.bound < goal():
-                improve(child, child.vectors[:, :r])
-            if child.bound >= goal():
-                closed = min(closed, child.bound)
-            else:
-                heapq.heappush(queue, (child.bound, count, child))
-        if time.monotonic() - said > 1.0:
-            said = time.monotonic()
-            least = min(closed, stuck, value, queue[0][0] if queue else np.inf)
-            gap = problem.certificate(least, value).gap
-            _log.info("searched %d nodes, %d open, gap %.1e", nodes, len(queue), gap)
-    least = min(closed, stuck, value, queue[0][0] if queue else np.inf)
-    return Searched(max(bound, least), basis, value, nodes, least == stuck < goal())
 
 
 def _divides(occupied: FloatArray, r: int) -> bool:
@@ -277,101 +175,189 @@ def cut(vectors: FloatArray, r: int, angle: float, half: float) -> tuple[FloatAr
     form = (1 - width) * np.outer(along, along) - (1 + width) * np.outer(across, across)
     form -= 2 * width * above @ above.T
     # The vectors are orthonormal to rounding only.
-    rounding = 64 * n * r * np.finfo(float).eps
+    rounding = 64 * n * r * EPS
     return form, -2 * (r - 1) * width - rounding
 
 
-class _Relaxations:
-    """Bounds of many nodes at once, by a barrier on the dual with their cuts.
+class Search:
+    """A search for a larger lower bound of a problem with a gap, or for a better basis.
+
+    The nodes with the least bounds are split first, since they hold the proof back; a descent from
+    the relaxed optimum of every node may find a better basis, and better ones close nodes sooner.
+    A node is closed when its bound reaches the best value less the tolerance. Bounds of many nodes
+    are found at once, by a barrier on the dual with their cuts.
+
+    Parameters
+    ----------
+    problem : Problem
+        With at most `MOST_FEATURES` columns.
+    basis : ndarray of shape (n, r)
+        The best basis known.
+    weights : ndarray of shape (k,)
+        Optimal dual weights.
+    bound : float
+        The dual bound.
+    tol : float
+        Relative gap at which to stop.
 
     Attributes
     ----------
+    value, goal : float
+        The best value, and the bound at which a node is closed.
     chosen : ndarray of int of shape (g,)
-        The groups that take part.
+        The groups that take part in the bounds.
     matrices, offsets : ndarray of shape (g, n, n), ndarray of shape (g,)
         Theirs.
     batch : int
         How many nodes to split at a time.
     """
 
-    def __init__(self, problem: Problem, weights: FloatArray) -> None:
+    def __init__(
+        self, problem: Problem, basis: FloatArray, weights: FloatArray, bound: float, tol: float
+    ) -> None:
         oracle = problem.oracle
-        self.k, self.r, self.n = oracle.n_groups, problem.n_components, oracle.n_features
+        self.problem, self.bound, self.tol = problem, bound, tol
+        self.r, self.n = problem.n_components, oracle.n_features
+        self.keep(basis, float(problem.losses(basis).max()))
         self.chosen = np.sort(np.argsort(-weights, kind="stable")[:_MOST_GROUPS])
-        self.matrices = oracle.matrices[self.chosen]
-        self.offsets = problem.offsets[self.chosen]
+        self.matrices, self.offsets = oracle.matrices[self.chosen], problem.offsets[self.chosen]
         self.weights = weights[self.chosen] / weights[self.chosen].sum()
         self.scale = oracle.scale or 1.0
         self.g = len(self.chosen)
         numbers = 4 * (self.g + _MOST_CUTS + 1) * self.n**2
         self.batch = max(1, min(_BATCH, _MOST_NUMBERS // numbers))
 
-    def spread(self, node: _Node) -> FloatArray:
-        """Return a node's weights as weights of all groups."""
-        weights = np.zeros(self.k)
-        weights[self.chosen] = node.multipliers[: self.g]
-        return weights
+    def run(
+        self,
+        *,
+        max_nodes: int,
+        seconds: float = np.inf,
+        roundings: int = 0,
+        random_state: int = 0,
+    ) -> Searched:
+        """Split nodes until the gap is closed; return what that proved.
 
-    def root(self, bound: float, value: float, goal: float) -> _Node:
+        Parameters
+        ----------
+        max_nodes : int
+            Most nodes that get a bound; the last batch may exceed it.
+        seconds : float
+            Time after which no further batch is begun. Where it ends the search, another run may
+            prove a little more or less; the result is valid in any case.
+        roundings : int
+            Descents from random bases near the relaxed optimum of the first node that no cut
+            divides. There the bound stays, and what can still be had is a better basis: 200 of
+            them found one in four of five problems with 50 groups, better by 0.4 to 2.3 %.
+        random_state : int
+            Draws these bases.
+
+        Returns
+        -------
+        Searched
+            Its bound is never below the dual bound, and valid however early the search stopped.
+        """
+        began, r = time.monotonic(), self.r
+        root = self.root()
+        self.improve(root, root.vectors[:, :r])
+        nodes, count = 1, 0
+        # The least bounds of the nodes that are closed, and of those that no cut splits.
+        closed = stuck = np.inf
+        queue = [(root.bound, count, root)]
+        # Once a stuck node has the least bound, no other node holds the bound back.
+        while queue and nodes < max_nodes and stuck > queue[0][0]:
+            if time.monotonic() - began >= seconds:
+                break
+            taken = [heapq.heappop(queue)[2] for _ in range(min(self.batch, len(queue)))]
+            split = []
+            for node in taken:
+                if node.bound >= self.goal:
+                    closed = min(closed, node.bound)
+                elif not _divides(node.occupied, r):
+                    if np.isinf(stuck):
+                        for start in _rounded(node, r, roundings, random_state):
+                            self.improve(node, start)
+                    stuck = min(stuck, node.bound)
+                else:
+                    split.append(node)
+            for child in self.children(split) if split else ():
+                nodes, count = nodes + 1, count + 1
+                if child.bound < self.goal:
+                    self.improve(child, child.vectors[:, :r])
+                if child.bound >= self.goal:
+                    closed = min(closed, child.bound)
+                else:
+                    heapq.heappush(queue, (child.bound, count, child))
+        least = min(closed, stuck, self.value, queue[0][0] if queue else np.inf)
+        end = least == stuck < self.goal
+        return Searched(max(self.bound, least), self.basis, self.value, nodes, end)
+
+    def keep(self, basis: FloatArray, value: float) -> None:
+        """Keep the best basis."""
+        self.basis, self.value = basis, value
+        self.goal = value - max(self.tol * abs(value), self.problem.resolution)
+
+    def improve(self, node: _Node, start: FloatArray) -> None:
+        """Descend from a basis near the relaxed optimum of a node."""
+        weights = np.zeros(self.problem.oracle.n_groups)
+        weights[self.chosen] = node.multipliers[: self.g]
+        found = descend(self.problem, start, weights, self.value)
+        if found.value < self.value:
+            self.keep(found.basis, found.value)
+
+    def root(self) -> _Node:
         """Return the node without cuts, whose bound is that of the dual."""
-        n = self.n
-        none = _Node(bound, np.zeros((0, n, n)), np.zeros(0), self.weights, np.eye(n), np.zeros(n))
-        start = self._start(none, value, goal)
+        n, none = self.n, np.zeros(0)
+        node = _Node(self.bound, np.zeros((0, n, n)), none, self.weights, np.eye(n), np.zeros(n))
+        start = max(_START * (self.value - node.bound), self._end(node, 0))
         lift = min(0.05, start / self.scale)
         x = (1 - lift) * self.weights + lift / self.g
         forms, levels = np.zeros((1, 0, n, n)), np.zeros((1, 0))
-        return self._solved([none], forms, levels, x[None], np.array([start]), value, goal)[0]
+        return self._solved([node], forms, levels, x[None], np.array([start]))[0]
 
-    def children(self, nodes: list[_Node], value: float, goal: float) -> list[_Node]:
+    def children(self, nodes: list[_Node]) -> list[_Node]:
         """Return four children of every node, one for each sector of its relaxed optimum."""
         parents, cuts, starts, begins = [], [], [], []
         for node in nodes:
-            kept = self._telling(node)
-            begin = self._start(node, value, goal)
+            # A child inherits the cuts that the bound leans on.
+            multipliers = node.multipliers[self.g :]
+            kept = np.flatnonzero(multipliers > 1e-6 * self.scale)
+            kept = np.sort(kept[np.argsort(-multipliers[kept], kind="stable")[:_MOST_CUTS]])
+            begin = max(_START * (self.value - node.bound), self._end(node, len(node.levels)))
             lift = min(0.05, 10 * begin / self.scale)
             weights = (1 - lift) * node.multipliers[: self.g] + lift / self.g
-            inherited = np.maximum(node.multipliers[self.g :][kept], begin)
+            inherited = np.maximum(multipliers[kept], begin)
             relaxed = (node.vectors * node.occupied) @ node.vectors.T
             for angle, half in sectors(node.occupied, self.r):
                 form, level = cut(node.vectors, self.r, angle, half)
                 # A multiplier times what the relaxed optimum lacks is what the bound may gain.
                 lacking = max(level - float(np.sum(form * relaxed)), 0.01)
                 parents.append(node)
-                cuts.append((np.append(node.forms[kept], form[None], axis=0), level, kept))
+                cuts.append(
+                    (
+                        np.append(node.forms[kept], form[None], axis=0),
+                        np.append(node.levels[kept], level),
+                    )
+                )
                 starts.append(np.concatenate([weights, inherited, [3 * begin / lacking]]))
                 begins.append(begin)
-        most = max(len(forms) for forms, _, _ in cuts)
+        most = max(len(levels) for _, levels in cuts)
         # Nodes with fewer cuts get cuts that any P obeys: zero is at least minus one.
         forms = np.zeros((len(cuts), most, self.n, self.n))
         levels = np.full((len(cuts), most), -1.0)
         x = np.repeat(np.array(begins)[:, None], self.g + most, axis=1)
-        for i, (own, level, kept) in enumerate(cuts):
-            forms[i, : len(own)] = own
-            levels[i, : len(own)] = np.append(parents[i].levels[kept], level)
+        for i, (own, own_levels) in enumerate(cuts):
+            forms[i, : len(own)], levels[i, : len(own)] = own, own_levels
             x[i, : len(starts[i])] = starts[i]
-        return self._solved(parents, forms, levels, x, np.array(begins), value, goal)
+        return self._solved(parents, forms, levels, x, np.array(begins))
 
-    def _telling(self, node: _Node) -> IntArray:
-        """Return the cuts that a child inherits: those that the bound leans on."""
-        multipliers = node.multipliers[self.g :]
-        kept = np.flatnonzero(multipliers > 1e-6 * self.scale)
-        if len(kept) > _MOST_CUTS:
-            order = np.argsort(-multipliers[kept], kind="stable")
-            kept = np.sort(kept[order[:_MOST_CUTS]])
-        return kept
-
-    def _ends(self, node: _Node, value: float, goal: float, cuts: int) -> float:
+    def _end(self, node: _Node, cuts: int) -> float:
         """Return the barrier parameter at which a bound is good enough.
 
         The bound at a parameter mu is within (2 n + g + j) mu of the best one. A twentieth of the
         gap will do for a node that is split again, a third of the tolerance for one that is not.
         """
-        allowed = max(0.05 * (value - node.bound), value - goal)
+        allowed = max(0.05 * (self.value - node.bound), self.value - self.goal)
         return 0.3 * allowed / (2 * self.n + self.g + cuts)
-
-    def _start(self, node: _Node, value: float, goal: float) -> float:
-        """Return the barrier parameter that the paths of a node's children begin at."""
-        return max(_START * (value - node.bound), self._ends(node, value, goal, len(node.levels)))
 
     def _solved(
         self,
@@ -380,8 +366,6 @@ class _Relaxations:
         levels: FloatArray,
         x: FloatArray,
         mu: FloatArray,
-        value: float,
-        goal: float,
     ) -> list[_Node]:
         """Follow the central paths of several nodes together; return them with their bounds.
 
@@ -394,8 +378,6 @@ class _Relaxations:
             Where the multipliers begin, all of them positive.
         mu : ndarray of shape (m,)
             The barrier parameters to begin with.
-        value, goal : float
-            The best value, and the bound at which a node is closed and left alone.
         """
         m, j = levels.shape
         forms = np.concatenate(
@@ -404,7 +386,7 @@ class _Relaxations:
         offsets = np.concatenate([np.broadcast_to(self.offsets, (m, self.g)), levels], axis=1)
         # Cuts and groups may nearly cancel; the rounding of their sum is that of what was summed.
         sizes = np.abs(forms).max(axis=(2, 3))
-        ends = np.array([self._ends(parent, value, goal, j) for parent in parents])
+        ends = np.array([self._end(parent, j) for parent in parents])
         mu = np.maximum(mu, ends)
         bound = np.full(m, -np.inf)
         vectors, occupied = np.zeros((m, self.n, self.n)), np.zeros((m, self.n))
@@ -426,7 +408,7 @@ class _Relaxations:
             base[on], direction[on], length[on] = x[on], here.step[~fell], here.longest[~fell]
             level[on], decrement[on] = here.value[~fell], here.decrement[~fell]
             near = ~fell & (here.decrement < 1)
-            done = (near & (mu[left] <= ends[left])) | (bound[left] >= goal)
+            done = (near & (mu[left] <= ends[left])) | (bound[left] >= self.goal)
             # F of another parameter is another function.
             falling = left[near]
             mu[falling] = np.maximum(_SHRINK * mu[falling], ends[falling])
@@ -462,7 +444,8 @@ class _Relaxations:
         `sizes` are the largest entries of the forms, from which the rounding of their sum follows.
         """
         r = self.r
-        values, vectors = _checked_eigh(symmetric(np.einsum("mj,mjab->mab", x, forms)))
+        values, vectors = np.linalg.eigh(symmetric(np.einsum("mj,mjab->mab", x, forms)))
+        values, vectors = values[:, ::-1], np.ascontiguousarray(vectors[:, :, ::-1])
         _, p, v = occupations(values, mu, r, 0.5 * (values[:, r - 1] + values[:, r]))
         turned = np.swapaxes(vectors, 1, 2)[:, None] @ forms @ vectors[:, None]
         gradient = offsets - np.einsum("mjaa,ma->mj", turned, p)
@@ -470,14 +453,14 @@ class _Relaxations:
         longest = np.minimum(1.0, 0.9 / np.maximum(-step.min(axis=1), 1e-300))
         phi = np.einsum("mj,mj->m", x, offsets) - values[:, :r].sum(axis=1)
         summed = np.maximum(np.abs(values).max(axis=1), np.einsum("mj,mj->m", x, sizes))
-        rounding = 8 * self.n * np.finfo(float).eps * summed * r
+        rounding = 8 * self.n * EPS * summed * r
         value = phi + above_phi(values, p, v, x, mu, r)
         return _Steps(phi - rounding, value, step, decrement, longest, vectors, p)
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """What `_Relaxations._newton` finds for m nodes.
+    """What `Search._newton` finds for m nodes.
 
     Attributes
     ----------
@@ -500,23 +483,3 @@ class _Steps:
     longest: FloatArray
     vectors: FloatArray
     occupied: FloatArray
-
-
-def _checked_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the eigenpairs of a stack of symmetric matrices, in decreasing order, checked.
-
-    Bounds of cells rest on them. Their sum and the sum of their squares must be the trace and the
-    squared norm of the matrix; one or two wrong values change at least one of the two.
-    """
-    values, vectors = np.linalg.eigh(matrices)
-    squares = np.einsum("mab,mab->m", matrices, matrices)
-    size = np.sqrt(squares) + np.finfo(float).tiny
-    apart = np.abs(values.sum(axis=1) - np.trace(matrices, axis1=1, axis2=2)) / size
-    apart += np.abs((values**2).sum(axis=1) - squares) / size**2
-    rising = np.all(values[:, 1:] >= values[:, :-1])
-    if not (rising and np.all(apart <= 1e-10 * matrices.shape[1])):
-        raise np.linalg.LinAlgError(
-            "the eigenvalues of a small matrix came out wrong; use another build of the linear "
-            "algebra library that NumPy calls."
-        )
-    return values[:, ::-1], np.ascontiguousarray(vectors[:, :, ::-1])

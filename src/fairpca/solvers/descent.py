@@ -37,7 +37,7 @@ _STATIONARY = 1e-14
 _AGREE = 1e-9
 # Groups that one step looks at. With 2,000 groups a step over all of them takes a hundred times as
 # long, and the answer is the same: the number that bind in the end is at most r (n - r) + 1.
-_MOST_AT_ONCE = 256
+_MOST_AT_ONCE = 64
 # Longest Newton step, as a tangent, that the second-order model is trusted for.
 _TAME = 0.5
 
@@ -64,44 +64,6 @@ class Refined:
     steps: int
 
 
-def refine(
-    problem: Problem,
-    starts: Iterator[FloatArray],
-    weights: FloatArray,
-    *,
-    good_enough: float,
-    agreements: int,
-    at_least: int,
-) -> Refined:
-    """Return the best basis that descent from any of the starts reaches.
-
-    Parameters
-    ----------
-    problem : Problem
-        With explicit matrices, or small enough to form them.
-    starts : iterator of ndarray of shape (n, r)
-        Taken one after the other until the search stops.
-    weights : ndarray of shape (k,)
-        First guess of the multipliers: the dual weights.
-    good_enough : float
-        A worst loss at which to stop at once.
-    agreements : int
-        Stop when so many starts have reached the best value to 1e-9.
-    at_least : int
-        Starts that are tried in any case.
-    """
-    tried: list[Refined] = []
-    reached = np.inf
-    for start in starts:
-        tried.append(descend(problem, start, weights, reached))
-        reached = min(reached, tried[-1].value)
-        near = reached + _AGREE * max(abs(reached), problem.resolution)
-        agreeing = sum(one.value <= near for one in tried)
-        if reached <= good_enough or (agreeing >= agreements and len(tried) >= at_least):
-            break
-    return min(tried, key=lambda one: one.value)
-
-
 def descend(
     problem: Problem, start: FloatArray, weights: FloatArray, best: float = np.inf
 ) -> Refined:
@@ -122,45 +84,35 @@ def descend(
     Refined
         Its value is never above that of the start.
     """
-    here = _Place(start, problem.losses(start))
-    damping = 1.0
+    basis, losses, damping = start, problem.losses(start), 1.0
+    value = float(losses.max())
     for step in range(_MAX_STEPS):
-        size = max(abs(here.value), problem.resolution)
-        local = _Local(problem, here, weights)
-        weights, move, predicted = local.convex(damping)
-        if predicted <= _STATIONARY * size:
-            return Refined(here.basis, here.value, weights, True, step)
+        local = _Local(problem, basis, losses, weights)
+        found, move, predicted = local.convex(damping)
+        weights = np.zeros_like(losses)
+        weights[local.worst] = found
+        if predicted <= _STATIONARY * max(abs(value), problem.resolution):
+            return Refined(basis, value, weights, True, step)
         # Far too slow to overtake the best start so far.
-        if step >= 10 and here.value - 30 * predicted > best:
+        if step >= 10 and value - 30 * predicted > best:
             break
-        newton = local.newton(weights)
+        newton = local.newton(found)
         trial = None if newton is None else local.levelled(*newton)
-        if trial is None or trial.value >= here.value:
-            trial = local.levelled(move, np.flatnonzero(weights > 0))
-            if trial.value > here.value - 0.1 * predicted:
+        if trial is None or trial[1].max() >= value:
+            trial = local.levelled(move, np.flatnonzero(found > 0))
+            if trial[1].max() > value - 0.1 * predicted:
                 damping *= 3.0
                 if damping > 1e9:
                     break
                 continue
             damping = max(0.5 * damping, 1e-3)
-        here = trial
-    return Refined(here.basis, here.value, weights, False, step)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A basis of shape (n, r) and the losses of all groups there, shape (k,)."""
-
-    basis: FloatArray
-    losses: FloatArray
-
-    @property
-    def value(self) -> float:
-        return float(self.losses.max())
+        basis, losses = trial
+        value = float(losses.max())
+    return Refined(basis, value, weights, False, step)
 
 
 class _Local:
-    """Losses, first and second derivatives at one basis.
+    """Losses, first and second derivatives at one basis, of the groups that are worst off there.
 
     The tangent space is written in bases of U and of its complement that diagonalise A(weights). A
     tangent is a vector of d = r (n - r) numbers.
@@ -171,7 +123,9 @@ class _Local:
         The basis of the complement.
     inside : ndarray of shape (r, r)
         The rotation of U.
-    slopes : ndarray of shape (k, d)
+    worst : ndarray of int of shape (m,)
+        The groups that the step looks at; losses, weights and slopes are theirs.
+    slopes : ndarray of shape (m, d)
         Minus half the derivative of every loss.
     hessian : ndarray of shape (d,)
         The diagonal of the Lagrangian's Hessian; negative where U is no leading subspace.
@@ -179,18 +133,26 @@ class _Local:
         Its absolute values, none of them near zero.
     """
 
-    def __init__(self, problem: Problem, here: _Place, weights: FloatArray) -> None:
-        basis = here.basis
-        covariances = problem.oracle.matrices
+    def __init__(
+        self, problem: Problem, basis: FloatArray, losses: FloatArray, weights: FloatArray
+    ) -> None:
         rest = complement(basis)
         combined = fetched(problem.oracle.combine(weights))
         below, turn_out = np.linalg.eigh(symmetric(rest.T @ combined @ rest))
         above, turn_in = np.linalg.eigh(symmetric(basis.T @ combined @ basis))
-        self.problem, self.basis, self.losses = problem, basis, here.losses
-        self.weights = weights
+        # A short step brings no other group among the worst, and where a longer one does, the
+        # value at its end is too large and the step is damped.
+        matrices, worst = problem.oracle.matrices, np.arange(len(losses))
+        most = max(_MOST_AT_ONCE, basis.shape[1] * rest.shape[1] + 1)
+        if len(losses) > most:
+            worst = np.argsort(-losses, kind="stable")[:most]
+            matrices, weights = matrices[worst], weights[worst]
+            weights = weights / weights.sum() if weights.sum() > 0 else np.eye(most)[0]
+        self.problem, self.basis, self.value = problem, basis, float(losses.max())
+        self.worst, self.losses, self.weights = worst, losses[worst], weights
         self.outside, self.inside = rest @ turn_out, turn_in
         # Row i: minus half the derivative of loss i.
-        slopes = self.outside.T @ (covariances @ (basis @ turn_in))
+        slopes = self.outside.T @ (matrices @ (basis @ turn_in))
         self.slopes = slopes.reshape(len(slopes), -1)
         self.shape = slopes.shape[1:]
         self.hessian = 2.0 * (above - below[:, None]).ravel()
@@ -199,11 +161,11 @@ class _Local:
         self._least = 1e-30 * problem.oracle.scale + 1e-300
         self.positive = np.maximum(size, 1e-3 * float(size.max()) + self._least)
 
-    def at(self, step: FloatArray) -> _Place:
-        """Return the basis that a tangent step leads to."""
+    def at(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the basis that a tangent step leads to, and the losses there."""
         moved = self.outside @ step.reshape(self.shape) @ self.inside.T
         basis = orthonormal(self.basis + moved)
-        return _Place(basis, self.problem.losses(basis))
+        return basis, self.problem.losses(basis)
 
     def convex(self, damping: float) -> tuple[FloatArray, FloatArray, float]:
         """Solve the subproblem with the Hessian made positive.
@@ -213,27 +175,16 @@ class _Local:
         Returns
         -------
         weights, step, predicted decrease of the worst loss
+            The weights are those of the worst groups.
         """
-        # The worst groups only: a short step brings no other group among them, and where a longer
-        # one does, the value at its end is too large and the step is damped.
-        most = max(_MOST_AT_ONCE, self.slopes.shape[1] + 1)
-        worst = np.arange(len(self.losses))
-        if len(worst) > most:
-            worst = np.argsort(-self.losses, kind="stable")[:most]
-        slopes = self.slopes[worst]
-        scaled = slopes / (damping * self.positive)
-        quadratic = 4.0 * scaled @ slopes.T
-        losses = self.losses[worst] - float(self.losses.max())
-        start = self.weights[worst]
-        if len(worst) < len(self.weights):
-            start = start / start.sum() if start.sum() > 0 else np.eye(len(worst))[0]
-        found = maximise_on_simplex(losses, quadratic, np.ones(len(worst)), start)
+        scaled = self.slopes / (damping * self.positive)
+        quadratic = 4.0 * scaled @ self.slopes.T
+        losses, sums = self.losses - self.value, np.ones(len(self.worst))
+        found = maximise_on_simplex(losses, quadratic, sums, self.weights)
         reached = found @ losses - 0.5 * found @ quadratic @ found
-        weights = np.zeros(len(self.losses))
-        weights[worst] = found
-        return weights, 2.0 * (found @ scaled), -float(reached)
+        return found, 2.0 * (found @ scaled), -float(reached)
 
-    def levelled(self, step: FloatArray, index: IntArray) -> _Place:
+    def levelled(self, step: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return where a step leads, its losses levelled by a second, small step if it went up.
 
         The losses of the groups `index` curve differently along the step, which the Lagrangian
@@ -241,21 +192,24 @@ class _Local:
         (the Maratos effect).
         """
         trial = self.at(step)
-        if len(index) == 1 or trial.value < self.losses.max():
+        if len(index) == 1 or trial[1].max() < self.value:
             return trial
         slopes = self.slopes[index]
         scaled = slopes / self.positive
-        shift = _bordered(4.0 * scaled @ slopes.T, trial.losses[index], 0.0)
+        shift = _bordered(4.0 * scaled @ slopes.T, trial[1][self.worst[index]], 0.0)
         if shift is None:
             return trial
         with np.errstate(over="ignore", invalid="ignore"):
             second = step + 2.0 * shift @ scaled
         if not np.all(np.isfinite(second)):
             return trial
-        return min(trial, self.at(second), key=lambda place: place.value)
+        return min(trial, self.at(second), key=lambda end: float(end[1].max()))
 
     def newton(self, weights: FloatArray) -> tuple[FloatArray, IntArray] | None:
-        """Return the Newton step on the optimality conditions, if tame, and its groups."""
+        """Return the Newton step on the optimality conditions, if tame, and its groups.
+
+        Weights and groups are those among the worst.
+        """
         floor = 1e-10 * float(np.abs(self.hessian).max()) + self._least
         hessian = np.where(np.abs(self.hessian) > floor, self.hessian, floor)
         index = np.flatnonzero(weights > 0)
@@ -298,7 +252,8 @@ def _bordered(matrix: FloatArray, right: FloatArray, total: float) -> FloatArray
 _FEW_COMPONENTS, _FEW_FEATURES = 2, 10
 # Groups whose own basis is a start.
 _OWN_STARTS = 12
-_CLOSED = "gap closed"
+# Random starts, each the best of so many (one in three of those descents ends lower, 300 groups).
+_RANDOM_STARTS, _DRAWS = 32, 4
 
 
 @dataclass(frozen=True)
@@ -327,37 +282,42 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     """
     assert dual.best is not None
     assert dual.relaxed is not None
-    problem, r, relaxed, weights = dual.problem, dual.r, dual.relaxed, dual.best.weights
-    # Where nothing is tied, the losses of the leading eigenvectors are known, and mostly enough.
-    known = relaxed.cluster is dual.simple
-    if known and problem.certificate(dual.bound, relaxed.value).gap <= dual.target:
-        return Attained(relaxed.point.pairs.vectors[:, :r], weights, True, _CLOSED)
-
-    def worst(basis: FloatArray) -> float:
-        return float(problem.losses(basis).max())
-
-    def gap(basis: FloatArray) -> float:
-        return problem.certificate(dual.bound, worst(basis)).gap
-
-    basis = min((point.pairs.vectors[:, :r] for point in (relaxed.point, dual.best)), key=worst)
-    if gap(basis) <= dual.target:
-        return Attained(basis, weights, True, _CLOSED)
+    problem, r, weights = dual.problem, dual.r, dual.best.weights
+    # Where nothing is tied the leading eigenvectors are mostly enough.
+    points = dual.relaxed.point, dual.best
+    basis = min((point.vectors[:, :r] for point in points), key=lambda one: _worst(problem, one))
+    value = _worst(problem, basis)
+    if problem.certificate(dual.bound, value).gap <= dual.target:
+        return Attained(basis, weights, True, "gap closed")
     hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
     # Whoever is content with a rough bound is content with one descent.
     agreements, at_least = (1, 1) if tol > OPTIMAL_GAP else (4, 10) if hard else (3, 5)
-    found = refine(
-        problem,
-        _distinct(_starts(relaxed, basis, problem, hard, random_state)),
-        weights,
-        good_enough=dual.bound + tol * dual.reference,
-        agreements=agreements,
-        at_least=at_least,
-    )
-    if found.value < worst(basis):
-        basis, weights = found.basis, found.weights
-    if gap(basis) <= tol:
+    starts: list[FloatArray] = []
+    tried: list[Refined] = []
+    reached = np.inf
+    for start in _starts(dual.relaxed, basis, problem, hard, random_state):
+        if any(subspace_distance(start, other) <= 1e-6 for other in starts):
+            # Two equal starts that agree would prove nothing.
+            continue
+        starts.append(start)
+        tried.append(descend(problem, start, dual.best.weights, reached))
+        reached = min(reached, tried[-1].value)
+        near = reached + _AGREE * max(abs(reached), problem.resolution)
+        agreeing = sum(one.value <= near for one in tried)
+        if reached <= dual.bound + tol * dual.reference or (
+            agreeing >= agreements and len(tried) >= at_least
+        ):
+            break
+    found = min(tried, key=lambda one: one.value)
+    if found.value < value:
+        basis, value, weights = found.basis, found.value, found.weights
+    if problem.certificate(dual.bound, value).gap <= tol:
         return Attained(basis, weights, True, "gap closed by descent")
     return Attained(basis, weights, False, "eigenvalue tied at the optimal weights, a gap remains")
+
+
+def _worst(problem: Problem, basis: FloatArray) -> float:
+    return float(problem.losses(basis).max())
 
 
 def _starts(
@@ -365,7 +325,7 @@ def _starts(
 ) -> Iterator[FloatArray]:
     """Yield bases to descend from: the best known, P's own, the groups' own, random ones."""
     n, r = basis.shape
-    held, fixed = relaxed.cluster, relaxed.point.pairs.vectors[:, : relaxed.cluster.first]
+    held, fixed = relaxed.cluster, relaxed.point.vectors[:, : relaxed.cluster.first]
     tied, d = relaxed.held_vectors, r - relaxed.cluster.first
     order = np.argsort(-held.occupation, kind="stable")
     yield np.hstack([fixed, tied[:, order[:d]]])
@@ -375,20 +335,13 @@ def _starts(
         # The groups that bind the most know the most; hundreds of starts would only take time.
         for i in np.argsort(-relaxed.point.weights, kind="stable")[:_OWN_STARTS]:
             if problem.own:
-                yield problem.own[i].vectors[:, :r]
+                yield fetched(problem.own[i].columns[:, :r])
     root = tied * np.sqrt(held.occupation)
-    for turn in range(32 if hard else 10):
+    for turn in range(_RANDOM_STARTS if hard else 10):
         if d and turn % 4 < 3:
             # In distribution P itself: directions drawn with their occupation as variance.
-            yield orthonormal(np.hstack([fixed, root @ rng.standard_normal((tied.shape[1], d))]))
+            drawn = rng.standard_normal((_DRAWS, tied.shape[1], d))
+            found = [orthonormal(np.hstack([fixed, root @ one])) for one in drawn]
+            yield min(found, key=lambda one: _worst(problem, one))
         else:
             yield orthonormal(rng.standard_normal((n, r)))
-
-
-def _distinct(starts: Iterator[FloatArray]) -> Iterator[FloatArray]:
-    """Drop repeated starts: two equal ones agreeing would prove nothing."""
-    seen: list[FloatArray] = []
-    for start in starts:
-        if all(subspace_distance(start, other) > 1e-6 for other in seen):
-            seen.append(start)
-            yield start

@@ -11,10 +11,9 @@ upper bound on phi at every step. As mu falls, t approaches the maximiser of phi
 relaxed point, whose fractional eigenvalues tell which eigenvalues of A(t) are tied.
 
 The barrier alone would need a tiny mu for the last digits. So `polish` finishes: with the tied
-eigenvalues guessed, Newton's method on the optimality conditions converges quadratically. Read
-`Barrier.advance` first, then `cluster_step`.
+eigenvalues guessed, Newton's method on the optimality conditions converges quadratically.
 
-It is an idea of its own: a method of its own for tied eigenvalues, where Newton has no Hessian.
+`follow_central_path` is the method, read it first; then `Barrier.advance` and `cluster_step`.
 """
 
 from __future__ import annotations
@@ -42,6 +41,38 @@ _CENTRED = 1.0
 _MAX_STEPS = 80
 
 
+# Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried. The
+# last ones are for losses far below that scale: many components of a steep spectrum.
+_STAGES = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 1e-14)
+# The unknown W has q (q + 1) / 2 entries; a wrong guess of a large cluster would cost seconds.
+_MAX_CLUSTER = 24
+_MAX_POLISH_STEPS = 8
+# An occupation within this of 0 or 1 counts as whole; likeliest reading first.
+_THRESHOLDS = (3e-2, 3e-3, 3e-4, 1e-1)
+
+
+def follow_central_path(dual: Dual) -> None:
+    """Follow the central path, trying to finish by Newton at a few places on the way.
+
+    Which eigenvalues are tied shows earlier than the last digits of the weights do. So every stage
+    reads the ties off P and lets `polish` try; only if that fails does mu fall further.
+    """
+    assert dual.best is not None
+    path = Barrier(dual, dual.best.weights)
+    for stage in _STAGES:
+        centre = path.advance(stage * dual.spectral)
+        if dual.closed:
+            return
+        # Groups that may carry weight: not much less of it than they have slack.
+        slack, sizes = centre.losses.max() - centre.losses, centre.weights * dual.group_scales
+        active = (sizes > 0.03 * slack) & (sizes > 1e-9 * sizes.max())
+        for block in guesses(np.diag(centre.matrix), dual.r):
+            tied = Cluster.of(block.start, symmetric(centre.matrix[block, block]), dual.r)
+            polish(dual, occupy(centre.point, tied, dual.r), active)
+            if dual.good:
+                return
+
+
 @dataclass(frozen=True)
 class PathPoint:
     """A point near the central path: the dual point, occupations of P and their complements.
@@ -49,46 +80,19 @@ class PathPoint:
     Attributes
     ----------
     point : DualPoint
-    mu : float
-        The barrier parameter.
     level : float
         The eigenvalue that would be half occupied; the multiplier of tr P = r.
     occupied, vacant : ndarray of shape (n,)
         p and 1 - p, each computed without cancellation, in the order of the eigenvalues.
+    value : float
+        F at this point.
     """
 
     point: DualPoint
-    mu: float
     level: float
     occupied: FloatArray
     vacant: FloatArray
-
-    def value(self, r: int) -> float:
-        """F at this point."""
-        point = self.point
-        above = above_phi(
-            point.pairs.values, self.occupied, self.vacant, point.weights, self.mu, r
-        )
-        return point.phi + float(above)
-
-    def derivatives(self, r: int) -> tuple[FloatArray, FloatArray]:
-        """Return gradient and minus the Hessian of F, both without the log t terms.
-
-        The gradient, of shape (k,), is the losses of P.
-        """
-        p, v = self.occupied, self.vacant
-        rotated = self.point.columns(len(p))
-        moved = np.diagonal(rotated, axis1=1, axis2=2) @ np.concatenate([-v[:r], p[r:]])
-        return self.point.losses - moved, curvature(rotated, p, v, np.asarray(self.mu))
-
-    def relaxed(self, r: int) -> Relaxed:
-        """Return P as a feasible point of the relaxation."""
-        occupation = fill(np.where(self.occupied < 0.5, self.occupied, 1 - self.vacant), r)
-        n = len(occupation)
-        # As `occupy` would, which rotates first: that takes as long as the decomposition.
-        changes = np.diagonal(self.point.columns(n), axis1=1, axis2=2)
-        losses = self.point.losses - changes @ (occupation - (np.arange(n) < r))
-        return Relaxed(self.point, Cluster(0, n, occupation, np.eye(n)), losses)
+    value: float
 
 
 @dataclass(frozen=True)
@@ -100,8 +104,8 @@ class Centre:
 
     Attributes
     ----------
-    path : PathPoint
-        The point that the step starts from.
+    point : DualPoint
+        The one that the step starts from.
     weights : ndarray of shape (k,)
     matrix : ndarray of shape (n, n)
         The corrected P in the eigenbasis of the point.
@@ -109,90 +113,10 @@ class Centre:
         What the step predicts.
     """
 
-    path: PathPoint
+    point: DualPoint
     weights: FloatArray
     matrix: FloatArray
     losses: FloatArray
-
-
-class Barrier:
-    """Follows the central path of the dual, starting near given weights.
-
-    Parameters
-    ----------
-    dual : Dual
-        Evaluated at least once.
-    weights : ndarray of shape (k,)
-        Zeros are lifted into the interior.
-    """
-
-    def __init__(self, dual: Dual, weights: FloatArray) -> None:
-        self.dual = dual
-        self.mu = _START * dual.spectral
-        self.here = self._at(dual.evaluate((1 - _LIFT) * weights + _LIFT / len(weights)), None)
-
-    def advance(self, mu: float) -> Centre:
-        """Go down the path until it is centred at a parameter of at most `mu`.
-
-        Newton steps at a fixed parameter until the decrement is below one, then a smaller one. It
-        ends earlier if the dual is solved on the way.
-        """
-        step = self._newton()
-        for _ in range(_MAX_STEPS):
-            if step.decrement < _CENTRED:
-                if self.mu <= mu:
-                    break
-                self.mu *= _SHRINK
-                self.here = path_point(self.here.point, self.mu, self.dual.r, self.here.level)
-                step = self._newton()
-            self.here = self._moved(step)
-            step = self._newton()
-            if self.dual.closed:
-                break
-        return self._centre(step)
-
-    def _moved(self, step: _Step) -> PathPoint:
-        """Take the whole step if F rises on it, else the short one that is sure to raise it.
-
-        The whole step nearly always passes, and the short one alone takes two to four times as
-        many decompositions.
-        """
-        here = self._at(self.dual.evaluate(step.weights), self.here.level)
-        if step.decrement <= 1 or here.value(self.dual.r) > self.here.value(self.dual.r):
-            return here
-        return self._at(self.dual.evaluate(step.short), self.here.level)
-
-    def _at(self, point: DualPoint, level: float | None) -> PathPoint:
-        """Return the path point at a dual point, and offer its P to the dual as an upper bound."""
-        here = path_point(point, self.mu, self.dual.r, level)
-        self.dual.offer(here.relaxed(self.dual.r))
-        return here
-
-    def _newton(self) -> _Step:
-        """Return the Newton step of F at the present point, with the sum of the weights kept."""
-        t = self.here.point.weights
-        gradient, hessian = self.here.derivatives(self.dual.r)
-        step, away = newton_steps(hessian, gradient, t, np.asarray(self.mu), len(t))
-        decrement = float(away)
-        longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
-        long, short = (
-            t * (1.0 + min(longest, length) * step) for length in (1.0, 1.0 / (1.0 + decrement))
-        )
-        losses = gradient - hessian @ (long - t)
-        return _Step(long / float(long.sum()), short / float(short.sum()), decrement, losses)
-
-    def _centre(self, step: _Step) -> Centre:
-        """Return where `step` leads, with P moved as the inner minimiser responds to A."""
-        here = self.here
-        change = np.tensordot(
-            step.weights - here.point.weights, here.point.columns(len(here.occupied)), axes=1
-        )
-        response = _responses(here.occupied, here.vacant)
-        own = np.diagonal(response)
-        level = float(own @ np.diagonal(change)) / float(own.sum())
-        moved = response * (change - level * np.eye(len(own))) / self.mu
-        matrix = np.diag(here.occupied) + moved
-        return Centre(here, step.weights, matrix, step.losses)
 
 
 @dataclass(frozen=True)
@@ -215,12 +139,84 @@ class _Step:
     losses: FloatArray
 
 
-def path_point(point: DualPoint, mu: float, r: int, near: float | None = None) -> PathPoint:
-    """Return the inner minimiser P at a dual point; `near` is a guess of its level."""
-    values = point.pairs.values
-    guess = 0.5 * (values[r - 1] + values[r]) if near is None else near
-    level, occupied, vacant = occupations(values, np.asarray(mu), r, np.asarray(guess))
-    return PathPoint(point, mu, float(level), occupied, vacant)
+class Barrier:
+    """Follows the central path of the dual, starting near given weights.
+
+    Parameters
+    ----------
+    dual : Dual
+        Evaluated at least once.
+    weights : ndarray of shape (k,)
+        Zeros are lifted into the interior.
+    """
+
+    def __init__(self, dual: Dual, weights: FloatArray) -> None:
+        self.dual, self.mu = dual, _START * dual.spectral
+        start = dual.evaluate((1 - _LIFT) * weights + _LIFT / len(weights))
+        guess = 0.5 * float(start.values[dual.r - 1] + start.values[dual.r])
+        self.here = self.path_point(start, guess)
+
+    def path_point(self, point: DualPoint, level: float) -> PathPoint:
+        """Return the inner minimiser P at a dual point, and offer it to the dual.
+
+        `level` is a guess of its level.
+        """
+        r, values, n = self.dual.r, point.values, len(point.values)
+        found, p, v = occupations(values, np.asarray(self.mu), r, np.asarray(level))
+        value = point.phi + float(above_phi(values, p, v, point.weights, self.mu, r))
+        occupation = fill(np.where(p < 0.5, p, 1 - v), r)
+        # As `occupy` would, which rotates first: that takes as long as the decomposition.
+        changes = np.diagonal(point.columns(n), axis1=1, axis2=2)
+        losses = point.losses - changes @ (occupation - (np.arange(n) < r))
+        self.dual.offer(Relaxed(point, Cluster(0, n, occupation, np.eye(n)), losses))
+        return PathPoint(point, float(found), p, v, value)
+
+    def advance(self, mu: float) -> Centre:
+        """Go down the path until it is centred at a parameter of at most `mu`.
+
+        Newton steps at a fixed parameter until the decrement is below one, then a smaller one. It
+        ends earlier if the dual is solved on the way.
+        """
+        step = self.newton()
+        for _ in range(_MAX_STEPS):
+            if step.decrement < _CENTRED:
+                if self.mu <= mu:
+                    break
+                self.mu *= _SHRINK
+                self.here = self.path_point(self.here.point, self.here.level)
+                step = self.newton()
+            # The whole step nearly always raises F. The short one is sure to, but alone takes two
+            # to four times as many decompositions.
+            before, level = self.here.value, self.here.level
+            self.here = self.path_point(self.dual.evaluate(step.weights), level)
+            if step.decrement > 1 and not self.here.value > before:
+                self.here = self.path_point(self.dual.evaluate(step.short), level)
+            step = self.newton()
+            if self.dual.closed:
+                break
+        # P moves with A as the inner minimiser responds.
+        here, point = self.here, self.here.point
+        change = np.tensordot(step.weights - point.weights, point.columns(len(here.vacant)), 1)
+        response = _responses(here.occupied, here.vacant)
+        own = np.diagonal(response)
+        level = float(own @ np.diagonal(change)) / float(own.sum())
+        matrix = response * (change - level * np.eye(len(own))) / self.mu
+        return Centre(point, step.weights, matrix + np.diag(here.occupied), step.losses)
+
+    def newton(self) -> _Step:
+        """Return the Newton step of F at the present point, with the sum of the weights kept."""
+        point, p, v, r = self.here.point, self.here.occupied, self.here.vacant, self.dual.r
+        t, rotated = point.weights, point.columns(len(p))
+        moved = np.diagonal(rotated, axis1=1, axis2=2) @ np.concatenate([-v[:r], p[r:]])
+        # The losses of P are the gradient.
+        gradient, hessian = point.losses - moved, curvature(rotated, p, v, np.asarray(self.mu))
+        step, away = newton_steps(hessian, gradient, t, np.asarray(self.mu), len(t))
+        decrement = float(away)
+        longest = min(1.0, 0.95 / max(-float(step.min()), 1e-300))
+        long = t * (1.0 + longest * step)
+        short = t * (1.0 + min(longest, 1.0 / (1.0 + decrement)) * step)
+        losses = gradient - hessian @ (long - t)
+        return _Step(long / float(long.sum()), short / float(short.sum()), decrement, losses)
 
 
 # What follows takes one problem, or a stack of them along the first axis, of shape (...).
@@ -247,7 +243,11 @@ def occupations(
     low, high = values[..., -1] - spread, values[..., 0] + spread
     level = np.clip(level, low, high)
     for _ in range(100):
-        occupied, vacant = _inner((level[..., None] - values) / mu[..., None])
+        # Of p and 1 - p the smaller one, and then the other: neither is cancelled.
+        a = (level[..., None] - values) / mu[..., None]
+        size = np.abs(a) + np.sqrt(a * a + 4.0)
+        small, large, empty = 2.0 / (size + 2.0), size / (size + 2.0), a >= 0
+        occupied, vacant = np.where(empty, small, large), np.where(empty, large, small)
         # Excess against deficit: the plain sum minus r would cancel at small mu. In logarithms
         # the two are nearly straight lines, and Newton needs few steps.
         excess, deficit = occupied[..., r:].sum(axis=-1), vacant[..., :r].sum(axis=-1)
@@ -262,16 +262,6 @@ def occupations(
         step = np.where((low < step) & (step < high), step, 0.5 * (low + high))
         level = np.where(settled, level, step)
     return level, occupied, vacant
-
-
-def _inner(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Solve ``a = 1/p - 1/(1-p)``; return p and 1 - p, neither of them cancelled."""
-    size = np.abs(a)
-    high = size + np.sqrt(a * a + 4.0)
-    small = 2.0 / (high + 2.0)
-    large = high / (high + 2.0)
-    empty = a >= 0
-    return np.where(empty, small, large), np.where(empty, large, small)
 
 
 def above_phi(
@@ -331,13 +321,6 @@ def newton_steps(
     return np.asarray(solved[..., :j, 0]), np.asarray(decrement)
 
 
-# The unknown W has q (q + 1) / 2 entries; a wrong guess of a large cluster would cost seconds.
-_MAX_CLUSTER = 24
-_MAX_POLISH_STEPS = 8
-# An occupation within this of 0 or 1 counts as whole; likeliest reading first.
-_THRESHOLDS = (3e-2, 3e-3, 3e-4, 1e-1)
-
-
 def guesses(occupation: FloatArray, r: int) -> Iterator[slice]:
     """Yield the blocks of tied eigenvalues that occupations, in the order of these, suggest.
 
@@ -354,13 +337,6 @@ def guesses(occupation: FloatArray, r: int) -> Iterator[slice]:
             continue
         seen.add((first, last))
         yield slice(first, last)
-
-
-def binding(weights: FloatArray, losses: FloatArray, scales: FloatArray) -> NDArray[np.bool_]:
-    """Return which groups may carry weight: not much less of it than they have slack."""
-    slack = losses.max() - losses
-    sizes = weights * scales
-    return np.asarray((sizes > 0.03 * slack) & (sizes > 1e-9 * sizes.max()))
 
 
 def polish(dual: Dual, relaxed: Relaxed, active: NDArray[np.bool_]) -> None:
@@ -388,7 +364,12 @@ def polish(dual: Dual, relaxed: Relaxed, active: NDArray[np.bool_]) -> None:
         if not weights.sum() > 0:
             break
         point = dual.evaluate(weights / weights.sum())
-        cluster = carry(vectors, matrix, here.cluster.first, point, dual.r)
+        # The tied eigenvectors of both points span nearly the same space. The rotation between
+        # them is the orthogonal matrix nearest to their inner products (Procrustes).
+        first, q = here.cluster.first, vectors.shape[1]
+        u, _, vt = np.linalg.svd(point.vectors[:, first : first + q].T @ vectors)
+        turn = u @ vt
+        cluster = Cluster.of(first, symmetric(turn @ matrix @ turn.T), dual.r)
         here = occupy(point, cluster, dual.r)
         dual.offer(here)
         if dual.closed:
@@ -442,8 +423,8 @@ def _consistent(here: Relaxed, solved: _Solved) -> bool:
     both can be seen before any decomposition is spent.
     """
     held, point = here.cluster, here.point
-    n = len(point.pairs.values)
-    moved = point.pairs.values.copy()
+    n = len(point.values)
+    moved = point.values.copy()
     upto = min(held.last + 4, n)
     diagonals = np.diagonal(point.columns(upto), axis1=1, axis2=2)
     moved[:upto] += solved.delta @ diagonals
@@ -476,7 +457,7 @@ def cluster_step(
     units = dual.spectral / dual.group_scales[index]
     tied = point.columns(held.last)[:, block, block]
     tied = held.rotation.T @ tied @ held.rotation
-    level = (held.rotation.T * point.pairs.values[block]) @ held.rotation
+    level = (held.rotation.T * point.values[block]) @ held.rotation
     rows, columns = np.triu_indices(q)
     root = np.where(rows == columns, 1.0, np.sqrt(2.0))
     inner = tied[:, rows, columns] * root
@@ -508,15 +489,3 @@ def cluster_step(
     change[rows, columns] = change[columns, rows] = entries / root
     losses = here.losses - inner @ entries - curvature @ delta
     return _Solved(delta, change, losses, loss + float(solved[size]), active)
-
-
-def carry(vectors: FloatArray, matrix: FloatArray, first: int, to: DualPoint, r: int) -> Cluster:
-    """Express P on the orthonormal block `vectors` in the eigenvectors of another point.
-
-    The block and the q eigenvectors from `first` on span nearly the same space. The rotation
-    between them is the orthogonal matrix nearest to their inner products (the Procrustes problem).
-    """
-    q = vectors.shape[1]
-    u, _, vt = np.linalg.svd(to.pairs.vectors[:, first : first + q].T @ vectors)
-    turn = u @ vt
-    return Cluster.of(first, symmetric(turn @ matrix @ turn.T), r)

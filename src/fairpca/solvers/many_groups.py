@@ -1,9 +1,7 @@
 """Any number of groups: maximise phi over the simplex, then find a basis that attains it.
 
-It is an idea of its own: the order in which the other steps are tried, beside that of two groups.
-
-The dual is solved first, by Newton's method (`newton`) and, where eigenvalues tie, by an interior
-point method (`interior_point`). If lambda_r is simple at the optimal weights, the leading
+The dual is solved first, by Newton's method (`dual.ascend`) and, where eigenvalues tie, by an
+interior point method (`interior_point`). If lambda_r is simple at the optimal weights, the leading
 eigenvectors have level losses and the gap is zero, whatever the number of groups. If it is tied,
 `descent` looks for a basis with the losses of the relaxed solution; where there is none, it ends
 at the best basis it meets and a gap remains. `branch_and_bound` can then prove more than the dual
@@ -21,21 +19,22 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairpca._arrays import FloatArray, rounding_level, symmetric
+from fairpca._arrays import FloatArray, IntArray, rounding_level
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs
 from fairpca.covariances.subspace import ProjectedBasis
-from fairpca.solvers.branch_and_bound import MOST_FEATURES, search
+from fairpca.solvers.branch_and_bound import MOST_FEATURES, Search
 from fairpca.solvers.descent import attain, descend
-from fairpca.solvers.dual import BudgetSpent, Cluster, Dual, occupy
-from fairpca.solvers.interior_point import Barrier, binding, guesses, polish
-from fairpca.solvers.newton import ascend
+from fairpca.solvers.dual import BudgetSpent, Dual, DualPoint, ascend, occupy
+from fairpca.solvers.interior_point import follow_central_path
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 
-# Barrier parameters, relative to the spectral scale, at which Newton with ties held is tried. The
-# last ones are for losses far below that scale: many components of a steep spectrum.
-_STAGES = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 1e-14)
+# Groups that the dual is solved among at first, and that join them in a round. At most
+# n (n + 1) / 2 + 1 groups need any weight, and of thousands mostly a few dozen have it.
+_FEW = 64
+# The gap at which they are let in.
+_ROUGH = 1e-3
 # The dual is driven this much further than the tolerance: Newton gives the digits away.
 _TARGET = 1e-3
 # The dual inside a subspace is driven to this share of the gap that is left outside of it.
@@ -61,18 +60,9 @@ _LEAST_NODES, _LEAST_WORK = 5, 1_000_000
 # Random descents where no cut divides a problem, without `prove` and with it. Of five problems of
 # 10 columns and 50 groups, 20 of them (0.3 seconds) improved three, and 200 four.
 _ROUNDINGS, _ASKED_ROUNDINGS = 20, 200
+# How long a search may take that was asked for.
+_SECONDS = 60.0
 _SOLVED = "dual solved"
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The arguments of `solve_many_groups` that every step needs, under the same names."""
-
-    tol: float
-    max_iter: int
-    random_state: int
-    exact_search: bool
-    prove: float
 
 
 @dataclass(frozen=True)
@@ -116,7 +106,7 @@ def solve_many_groups(
     random_state: int = 0,
     start: FloatArray | None = None,
     exact_search: bool = True,
-    prove: float = 0.0,
+    prove: bool = False,
 ) -> Solution:
     """Solve a problem with any number of groups.
 
@@ -133,8 +123,8 @@ def solve_many_groups(
         Weights near the optimal ones, for instance those of a neighbouring rank.
     exact_search : bool
         Whether a small problem with a gap may be searched for a better bound where that is cheap.
-    prove : float
-        Seconds for which a problem with a gap of up to 256 columns may be searched.
+    prove : bool
+        Whether a problem with a gap, of up to 256 columns, is searched for up to a minute.
 
     Returns
     -------
@@ -142,14 +132,14 @@ def solve_many_groups(
         Its lower bound is phi at `weights`, unless a search proved a larger one. Its count of
         decompositions is that of A(t); those of descent and search are not counted.
     """
-    options = _Options(tol, max_iter, random_state, exact_search, prove)
     oracle = problem.oracle
     if start is not None:
-        start = _on_simplex(start)
+        start = np.maximum(np.asarray(start, dtype=float), 0.0)
+        start = start / start.sum() if start.sum() > 0 else None
     route = _solve_dense if oracle.in_full(problem.n_components) else _solve_in_subspace
-    found = route(problem, options, start)
+    found = route(problem, tol, max_iter, random_state, start)
     if found.open:
-        found = _searched(problem, found, options)
+        found = _searched(problem, found, tol, random_state, exact_search, prove)
     return problem.solution(
         found.basis,
         found.weights,
@@ -162,128 +152,101 @@ def solve_many_groups(
     )
 
 
-def _on_simplex(weights: FloatArray) -> FloatArray:
-    """Return weights without negative ones and with sum one; even ones where nothing is left."""
-    clipped = np.maximum(np.asarray(weights, dtype=float), 0.0)
-    total = float(clipped.sum())
-    return clipped / total if total > 0 else np.full(len(clipped), 1.0 / len(clipped))
-
-
 def maximise_dual(dual: Dual, start: FloatArray | None) -> str:
     """Solve the dual from given weights or even ones; return why it stopped, in words."""
-    if start is None:
-        start = np.full(dual.oracle.n_groups, 1.0 / dual.oracle.n_groups)
+    k = dual.oracle.n_groups
     try:
-        ascend(dual, dual.evaluate(start))
-        if not dual.good:
-            _follow_central_path(dual)
+        point = dual.evaluate(np.full(k, 1.0 / k) if start is None else start)
+        if k > 2 * _FEW:
+            _climb_among_few(dual, point)
+        else:
+            _climb(dual, point)
     except BudgetSpent:
         return "max_iter reached"
     return _SOLVED if dual.good else "dual open at working precision"
 
 
-def _follow_central_path(dual: Dual) -> None:
-    """Follow the central path, trying to finish by Newton at a few places on the way.
+def _climb(dual: Dual, point: DualPoint) -> None:
+    ascend(dual, point)
+    if not dual.good:
+        follow_central_path(dual)
 
-    Which eigenvalues are tied shows earlier than the last digits of the weights do. So every stage
-    reads the ties off P and lets `polish` try; only if that fails does mu fall further.
+
+def _climb_among_few(dual: Dual, point: DualPoint) -> None:
+    """Solve the dual among a few of many groups, until no other group is worse off than these.
+
+    With the other groups' weights at zero phi is a bound for all groups, and the relaxed optimum
+    of the few is a relaxed point of all. Groups that are worse off with it join the few.
     """
-    assert dual.best is not None
-    path = Barrier(dual, dual.best.weights)
-    for stage in _STAGES:
-        centre = path.advance(stage * dual.spectral)
-        if dual.closed:
-            return
-        active = binding(centre.weights, centre.losses, dual.group_scales)
-        for block in guesses(np.diag(centre.matrix), dual.r):
-            tied = Cluster.of(block.start, symmetric(centre.matrix[block, block]), dual.r)
-            polish(dual, occupy(centre.path.point, tied, dual.r), active)
-            if dual.good:
+    problem, oracle = dual.problem, dual.oracle
+    chosen, losses, level = point.weights > 1e-9, point.losses, -np.inf
+    if np.count_nonzero(chosen) > oracle.n_groups / 2:
+        chosen[:] = False
+    weights, target = point.weights, max(dual.target, _ROUGH)
+    while True:
+        worse = np.flatnonzero(~chosen & (losses > level))
+        if not len(worse):
+            if target == dual.target:
                 return
+            # Only the last few are solved to the last digit.
+            target = dual.target
+        chosen[worse[np.argsort(-losses[worse], kind="stable")[:_FEW]]] = True
+        few = np.flatnonzero(chosen)
+        matrices = DenseOracle(oracle.matrices[few], oracle.scale)
+        inner = Dual(
+            Problem(matrices, problem.offsets[few], dual.r), max_iter=dual.left, target=target
+        )
+
+        def among_all(point: DualPoint, few: IntArray = few) -> DualPoint:
+            weights = np.zeros(oracle.n_groups)
+            weights[few] = point.weights
+            return DualPoint(problem, weights, point.pairs)
+
+        share = float(weights[few].sum())
+        start = weights[few] / share if share > 0 else np.full(len(few), 1.0 / len(few))
+        try:
+            _climb(inner, inner.evaluate(start))
+        finally:
+            dual.left = inner.left
+            oracle.n_eigen += matrices.n_eigen
+            dual.history += inner.history
+            if inner.best is not None and inner.relaxed is not None:
+                best = among_all(inner.best)
+                weights = best.weights
+                if dual.best is None or best.phi > dual.best.phi:
+                    dual.best = best
+                found = occupy(among_all(inner.relaxed.point), inner.relaxed.cluster, dual.r)
+                dual.offer(found)
+                losses = found.losses
+                level = inner.relaxed.value + max(target * inner.reference, problem.resolution)
 
 
-def _solve_dense(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
+def _solve_dense(
+    problem: Problem, tol: float, max_iter: int, random_state: int, start: FloatArray | None
+) -> _Found:
     """Return the result of a problem whose weighted sums are decomposed in full.
 
     First the dual, then a basis.
     """
-    dual = Dual(problem, max_iter=options.max_iter, target=_TARGET * options.tol)
+    dual = Dual(problem, max_iter=max_iter, target=_TARGET * tol)
     reason = maximise_dual(dual, start)
-    assert dual.best is not None
-    attained = attain(dual, options.tol, options.random_state)
-    solved = reason == _SOLVED
-    if solved or attained.gap_closed:
-        reason = attained.reason
+    attained, best = attain(dual, tol, random_state), dual.best
+    assert best is not None
+    solved, closed = reason == _SOLVED, attained.gap_closed
     return _Found(
         attained.basis,
-        dual.best.weights,
-        dual.best.pairs,
-        reason,
+        best.weights,
+        best.pairs,
+        attained.reason if solved or closed else reason,
         dual.bound,
-        solved and not attained.gap_closed,
+        solved and not closed,
         dual.history,
     )
 
 
-def _explicit(problem: Problem) -> Problem:
-    """Return the problem with explicit matrices, as exact as they are known."""
-    oracle = problem.oracle
-    if oracle.cheap_products:
-        return problem
-    # Every step of a descent needs the matrices: by products alone it would take a hundred times
-    # as long.
-    size = oracle.resolution / rounding_level(1.0, oracle.n_features)
-    return replace(problem, oracle=DenseOracle(oracle.matrices, scale=oracle.scale, apart=size))
-
-
-def _searched(problem: Problem, found: _Found, options: _Options) -> _Found:
-    """Return the result with whatever a search can add to it."""
-    n = problem.oracle.n_features
-    apart = float(problem.losses(found.basis).max()) - found.bound
-    if apart <= 2 * problem.resolution:
-        # Nothing finer than rounding is claimed, so there is nothing to prove.
-        return found
-    if n > MOST_FEATURES:
-        if not options.prove:
-            return found
-        return replace(found, reason=f"{found.reason}; more than {MOST_FEATURES} columns")
-    work = problem.oracle.n_groups * n**3
-    nodes = 0
-    if options.exact_search:
-        least = _LEAST_NODES if work <= _LEAST_WORK else 0
-        nodes = max(least, min(_CHEAP_NODES, _CHEAP_WORK // work))
-    if nodes < _LEAST_NODES and not options.prove:
-        return found
-    tol = max(options.tol, 0.9 * OPTIMAL_GAP)
-    # The bounds of cells build on that of the dual, so it has to be proven before.
-    total, _ = problem.oracle.sum_bound(found.weights, problem.n_components, found.near)
-    result = search(
-        _explicit(problem),
-        found.basis,
-        found.weights,
-        min(found.bound, float(found.weights @ problem.offsets) - total),
-        tol=tol,
-        max_nodes=_NO_LIMIT if options.prove else nodes,
-        seconds=options.prove or np.inf,
-        roundings=_ASKED_ROUNDINGS if options.prove else _ROUNDINGS,
-        random_state=options.random_state,
-    )
-    gap = problem.certificate(result.bound, result.value).gap
-    reason = "proven by a search" if gap <= 1.1 * tol else f"{found.reason} after a search"
-    if result.stuck:
-        reason += ", and no cut divides it further"
-    history = [*found.history, {"phi": result.bound, "nodes": float(result.nodes)}]
-    return replace(
-        found,
-        basis=result.basis,
-        searched=result.bound,
-        nodes=result.nodes,
-        reason=reason,
-        history=history,
-    )
-
-
-def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | None) -> _Found:
+def _solve_in_subspace(
+    problem: Problem, tol: float, max_iter: int, random_state: int, start: FloatArray | None
+) -> _Found:
     """Return the result of a problem with large matrices, solved inside a growing subspace.
 
     The maximum of phi inside is an upper bound on that of the large matrices, because leaving out
@@ -291,13 +254,15 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
     found inside is a lower bound. The loop ends when they meet, when a decomposition adds no
     direction, or at `max_iter`. Decompositions inside the subspace are not counted.
     """
-    space = _Visited(problem, start, options.max_iter)
-    grown, apart, exact = True, 1.0, _TARGET * options.tol
+    # Decompositions of the groups' own matrices are not counted either.
+    most = problem.oracle.n_eigen + max_iter
+    space = _Visited(problem, start, most)
+    grown, apart, exact = True, 1.0, _TARGET * tol
     target = exact
     while True:
         inside = problem.restricted(space.inside)
         # A subspace that has to be widened anyway is not searched to the last digit.
-        early = grown and problem.oracle.n_eigen < options.max_iter
+        early = grown and problem.oracle.n_eigen < most
         before, target = target, max(exact, _ROUGHLY * apart) if early else exact
         dual = Dual(inside, max_iter=_NO_LIMIT, target=target)
         basis = space.inside.basis
@@ -305,36 +270,90 @@ def _solve_in_subspace(problem: Problem, options: _Options, start: FloatArray | 
         assert dual.best is not None
         assert dual.relaxed is not None
         start, upper = dual.best.weights, dual.relaxed.value
-        limit = upper - options.tol * dual.reference
+        limit = upper - tol * dual.reference
+        reason = ""
         if space.bound >= limit:
             reason = _SOLVED
-            break
-        if not grown and before == exact:
+        elif not grown and before == exact:
             # Weights that were found roughly get a bound at the exact ones first.
             reason = "no new direction at working precision"
-            break
-        if target == exact and space.bound >= dual.bound - problem.resolution:
+        elif target == exact and space.bound >= dual.bound - problem.resolution:
             # phi is the same inside and outside: a wider subspace closes no gap of the inner dual.
             reason = "dual open at working precision"
-            break
-        if problem.oracle.n_eigen >= options.max_iter and space.bound > -np.inf:
+        elif problem.oracle.n_eigen >= most and space.bound > -np.inf:
             reason = "max_iter reached"
+        else:
+            near = basis @ dual.best.vectors[:, : dual.r]
+            grown = space.visit(start, near, upper, enough=limit)
+            apart = (upper - space.bound) / dual.reference
+            reason = _SOLVED if space.bound >= limit else ""
+        if reason:
             break
-        near = basis @ dual.best.pairs.vectors[:, : dual.r]
-        grown = space.visit(start, near, upper, enough=limit)
-        apart = (upper - space.bound) / dual.reference
-        if space.bound >= limit:
-            reason = _SOLVED
-            break
-    attained = attain(dual, options.tol, options.random_state)
-    found = basis @ attained.basis
-    solved = reason == _SOLVED
-    if solved:
-        reason = attained.reason
-    if not attained.gap_closed:
-        found = _descend_outside(space, found, attained.weights, options.max_iter)
-    still = solved and not attained.gap_closed
-    return _Found(found, space.weights, space.near, reason, space.bound, still, space.history)
+    attained = attain(dual, tol, random_state)
+    found, solved, closed = basis @ attained.basis, reason == _SOLVED, attained.gap_closed
+    if not closed:
+        found = _descend_outside(space, found, attained.weights, most)
+    return _Found(
+        found,
+        space.weights,
+        space.near,
+        attained.reason if solved else reason,
+        space.bound,
+        solved and not closed,
+        space.history,
+    )
+
+
+def _searched(
+    problem: Problem,
+    found: _Found,
+    tol: float,
+    random_state: int,
+    exact_search: bool,
+    prove: bool,
+) -> _Found:
+    """Return the result with whatever a search can add to it."""
+    oracle, n = problem.oracle, problem.oracle.n_features
+    apart = float(problem.losses(found.basis).max()) - found.bound
+    if apart <= 2 * problem.resolution:
+        # Nothing finer than rounding is claimed, so there is nothing to prove.
+        return found
+    if n > MOST_FEATURES:
+        more = f"; more than {MOST_FEATURES} columns" if prove else ""
+        return replace(found, reason=found.reason + more)
+    work, nodes = oracle.n_groups * n**3, 0
+    if exact_search:
+        least = _LEAST_NODES if work <= _LEAST_WORK else 0
+        nodes = max(least, min(_CHEAP_NODES, _CHEAP_WORK // work))
+    if nodes < _LEAST_NODES and not prove:
+        return found
+    tol = max(tol, 0.9 * OPTIMAL_GAP)
+    # The bounds of cells build on that of the dual, so it has to be proven before.
+    total, _ = oracle.sum_bound(found.weights, problem.n_components, found.near)
+    bound = min(found.bound, float(found.weights @ problem.offsets) - total)
+    if not oracle.cheap_products:
+        # A descent needs the matrices: by products alone it would take a hundred times as long.
+        size = oracle.resolution / rounding_level(1.0, n)
+        explicit = DenseOracle(oracle.matrices, scale=oracle.scale, apart=size)
+        problem = replace(problem, oracle=explicit)
+    result = Search(problem, found.basis, found.weights, bound, tol).run(
+        max_nodes=_NO_LIMIT if prove else nodes,
+        seconds=_SECONDS if prove else np.inf,
+        roundings=_ASKED_ROUNDINGS if prove else _ROUNDINGS,
+        random_state=random_state,
+    )
+    gap = problem.certificate(result.bound, result.value).gap
+    reason = "proven by a search" if gap <= 1.1 * tol else f"{found.reason} after a search"
+    if result.stuck:
+        reason += ", and no cut divides it further"
+    return replace(
+        found,
+        basis=result.basis,
+        searched=result.bound,
+        nodes=result.nodes,
+        reason=reason,
+        history=[*found.history, {"phi": result.bound, "nodes": float(result.nodes)}],
+    )
 
 
 class _Visited:
@@ -365,7 +384,10 @@ class _Visited:
         most = min(_OWN_COLUMNS, int(_OWN_SHARE * problem.oracle.n_features))
         share = min(r, most // k)
         if problem.own is not None and share:
-            self.inside.widen(np.hstack([_occupied(pairs.head(share)) for pairs in problem.own]))
+            heads = [pairs.head(share) for pairs in problem.own]
+            # Only where there is any variance.
+            occupied = [own.vectors[:, own.values > 1e-9 * own.values[0]] for own in heads]
+            self.inside.widen(np.hstack(occupied))
         if start is None and 4 * share >= r and self.inside.width >= self.width:
             return
         # Even weights are a first guess: their eigenvectors serve for directions only, unless
@@ -392,11 +414,6 @@ class _Visited:
             self.bound, self.weights, self.near = phi, weights, pairs
         self.history.append({"phi": phi, "upper": upper, "width": float(self.inside.width)})
         return self.bound < enough and self.inside.widen(pairs.vectors)
-
-
-def _occupied(pairs: EigenPairs) -> FloatArray:
-    """Return the eigenvectors in whose directions there is any variance."""
-    return pairs.vectors[:, pairs.values > 1e-9 * pairs.values[0]]
 
 
 def _descend_outside(

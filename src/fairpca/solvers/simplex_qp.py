@@ -18,13 +18,10 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dgesv
 
-from fairpca._arrays import FloatArray, IntArray
+from fairpca._arrays import TINY, FloatArray, IntArray
 
 # Relative size of the ridge that makes duplicate groups share their weight evenly.
 _RIDGE = 1e-13
-
-
-_TINY = float(np.finfo(float).tiny)
 # A support larger than this is not walked down one by one. 300 groups took 21 s where they take 4
 # from a corner; for few groups the old point is the better start.
 _MANY = 64
@@ -56,7 +53,21 @@ def maximise_on_simplex(
         Exactly zero outside the support.
     """
     k = len(sums)
-    system, unit = _bordered(linear, quadratic, sums)
+    # The system of all variables is bordered by the sum; the border is scaled to the block so that
+    # elimination pivots sensibly. The largest entry of a semidefinite matrix is on its diagonal.
+    # As lists: for so few numbers NumPy's calls take longer than Python's.
+    diagonal = quadratic.diagonal().tolist()
+    # A tiny ridge makes every face have one maximiser. Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
+    flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
+    ridge = _RIDGE * max(sum(diagonal), flat, TINY)
+    unit = max(diagonal) + ridge
+    if unit <= _SMALLEST:
+        # Nothing to gain anywhere; an even spread is as good as any other point.
+        ridge = unit = 1.0
+    system = np.zeros((k + 1, k + 1))
+    system[:k, :k] = quadratic
+    system.flat[: -1 : k + 2] += ridge
+    system[:k, k] = system[k, :k] = unit * sums
     # The last entry stands for the sum, which every face keeps, and its multiplier.
     right, x, free = np.empty(k + 1), np.empty(k + 1), np.empty(k + 1, dtype=bool)
     right[:k], right[k] = linear, unit
@@ -105,37 +116,6 @@ def maximise_on_simplex(
         free[blocked] = False
     found = x[:k]
     return np.asarray(found / float(sums @ found))
-
-
-def _bordered(
-    linear: FloatArray, quadratic: FloatArray, sums: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return the optimality system of all variables, bordered by the sum, and the border's unit.
-
-    The border is scaled to the block so that elimination pivots sensibly; the largest entry of a
-    semidefinite matrix is on its diagonal. A tiny ridge makes every face have one maximiser.
-
-    Returns
-    -------
-    system : ndarray of shape (k + 1, k + 1)
-    unit : float
-        The right-hand side of the last equation, ``unit * sums @ x = unit``.
-    """
-    k = len(sums)
-    # As lists: for so few numbers NumPy's calls take longer than Python's.
-    diagonal = quadratic.diagonal().tolist()
-    # Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
-    flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
-    ridge = _RIDGE * max(sum(diagonal), flat, _TINY)
-    unit = max(diagonal) + ridge
-    if unit <= _SMALLEST:
-        # Nothing to gain anywhere; an even spread is as good as any other point.
-        ridge = unit = 1.0
-    system = np.zeros((k + 1, k + 1))
-    system[:k, :k] = quadratic
-    system.flat[: -1 : k + 2] += ridge
-    system[:k, k] = system[k, :k] = unit * sums
-    return system, unit
 
 
 def _on_face(

@@ -434,6 +434,8 @@ class _LargeSearch:
         max_iter : int
             Most decompositions of the large matrices.
         """
+        # Decompositions of the groups' own matrices are not counted.
+        max_iter += self.oracle.n_eigen
         t: float | None = None
         visited, growing = [0.0, 1.0], True
         while True:

@@ -9,8 +9,14 @@ import scipy.sparse
 from scipy.sparse.linalg import aslinearoperator
 
 from fairpca import FairPCA, GroupMoments, Groups
-from fairpca.covariances.implicit import GroupOperators
-from fairpca.covariances.sources import MomentCovariances, OperatorCovariances, RowSpaceCovariances
+from fairpca.covariances.products import CellRows
+from fairpca.covariances.sources import (
+    MomentCovariances,
+    OperatorCovariances,
+    RowCovariances,
+    RowSpaceCovariances,
+    choose_source,
+)
 from fairpca.fitting import Settings, fit_source
 
 from data_dir import reference
@@ -65,6 +71,11 @@ def assert_same(got, want, atol=1e-8):
     assert got.certificate_.gap <= 1e-9
 
 
+def chosen(X, labels, r=2, **how):
+    options = {"group_by": "intersection", "center": "global", **how}
+    return type(choose_source(X, Groups.from_labels(labels), None, r, **options))
+
+
 @pytest.mark.parametrize("criterion", ["loss", "error", "relative"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_row_space(criterion, weighted):
@@ -72,8 +83,7 @@ def test_row_space(criterion, weighted):
     weight = weight if weighted else None
     params = dict(n_components=3, criterion=criterion)
     model = FairPCA(**params)
-    rows = model._rows(X, labels, weight, reset=True)
-    assert isinstance(model._source(rows), RowSpaceCovariances)
+    assert chosen(X, labels) is RowSpaceCovariances
     model.fit(X, sensitive_features=labels, sample_weight=weight)
     assert_same(model, through_moments(X, labels, weight, **params))
     np.testing.assert_allclose(
@@ -90,25 +100,36 @@ def test_products_only(form, weighted):
     rows = aslinearoperator(X) if form == "operator" else X.asformat(form)
     model = FairPCA(4).fit(rows, sensitive_features=labels, sample_weight=weight)
     assert_same(model, want)
-    assert model.solver_ == "krylov"
     np.testing.assert_allclose(model.transform(X), model.transform(X.toarray()), atol=1e-10)
 
 
 def test_the_choice_follows_the_rows():
     X, labels, _ = sparse_rows()
-    model = FairPCA(2)
-
-    def chosen(rows):
-        return type(model._source(model._rows(rows, labels, None, reset=True)))
-
-    assert chosen(X) is OperatorCovariances
-    assert chosen(X[:, :300]) is MomentCovariances
-    assert chosen(X.toarray()) is RowSpaceCovariances
-    assert chosen(X.toarray()[:, :100]) is MomentCovariances
+    assert chosen(X, labels) is OperatorCovariances
+    assert chosen(X, labels, in_folds=True) is MomentCovariances
+    assert chosen(X[:, :300], labels) is MomentCovariances
+    assert chosen(X.toarray(), labels) is RowSpaceCovariances
+    assert chosen(X.toarray()[:, :100], labels) is MomentCovariances
     # More entries than half of a covariance has: a product with the covariance reads less.
     many = scipy.sparse.random(8000, 520, 0.05, format="csr", random_state=0)
-    labels = np.arange(8000) % 2
-    assert chosen(many) is MomentCovariances
+    assert chosen(many, np.arange(8000) % 2) is MomentCovariances
+    few = np.random.default_rng(0).normal(size=(700, 765))
+    assert chosen(few, np.arange(700) % 10, r=10) is RowCovariances
+    assert chosen(few, np.arange(700) % 10, r=10, in_folds=True) is not RowCovariances
+
+
+@pytest.mark.parametrize("criterion", ["loss", "relative"])
+@pytest.mark.parametrize("center", ["global", "group"])
+def test_few_rows_in_many_groups(criterion, center):
+    rng = np.random.default_rng(2)
+    labels = np.arange(300) % 6
+    X = rng.normal(size=(300, 300)) * np.linspace(3, 0.1, 300) + labels[:, None] / 3
+    weight = rng.uniform(0.5, 2, 300)
+    options = dict(n_components=4, criterion=criterion, center=center)
+    assert chosen(X, labels, r=4, center=center) is RowCovariances
+    model = FairPCA(**options).fit(X, sensitive_features=labels, sample_weight=weight)
+    want = through_moments(X, labels, weight, **options)
+    assert_same(model, want)
 
 
 @pytest.mark.parametrize("group_by", ["intersection", "marginal"])
@@ -122,7 +143,7 @@ def test_mixtures_of_cells(group_by):
     )
     groups = Groups.from_labels(table, group_by=group_by, unlabelled="ignore")
     one = MomentCovariances(moments, group_by)
-    other = OperatorCovariances(GroupOperators.from_rows(X, groups, weight), group_by)
+    other = OperatorCovariances(CellRows.from_rows(X, groups, weight), group_by)
     assert one.groups.labels == other.groups.labels
     np.testing.assert_allclose(one.groups.traces, other.groups.traces)
     np.testing.assert_allclose(one.groups.mean, other.groups.mean)
@@ -130,11 +151,9 @@ def test_mixtures_of_cells(group_by):
     assert one.total.trace == pytest.approx(other.total.trace)
     ones = np.ones(len(one.groups.labels))
     V = np.linalg.qr(rng.normal(size=(30, 5)))[0]
-    np.testing.assert_allclose(
-        one.oracle(ones, "auto").apply(V), other.oracle(ones, "auto").apply(V), atol=1e-12
-    )
+    np.testing.assert_allclose(one.oracle(ones).apply(V), other.oracle(ones).apply(V), atol=1e-12)
     t = np.full(len(ones), 1 / len(ones))
-    mine, theirs = one.oracle(ones, "auto").leading(t, 4), other.oracle(ones, "auto").leading(t, 4)
+    mine, theirs = one.oracle(ones).leading(t, 4), other.oracle(ones).leading(t, 4)
     np.testing.assert_allclose(mine.values, theirs.values, rtol=1e-9)
     # Rounded upwards, so that the bound built on the sum stays valid.
     assert theirs.values.sum() >= mine.values.sum() - 1e-14
@@ -179,27 +198,8 @@ def check_reference(fit, name, r):
 @pytest.mark.parametrize("name,r", SMALL)
 def test_reference_values_of_a_sparse_copy(name, r):
     X, labels = TABLES[name]()
-    cells = GroupOperators.from_rows(scipy.sparse.csr_array(X), Groups.from_labels(labels))
+    cells = CellRows.from_rows(scipy.sparse.csr_array(X), Groups.from_labels(labels))
     check_reference(fit_source(OperatorCovariances(cells, center="group"), r, Settings()), name, r)
-
-
-@pytest.mark.parametrize("name,r", SMALL)
-def test_reference_values_in_the_row_space(name, r):
-    """The table's covariances carried by a few rows in 400 columns."""
-    X, labels = TABLES[name]()
-    covariances = GroupMoments.from_array(X, labels).covariances
-    n = covariances.shape[1]
-    embed = np.linalg.qr(np.random.default_rng(0).normal(size=(400, n)))[0].T
-    rows, groups = [], []
-    for label, covariance in zip("AB", covariances, strict=True):
-        values, vectors = np.linalg.eigh(covariance)
-        root = np.sqrt(n * np.maximum(values, 0))[:, None] * vectors.T
-        rows += [root @ embed, -root @ embed]
-        groups += [label] * (2 * n)
-    population = RowSpaceCovariances(
-        np.vstack(rows) + 3, Groups.from_labels(groups), None, "intersection"
-    )
-    check_reference(fit_source(population, r, Settings()), name, r)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -271,46 +271,3 @@ def test_wide_rows_that_depend_on_each_other_lose_what_is_claimed(kind, criterio
         own = np.sum(np.linalg.svd(rows, compute_uv=False)[:r] ** 2) / len(rows)
         loss = own - (unit - error)
         assert model.group_losses_[g] == pytest.approx(loss, abs=1e-13 * unit)
-
-
-def rows_with_times(*offsets):
-    """Return sparse rows with a column of times that begin at a whole number in every group."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(90) % len(offsets)
-    X = scipy.sparse.random_array((90, 600), density=0.01, random_state=rng).toarray()
-    X[:, 7] = 10 * rng.normal(size=90) + 5 * labels + np.array(offsets)[labels]
-    return X, labels
-
-
-@pytest.mark.parametrize("criterion", ["variance", "loss", "error"])
-def test_distances_between_means_keep_the_digits_that_sparse_columns_far_from_zero_have(criterion):
-    X, labels = rows_with_times(1.6e9, 1.6e9, 1.6e9)
-    rows = scipy.sparse.csr_array(X)
-    model = FairPCA(1, criterion=criterion).fit(rows, sensitive_features=labels)
-    X[:, 7] -= 1.6e9
-    want = FairPCA(1, criterion=criterion).fit(X, sensitive_features=labels)
-    rounding = 2 * model.certificate_.resolution
-    assert model.certificate_.lower_bound <= want.certificate_.value + rounding
-    assert want.certificate_.lower_bound <= model.certificate_.value + rounding
-    assert model.certificate_.value == pytest.approx(want.certificate_.value, abs=rounding)
-
-
-def test_a_sparse_column_may_be_far_from_zero_within_every_group_alone():
-    X, labels = rows_with_times(-1.6e9, 1.6e9)
-    model = FairPCA(3, center="group").fit(scipy.sparse.csr_array(X), sensitive_features=labels)
-    X[:, 7] -= np.array([-1.6e9, 1.6e9])[labels]
-    want = FairPCA(3, center="group").fit(X, sensitive_features=labels)
-    assert model.certificate_.optimal
-    np.testing.assert_allclose(model.group_losses_, want.group_losses_, rtol=1e-9)
-
-
-def test_groups_without_variance_do_not_blur_the_others_in_sparse_rows():
-    """Their distance from zero, in units of the column, is no rounding of products."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(60) % 3
-    X = np.tile(1e8 * rng.normal(size=600), (60, 1))
-    X[labels == 2] += 1e8 * rng.normal(size=(20, 600))
-    model = FairPCA(2, criterion="relative", center="group")
-    model.fit(scipy.sparse.csr_array(X), sensitive_features=labels)
-    assert model.certificate_.optimal
-    np.testing.assert_allclose(model.group_values_, 0, atol=1e-12)
