@@ -387,8 +387,8 @@ def sentences(audit: Audit) -> list[str]:
     cut = f"by {percent(found.cut)}" if fit.worst_loss > 0 else "to nothing"
     return [
         first,
-        f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: most is then lost by "
-        f"{named(audit, fit.worst)}, {of_variance(fit, fit.worst)} ({number(fit.worst_loss)}).",
+        f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: most is then lost "
+        f"by {named(audit, fit.worst)}, {of_variance(fit, fit.worst)} ({number(fit.worst_loss)}).",
         f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 

@@ -171,11 +171,12 @@ def _headline(audit: Audit) -> str:
 
 
 def _percent(share: float) -> str:
-    return words.percent(share).replace("-", "−")
+    """Return a share in a table, where two digits after the point are enough."""
+    return "0%" if abs(share) < 1e-4 else words.percent(share).replace("-", "−")
 
 
 def _signed(share: float) -> str:
-    return "+" * (share > 0) + _percent(share)
+    return "+" * (share >= 1e-4) + _percent(share)
 
 
 def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | None:
@@ -210,7 +211,9 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
         raw = float(fits[j].loss[i])
         return {
             "text": (_signed if changes else _percent)(value),
-            "raw": "" if changes or not np.isfinite(raw) else f"{words.number(raw)} per row",
+            "raw": ""
+            if changes or not np.isfinite(raw)
+            else f"{words.number(raw)} per row".replace("-", "−"),
             "ends": f"{_percent(first).removesuffix('%')} to {_percent(last)}" if known else "",
             "line": (at(first), at(last)) if known else None,
             "bar": (start, round(end - start, 2)) if np.isfinite(value) else None,
