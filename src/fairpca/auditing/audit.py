@@ -24,7 +24,7 @@ import fairpca
 from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
-from fairpca.auditing.words import label_texts, reader_warnings
+from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
 from fairpca.covariances import sources
 from fairpca.covariances.sources import MomentCovariances
@@ -169,6 +169,9 @@ def audit(
     rules = {"group_by": group_by, "unlabelled": unlabelled}
     table = _read(X, sensitive_features, sample_weight, largest, center, blocks, rules)
     r = _asked(n_components, fitted, table, usual["FairPCA"])
+    if len(table.folds) < 2:
+        # It learns from rows that are left out in turn.
+        del usual[CAREFUL]
     looked_at, fits = _ranks(ranks, {r, *fitted}, r, table.source), {**usual, **named}
     in_hand, components = _in_hand(table, fits, looked_at, r, group_by)
     new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
