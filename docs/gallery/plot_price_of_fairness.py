@@ -148,5 +148,4 @@ plt.show()
 # %%
 # All of this is about the rows in hand. The price on new rows may be higher and the gain smaller:
 # :ref:`sphx_glr_auto_gallery_plot_credit_small_groups.py` shows how to look. For a report,
-# ``fairpca.audit`` states price and gain in words, and ``fairpca.plots.TradeoffDisplay`` draws
-# them.
+# ``fairpca.audit`` states price and gain on new rows in words, and ``found.plot()`` draws them.

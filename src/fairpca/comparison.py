@@ -426,7 +426,8 @@ class _Bench:
             bound = float(solve(self.source.covariances, rank).certificate.lower_bound)
             self.known[r] = bound, bandwidth
         bound, bandwidth = self.known[r]
-        reducer, labels = np.eye(r), {"sensitive_features": self.groups}
+        reducer: Any = np.eye(r)
+        labels: dict[str, Any] = {"sensitive_features": self.groups}
         return {
             "n_components": r,
             "bound": bound,

@@ -439,7 +439,9 @@ class _Counted:
         return cls(moments.count, moments.weight, moments.mean, inner)
 
     @classmethod
-    def of_rows(cls, X: Any, codes: IntArray, weight: FloatArray, k: int, pooled: bool) -> _Counted:
+    def of_rows(
+        cls, X: Any, codes: IntArray, weight: FloatArray, k: int, pooled: bool
+    ) -> _Counted:
         """Count rows in blocks: of columns where these are many, else of rows."""
         m, n = X.shape
         count, total = np.bincount(codes, minlength=k), np.bincount(codes, weight, minlength=k)
@@ -619,9 +621,7 @@ def _separate(counted: _Counted, model: MaxMinDistanceAnalysis) -> _Separated:
         out=np.ones((k, k)),
         where=distances > (_RANK * lengths.max()) ** 2,
     )
-    return _Separated(
-        fixed, patterns, np.minimum(shares, 1.0), distances, shrinkage, certificate
-    )
+    return _Separated(fixed, patterns, np.minimum(shares, 1.0), distances, shrinkage, certificate)
 
 
 def keep_apart(

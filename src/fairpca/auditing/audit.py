@@ -24,7 +24,7 @@ import fairpca
 from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
-from fairpca.auditing.words import label_texts, reader_warnings
+from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
 from fairpca.covariances import sources
 from fairpca.covariances.sources import MomentCovariances
@@ -169,10 +169,14 @@ def audit(
     rules = {"group_by": group_by, "unlabelled": unlabelled}
     table = _read(X, sensitive_features, sample_weight, largest, center, blocks, rules)
     r = _asked(n_components, fitted, table, usual["FairPCA"])
+    if len(table.folds) < 2:
+        # It learns from rows that are left out in turn.
+        del usual[CAREFUL]
     looked_at, fits = _ranks(ranks, {r, *fitted}, r, table.source), {**usual, **named}
     in_hand, components = _in_hand(table, fits, looked_at, r, group_by)
     new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
     known, moments, mean = table.source.groups, table.source.moments, table.source.total.mean
+    assert moments is not None
     texts = label_texts(known.labels, known.names, group_by)
     rows = zip(known.labels, texts, known.count.tolist(), known.traces.tolist(), strict=True)
     groups = tuple(GroupRow(*row) for row in rows)
@@ -298,9 +302,8 @@ def _fit(name: str, reducer: Any, table: _Table, r: int) -> tuple[FloatArray, fl
     model = clone(reducer).set_params(n_components=r)
     if hasattr(model, "fit_moments"):
         model = _fitted(model, table.folds)
-        proof = getattr(model, "certificate_", None)
-        own = name == "FairPCA" and proof is not None
-        return metrics.basis_of(model), proof.lower_bound if own else np.nan
+        bound = model.certificate_.lower_bound if name == "FairPCA" else np.nan
+        return metrics.basis_of(model), bound
     if table.given is None:
         raise ValueError(
             f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, or "

@@ -84,7 +84,8 @@ class Finding(Findings):
         """Return "loss", "change", ... over the groups' variances; NaN where there is none."""
         values: FloatArray = getattr(self, name)
         unknown = np.full(len(values), np.nan)
-        return np.divide(values, self.variance, out=unknown, where=self.variance > 0)
+        shares = np.divide(values, self.variance, out=unknown, where=self.variance > 0)
+        return np.asarray(shares)
 
     def columns(self) -> dict[str, Any]:
         """Return the table by columns, one entry a group in each."""

@@ -137,6 +137,11 @@ def percent_within(share: float, high: float) -> str:
     return f"{round(100 * share, decimals) + 0.0:.{decimals}f}% ±{half:.{decimals}f}"
 
 
+def capital(name: str) -> str:
+    """Return a name as a sentence begins with it."""
+    return name[:1].upper() + name[1:]
+
+
 def components(n_components: int) -> str:
     """Return '1 component', '2 components'."""
     return f"{n_components} component{'' if n_components == 1 else 's'}"
@@ -188,8 +193,7 @@ def of_variance(finding: Finding, position: int) -> str:
 def order(audit: Audit) -> list[int]:
     """Return the groups by what they lose under PCA, most first; on new rows where it is known."""
     losses = audit.at("PCA", on="hand" if audit.why_not_new else "new").loss
-    ranked: list[int] = np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable").tolist()
-    return ranked
+    return [int(i) for i in np.argsort(-np.nan_to_num(losses, nan=-np.inf), kind="stable")]
 
 
 def parted(audit: Audit) -> tuple[list[int], list[int]]:
@@ -374,8 +378,8 @@ def sentences(audit: Audit) -> list[str]:
         careful = audit.at(CAREFUL, on="new")
         return [
             first,
-            f"{found.may_gain} may gain up to {most}, and these rows do not show whether it does: "
-            f"collect more rows of {named(audit, pca.worst)}, or choose "
+            f"{capital(found.may_gain)} may gain up to {most}, and these rows do not show whether "
+            f"it does: collect more rows of {named(audit, pca.worst)}, or choose "
             "by hand.",
             f"With {CAREFUL}, {_pays(audit, careful, 'on new rows')}.",
         ]
@@ -383,8 +387,8 @@ def sentences(audit: Audit) -> list[str]:
     cut = f"by {percent(found.cut)}" if fit.worst_loss > 0 else "to nothing"
     return [
         first,
-        f"{found.reducer} cuts the largest loss {cut}, beyond noise: {named(audit, fit.worst)} has "
-        f"it then, and loses {of_variance(fit, fit.worst)} ({number(fit.worst_loss)} per row).",
+        f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: most is then lost "
+        f"by {named(audit, fit.worst)}, {of_variance(fit, fit.worst)} ({number(fit.worst_loss)}).",
         f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 

@@ -164,14 +164,9 @@ class DualDisplay(_TwoGroupDisplay):
         axes.axhline(self.value, color=ink(), alpha=0.6, ls="--", lw=1)
         axes.plot(self.t_best, top, "o", color=colour)
         offset = {"textcoords": "offset points", "fontsize": "small"}
-        side = "left" if self.t_best > 0.5 else "right"
-        axes.annotate(
-            "worst loss of FairPCA",
-            (side == "right", self.value),
-            xytext=(0, 4),
-            ha=side,
-            **offset,
-        )
+        right = self.t_best < 0.5
+        place = {"xytext": (-4 if right else 4, 4), "ha": "right" if right else "left"}
+        axes.annotate("worst loss of FairPCA", (float(right), self.value), **place, **offset)
         axes.annotate(
             f"t = {self.t_best:.3g}", (self.t_best, top), xytext=(0, -16), ha="center", **offset
         )
@@ -258,8 +253,8 @@ class NumericalRangeDisplay(_TwoGroupDisplay):
         for label, columns in {"PCA": pca, name: basis}.items():
             x, y = problem.losses(columns)
             points[label] = (float(x), float(y))
-        # A hundredth of the picture is finer than the line it is drawn with.
-        range_ = joint_numerical_range(first, second, r, tol=1e-2, max_angles=256)
+        # Finer than the line it is drawn with, also where the corner of good ones is enlarged.
+        range_ = joint_numerical_range(first, second, r, tol=2e-3, max_angles=256)
         return cls(range_, points=points, groups=groups).plot(ax=ax)
 
     def _draw(self, axes: Any) -> None:

@@ -152,8 +152,8 @@ def _headline(audit: Audit) -> str:
     if pca.worst_loss <= 0:
         return "PCA costs no group anything."
     if new and advice.kind == "as good":
-        most = words.percent(advice.most)
-        return f"Plain PCA is as good: no fit gains more than {most} of any group's variance."
+        most = words.percent(max(advice.most, 1e-4))
+        return f"Plain PCA is as good: no fit can gain more than {most} of the variance of {who}."
     first = f"PCA costs {who} {words.of_variance(pca, pca.worst)}"
     if often:
         best = words.quoted(audit.groups[pca.best])
@@ -162,22 +162,21 @@ def _headline(audit: Audit) -> str:
         return f"{first}, on the rows of the fit."
     if advice.kind == "cannot tell":
         return f"{first}. Whether another fit mends that, these rows do not show."
-    harm = (
-        f" by more than {words.percent(advice.harm)} of its variance"
-        if advice.harm >= 1e-4
-        else ""
+    more = f" by more than {words.percent(advice.harm)} of its variance"
+    cut = f"by {words.percent(advice.cut)}" if advice.cut < 1 else "to nothing"
+    return (
+        f"{first}. {words.capital(advice.reducer)} cuts that {cut}; "
+        f"no group's error rises{more if advice.harm >= 1e-4 else ''}."
     )
-    cut = words.percent(advice.cut)
-    better = advice.reducer[:1].upper() + advice.reducer[1:]
-    return f"{first}. {better} cuts that by {cut}; no group's error rises{harm}."
 
 
 def _percent(share: float) -> str:
-    return words.percent(share).replace("-", "−")
+    """Return a share in a table, where two digits after the point are enough."""
+    return "0%" if abs(share) < 1e-4 else words.percent(share).replace("-", "−")
 
 
 def _signed(share: float) -> str:
-    return "+" * (share > 0) + _percent(share)
+    return "+" * (share >= 1e-4) + _percent(share)
 
 
 def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | None:
@@ -212,7 +211,9 @@ def _bars(audit: Audit, on: str, *, changes: bool = False) -> dict[str, Any] | N
         raw = float(fits[j].loss[i])
         return {
             "text": (_signed if changes else _percent)(value),
-            "raw": "" if changes or not np.isfinite(raw) else f"{words.number(raw)} per row",
+            "raw": ""
+            if changes or not np.isfinite(raw)
+            else f"{words.number(raw)} per row".replace("-", "−"),
             "ends": f"{_percent(first).removesuffix('%')} to {_percent(last)}" if known else "",
             "line": (at(first), at(last)) if known else None,
             "bar": (start, round(end - start, 2)) if np.isfinite(value) else None,
