@@ -58,7 +58,7 @@ def main():
     fairpca.methods.BalancedPCA(2).fit(X, sensitive_features=group)
     says("scverse", fairpca.scverse.pca, None, "batch")
     says("xarray", fairpca.xarray.FairEOF(2).fit, None)
-    says("app", fairpca.compare([FairPCA(2)], X, group).to_frame)
+    says("app", fairpca.compare(X, group, [FairPCA(2)]).to_frame)
     from fairpca.cli import run
 
     assert run(["--version"]) == 2, "the command line works without typer"

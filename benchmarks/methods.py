@@ -38,7 +38,7 @@ def measure(X: Any, groups: Any) -> Comparison:
     if X.shape[1] > _LARGEST_LMI:
         model = estimators.pop("CovarianceConstrainedPCA")
         estimators["CovarianceConstrainedPCA(mu=0)"] = model.set_params(mu=0)
-    return compare(estimators, X, groups)
+    return compare(X, groups, estimators)
 
 
 def lines(found: Comparison) -> list[dict[str, Any]]:

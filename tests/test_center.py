@@ -116,16 +116,16 @@ def check_errors(model, X, labels, weight=None, rtol=1e-9):
 @pytest.mark.parametrize("center", ["global", "group"])
 def test_compare_measures_losses_about_the_mean_asked_for(center):
     X, labels = COMMON["wine"]()
-    found = compare([PCA(2), FairPCA(2, center=center)], X, labels, center=center)
+    found = compare(X, labels, [PCA(2), FairPCA(2, center=center)], center=center)
     assert found.center == found.to_dict()["center"] == center
     for name, model in (("PCA", PCA(2)), ("FairPCA", FairPCA(2, center=center))):
         # PCA takes no labels.
         fitted = model.fit(X) if name == "PCA" else model.fit(X, sensitive_features=labels)
         expected = group_losses(fitted, X, sensitive_features=labels, center=center)
-        assert found[name].group_losses == pytest.approx(expected)
+        assert found[name].found.loss == pytest.approx(expected)
         left = np.sum((X - fitted.inverse_transform(fitted.transform(X))) ** 2, axis=1)
         expected = [left[labels == label].mean() for label in found.groups]
-        assert found[name].group_errors == pytest.approx(expected)
+        assert found[name].errors == pytest.approx(expected)
     assert found["FairPCA"].gap < 1e-8
     with pytest.raises(ValueError, match="center='none'"):
-        compare([PCA(2)], X, labels, center="none")
+        compare(X, labels, [PCA(2)], center="none")

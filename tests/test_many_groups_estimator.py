@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import FairPCA, GroupMoments, component_path, phi, solve
 from fairpca.criteria import CRITERIA, find_criterion, pose
 from fairpca.datasets import make_three_lines
-from fairpca.metrics import group_losses, kept_variance, own_variance
+from fairpca.methods._base import kept_variance, own_variance
+from fairpca.metrics import group_losses
 from fairpca.solvers import solve_problem
 
 from tables import about_own_means, credit_codes, education

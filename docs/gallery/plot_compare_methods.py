@@ -77,7 +77,7 @@ for name in authors:
         options = options | {"center": "global"}
     estimators[name] = known[name](3, **options)
 
-found = compare(estimators, X, age)
+found = compare(X, age, estimators)
 print(found)
 
 # %%
@@ -107,8 +107,8 @@ for aim, names in aims.items():
     for name in names:
         row = found[name]
         colour = {"PCA": "#D55E00", "FairPCA": "#0072B2"}.get(name, "0.35")
-        axes[0].plot(row.group_losses, [place, place], color="0.75", lw=2.5, zorder=1)
-        for loss, group in zip(row.group_losses, found.groups, strict=True):
+        axes[0].plot(row.found.loss, [place, place], color="0.75", lw=2.5, zorder=1)
+        for loss, group in zip(row.found.loss, found.groups, strict=True):
             axes[0].scatter(loss, place, s=46, marker=marks[group], color=groups[group], zorder=2)
         for axis, column in zip(axes[1:], columns, strict=True):
             axis.scatter(getattr(row, column), place, s=46, color=colour, marker="s", zorder=2)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import fairpca.scverse
 from fairpca import FairPCA, GroupMoments, NoisyGroupWarning, cross_fit
 from fairpca.methods import BalancedPCA
-from fairpca.metrics import kept_variance
+from fairpca.metrics import group_errors
 
 FITS = {"PCA": FairPCA(shrinkage=1.0), "balanced PCA": BalancedPCA(), "FairPCA": FairPCA()}
 
@@ -102,8 +102,7 @@ def new_cells():
     old, new = (GroupMoments.from_array(X[rows], small[rows]) for rows in (half, ~half))
     for name, fit in FITS.items():
         model = fit.set_params(n_components=50).fit_moments(old)
-        moments = new.second_moments(model.mean_)
-        errors = np.trace(moments, axis1=1, axis2=2) - kept_variance(model.components_.T, moments)
+        errors = group_errors(model, new)
         print(f"{name:14s} losses in hand {model.group_losses_}, errors on new cells {errors}")
 
 

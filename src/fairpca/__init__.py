@@ -22,8 +22,6 @@ if _typing.TYPE_CHECKING:
     from fairpca import scverse as scverse
     from fairpca import solvers as solvers
     from fairpca import xarray as xarray
-    from fairpca.paths import ComponentPath as ComponentPath
-    from fairpca.paths import component_path as component_path
     from fairpca.auditing import Audit as Audit
     from fairpca.auditing import audit as audit
     from fairpca.comparison import compare as compare
@@ -33,6 +31,8 @@ if _typing.TYPE_CHECKING:
     from fairpca.fitting import solve as solve
     from fairpca.moments import GroupMoments as GroupMoments
     from fairpca.moments import Groups as Groups
+    from fairpca.paths import ComponentPath as ComponentPath
+    from fairpca.paths import component_path as component_path
     from fairpca.paths import joint_numerical_range as joint_numerical_range
     from fairpca.paths import phi as phi
     from fairpca.separation import MaxMinDistanceAnalysis as MaxMinDistanceAnalysis

@@ -66,8 +66,7 @@ class ComparisonRow:
     n_components : int
         Zero where the reducer could not be fitted.
     found : Findings or None
-        What every group gets, about `Comparison.center`; None after a kernel, which leaves the
-        columns.
+        What every group gets, about `Comparison.center`; None where the reducer failed.
     errors : ndarray of shape (k,) or None
         Mean squared distance between each group's rows and what is rebuilt of them.
     bound : float
@@ -437,10 +436,8 @@ class _Bench:
         }
 
     def _in_columns(self, fitted: Any) -> dict[str, Any]:
-        """Return losses and errors in the columns of X; none after a kernel, which leaves them."""
+        """Return losses and errors in the columns of X."""
         # Components need not be orthonormal (factor analysis): only their span counts.
-        if getattr(fitted, "kernel_map_", None) is not None:
-            return {}
         basis = metrics.basis_of(fitted)
         basis = basis if self.span is None else self.span.inside(basis)
         found = metrics.measured(basis, self.source, self.matrices)

@@ -21,36 +21,11 @@ from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca._arrays import (
-    AnyArray,
-    FloatArray,
-    IntArray,
-    array_namespace,
-    fetched,
-    is_sparse,
-    rounding_level,
-    span,
-)
-from fairpca._check import (
-    as_numpy,
-    check_at_least,
-    check_choice,
-    check_counted,
-    check_groups,
-    check_names,
-    check_weights,
-    distinct,
-    require,
-)
+from fairpca import _arrays, _check
+from fairpca._arrays import AnyArray, FloatArray, IntArray, array_namespace, fetched, is_sparse
+from fairpca.covariances import sources
 from fairpca.covariances.products import CellRows
-from fairpca.covariances.sources import (
-    CENTERS,
-    CovarianceSource,
-    MomentCovariances,
-    OperatorCovariances,
-    in_span,
-    is_wide,
-)
+from fairpca.covariances.sources import CovarianceSource, MomentCovariances, OperatorCovariances
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, Label
@@ -120,7 +95,7 @@ class Findings:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas frame."""
-        pandas = require("pandas", extra="app", purpose="to_frame")
+        pandas = _check.require("pandas", extra="app", purpose="to_frame")
         return pandas.DataFrame(self.columns())
 
 
@@ -146,7 +121,7 @@ def measured(
     matrices = matrices or Matrices(source)
     kept = matrices.oracle.retained_variance(basis)
     own = np.array([pairs.values[:r].sum() for pairs in matrices.own_pairs(r)])
-    rounding = rounding_level(float(groups.traces.max()), len(basis))
+    rounding = _arrays.rounding_level(float(groups.traces.max()), len(basis))
     loss, error, best = (
         np.where(part > rounding, part, 0.0)
         for part in (own - kept, groups.traces - kept, groups.traces - own)
@@ -186,11 +161,6 @@ def basis_of(reducer: Any) -> FloatArray:
     >>> basis_of([[3.0, 0.0, 0.0], [1.0, 2.0, 0.0]]).shape
     (3, 2)
     """
-    if getattr(reducer, "kernel_map_", None) is not None:
-        raise ValueError(
-            "the components of a reducer with a kernel are not in the columns of X; pass "
-            "np.eye(r) as the reducer, and reducer.transform(X) as X."
-        )
     components = getattr(reducer, "components_", reducer)
     try:
         rows = np.asarray(fetched(components), dtype=float)
@@ -202,7 +172,7 @@ def basis_of(reducer: Any) -> FloatArray:
             f"reducer={reducer!r} is no linear reducer: pass a fitted estimator with "
             "`components_` or an array with one component per row."
         )
-    return span(rows.T)
+    return _arrays.span(rows.T)
 
 
 def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> dict[str, Any]:
@@ -216,7 +186,7 @@ def named_reducers(reducers: Any, reserved: Iterable[str] = ()) -> dict[str, Any
     else:
         several = reducers if isinstance(reducers, list | tuple) else [reducers]
         pairs = [(type(reducer).__name__, reducer) for reducer in several if reducer is not None]
-    names = distinct([f"{name} (given)" if name in reserved else name for name, _ in pairs])
+    names = _check.distinct([f"{name} (given)" if name in reserved else name for name, _ in pairs])
     return {name: reducer for name, (_, reducer) in zip(names, pairs, strict=True)}
 
 
@@ -227,7 +197,7 @@ def as_rows(X: Any, **limits: Any) -> AnyArray:
     ``accept_sparse=False``.
     """
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
-    rows: AnyArray = check_array(as_numpy(X), **(options | limits))
+    rows: AnyArray = check_array(_check.as_numpy(X), **(options | limits))
     return rows
 
 
@@ -235,16 +205,6 @@ def fitted_to(X: Any, model: Any, **extra: Any) -> Any:
     """Return a clone fitted to rows, with those further arguments that are known and it takes."""
     known = {k: v for k, v in extra.items() if v is not None and has_fit_parameter(model, k)}
     return clone(model).fit(X, **known)
-
-
-def as_moments(X: Any, sensitive_features: Any, sample_weight: Any) -> GroupMoments:
-    """Return the moments of the groups: those of rows, or the ones given as `X`."""
-    if isinstance(X, GroupMoments):
-        check_counted(sensitive_features, sample_weight)
-        return X
-    # Rows of another array library are counted where they live.
-    rows = as_rows(X) if array_namespace(X) is None else X
-    return GroupMoments.from_array(rows, sensitive_features, sample_weight=sample_weight)
 
 
 def _read(
@@ -256,21 +216,25 @@ def _read(
     it from all rows, also from rows that it was not fitted to. Where rows are far fewer than
     columns, all are in coordinates of what the rows span.
     """
-    check_choice("center", center, CENTERS)
+    _check.check_choice("center", center, sources.CENTERS)
     basis, mean = basis_of(reducer), getattr(reducer, "mean_", None)
     mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
     source: CovarianceSource
     if isinstance(X, GroupMoments) or array_namespace(X) is not None:
-        moments = as_moments(X, sensitive_features, sample_weight)
-        check_columns(reducer, basis, X, moments.n_features)
-        source = MomentCovariances(moments, group_by, center, mean)
+        # Rows of another array library are counted where they live.
+        if isinstance(X, GroupMoments):
+            _check.check_counted(sensitive_features, sample_weight)
+        else:
+            X = GroupMoments.from_array(X, sensitive_features, sample_weight=sample_weight)
+        check_columns(reducer, basis, X, X.n_features)
+        source = MomentCovariances(X, group_by, center, mean)
     else:
         rows = as_rows(X)
         check_columns(reducer, basis, X, rows.shape[1])
         groups = Groups.of(sensitive_features, rows.shape[0], group_by=group_by)
-        weight = check_weights(sample_weight, rows.shape[0])
-        if is_wide(rows, basis.shape[1]):
-            rows, inner = in_span(rows, groups, weight, *([] if mean is None else [mean]))
+        weight = _check.check_weights(sample_weight, rows.shape[0])
+        if sources.is_wide(rows, basis.shape[1]):
+            rows, inner = sources.in_span(rows, groups, weight, *([] if mean is None else [mean]))
             basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
         if OperatorCovariances.accepts(rows, groups, basis.shape[1]):
             cells = CellRows.from_rows(rows, groups, weight)
@@ -278,13 +242,13 @@ def _read(
         else:
             moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
             source = MomentCovariances(moments, group_by, center, mean)
-    check_groups(source.groups.labels, source.groups.weight)
+    _check.check_groups(source.groups.labels, source.groups.weight)
     return basis, source, mean
 
 
 def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
     """Raise ValueError where X has other columns than a reducer was fitted to."""
-    check_names(reducer, X)
+    _check.check_names(reducer, X)
     if len(basis) != n_features:
         raise ValueError(
             f"X has {n_features} columns and the components have {len(basis)}; pass the columns "
@@ -472,7 +436,7 @@ def mean_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
             f"y_true has shape {rows.shape} and y_pred {rebuilt.shape}; pass rows as y_true, and "
             "what was rebuilt of them, model.inverse_transform(model.transform(rows)), as y_pred."
         )
-    weight = check_weights(sample_weight, len(rows))
+    weight = _check.check_weights(sample_weight, len(rows))
     return float(np.average(np.sum((rows - rebuilt) ** 2, axis=1), weights=weight))
 
 
@@ -542,7 +506,7 @@ def neighbours_kept(reducer: Any, X: Any, sensitive_features: Any, k: int = 10) 
     """
     rows = as_rows(X, accept_sparse=False, dtype=np.float64)
     groups = Groups.from_labels(sensitive_features, n_rows=len(rows))
-    check_at_least("k", k, 1)
+    _check.check_at_least("k", k, 1)
     if k >= len(rows):
         raise ValueError(f"k={k} neighbours need more than {k} rows, and X has {len(rows)}.")
     project = getattr(reducer, "transform", lambda given: rows @ basis_of(reducer))
@@ -576,18 +540,6 @@ def _halved_distances(rows: AnyArray) -> Callable[[IntArray], FloatArray]:
         return found
 
     return distances
-
-
-def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
-    """Return ``Tr(basis.T S_i basis)`` for orthonormal columns and (k, n, n) covariances."""
-    return np.asarray(np.einsum("nr,knr->k", basis, covariances @ basis))
-
-
-def own_variance(covariances: FloatArray, n_components: int) -> FloatArray:
-    """Return the variance each group's own PCA of this rank keeps, for (k, n, n) covariances."""
-    # All eigenvalues, although the leading ones would do: NumPy takes all groups in one call.
-    spectrum = np.linalg.eigvalsh(covariances)[:, ::-1]
-    return np.asarray(spectrum[:, :n_components].sum(axis=1))
 
 
 def mean_gap(
@@ -742,7 +694,7 @@ def mmd_squared(
     if bandwidth is not None and not bandwidth > 0:
         raise ValueError(f"bandwidth={bandwidth!r} must be positive.")
     groups = Groups.of(sensitive_features, m)
-    given = check_weights(sample_weight, m)
+    given = _check.check_weights(sample_weight, m)
     weight = np.ones(m) if given is None else given
     chosen = balanced_draw(groups.codes, max_rows, random_state, weight)
     drawn = rows[chosen]

@@ -238,7 +238,7 @@ def _audit_model(asked: Asked, path: Path, target: Path | None) -> None:
         output.write(target, text)
     output.sentence(found.verdict())
     if target is None:
-        shown = zip(found.groups, found.found.loss, found.found.error, strict=True)
+        shown = zip(found.groups, found.loss, found.error, strict=True)
         lines = [[g.text, f"{g.count:,}", number(loss), number(e)] for g, loss, e in shown]
         output.table([" x ".join(found.group_columns), "rows", "loss", "error"], lines)
 
@@ -452,7 +452,7 @@ def compare(asked: Asked, n_components: str, methods: Sequence[str], target: Pat
     if not isinstance(data.X, np.ndarray):
         raise ValueError("compare needs rows in memory, and these files are larger than 1 GB.")
     with output.progress(f"fitting {len(chosen)} methods"):
-        found = fairpca.compare(chosen, data.X, data.groups)
+        found = fairpca.compare(data.X, data.groups, chosen)
     if target is None:
         output.show(str(found))
     elif target.suffix.lower() == ".json":
