@@ -33,8 +33,8 @@ Solve = Callable[..., Solution]
 _MOST_ROUNDS, _SLACK = 40, 1e-10
 # Neighbouring t closer than this share are the same.
 _FINE = 1e-14
-# No t is larger.
-_LARGEST = 1e200
+# No t is larger: its cube is still a number.
+_LARGEST = 1e100
 # Where no proof moves t any more, the distance is halved until this share of it is left.
 _UNDECIDED = 0.05
 
@@ -91,9 +91,12 @@ def solve_thresholds(
             high, best = min(t, high), found.components.T
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
-            weighted = functools.partial(np.dot, found.weights)
-            least = proof.lower_bound + float(weighted(shift)) - proof.resolution
-            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
+            # A bound that a search proved holds for the worst group alone, one of the dual for
+            # the mean by its weights.
+            weighted = np.max if proof.nodes else functools.partial(np.dot, found.weights)
+            least = proof.lower_bound - proof.resolution
+            holds = functools.partial(_is_left, allowed, shift, weighted, least)
+            low = max(low, _least(holds, scale))
         tried = max(tried, low)
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
@@ -131,6 +134,13 @@ def solve_thresholds(
         n_eigen=problem.oracle.n_eigen,
         stop_reason="gap closed" if certificate.optimal else "limits leave a gap",
     )
+
+
+def _is_left(
+    allowed: Allowed, shift: FloatArray, mean: Callable[[Any], Any], least: float, t: float
+) -> bool:
+    """Whether what t allows past the shift reaches a proven bound."""
+    return bool(mean(allowed(t) - shift) >= least)
 
 
 def _least(holds: Callable[[float], bool], step: float) -> float:
