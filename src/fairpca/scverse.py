@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from fairpca._arrays import AnyArray, is_dask, is_sparse
 from fairpca._check import require
@@ -158,7 +159,13 @@ def _fit_file(model: FairPCA, X: Any, labels: Any, genes: AnyArray) -> AnyArray:
     pieces = [slice(i, min(i + _CELLS, m)) for i in range(0, m, _CELLS)]
 
     def read(piece: slice) -> Any:
-        return X[piece][:, genes]
+        if is_sparse(X) or not hasattr(X, "group"):
+            return X[piece][:, genes]
+        # From the three arrays of the format: how anndata slices them changes with SciPy.
+        starts = X.group["indptr"][piece.start : piece.stop + 1]
+        stored = slice(int(starts[0]), int(starts[-1]))
+        arrays = X.group["data"][stored], X.group["indices"][stored], starts - starts[0]
+        return scipy.sparse.csr_array(arrays, shape=(len(starts) - 1, X.shape[1]))[:, genes]
 
     model.fit_moments(GroupMoments.from_batches((read(p), groups.take(p)) for p in pieces))
     return np.concatenate([np.asarray(model.transform(read(p)), np.float32) for p in pieces])
