@@ -35,13 +35,9 @@ BAD = {
         "counted in the moments already",
     ),
     "a name for labels": (lambda: fit(labels="sex"), "sensitive_features='sex': pass the labels"),
-    "an estimator for rows": (
-        lambda: fairpca.metrics.group_losses(X, fit(), sensitive_features=G),
-        "X is an estimator, FairPCA; pass rows",
-    ),
     "no labels": (
         lambda: fairpca.compare(X, None, [FairPCA(2)]),
-        "sensitive_features=None: pass one label per row",
+        "sensitive_features=None: pass the labels",
     ),
     "weights as text": (
         lambda: FairPCA(2).fit(X, sensitive_features=G, sample_weight=["a"] * 30),
@@ -51,7 +47,7 @@ BAD = {
         lambda: fairpca.cross_fit(GroupMoments.from_array(X, G), None, 2),
         r"1 fold\(s\) leave nothing to fit to",
     ),
-    "no ranks": (lambda: fairpca.cross_fit(X, G, []), "n_components is empty; pass at least one"),
+    "no ranks": (lambda: fairpca.cross_fit(X, G, []), r"n_components=\[\] must be an integer"),
     "solve tol": (lambda: fairpca.solve([np.eye(3)] * 2, 1, tol=-1), "tol=-1 must be between"),
     "solve max_iter": (lambda: fairpca.solve([np.eye(3)] * 2, 1, max_iter=0), "max_iter=0 must"),
     "solve ragged": (lambda: fairpca.solve([np.eye(3), np.eye(2)], 1), "inhomogeneous shape"),
@@ -143,5 +139,5 @@ def test_columns_of_one_name_are_named():
         lambda: FairPCA(1).fit(twice.to_numpy(), sensitive_features=twice),
     )
     for call, argument in zip(calls, ("X", "X", "X", "sensitive_features"), strict=True):
-        with pytest.raises(ValueError, match=f"^{argument} has several columns called 'age'"):
+        with pytest.raises(ValueError, match=f"^{argument} has several columns of one name"):
             call()
