@@ -113,11 +113,3 @@ def test_a_share_that_a_search_rules_out_is_not_said_to_be_open():
         said = "".join(str(warning.message) for warning in caught)
         assert ("2 components are enough, and 1 may be" in said) != prove
         assert model.n_components_ == 2
-
-
-def test_a_gap_that_was_asked_for_is_none_to_be_warned_of():
-    known = make_three_lines(random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        model = FairPCA(1, tol=1e-4).fit(known.data, sensitive_features=known.sensitive_features)
-    assert model.certificate_.gap <= 1e-4

@@ -14,13 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils import assert_all_finite, check_array
 
-from fairpca._arrays import (
-    FloatArray,
-    array_namespace,
-    fetched,
-    is_foreign,
-    symmetric,
-)
+from fairpca._arrays import FloatArray, array_namespace, fetched, is_foreign, symmetric
 
 # What lies between a user's line and a warning of ours: wrappers of methods and pipelines, and
 # decorators.
@@ -103,7 +97,7 @@ def is_share(n_components: Any) -> TypeGuard[float]:
 
 def check_rank(n_components: Any, n_features: int) -> None:
     """Raise ValueError unless 1 <= n_components <= n_features and it is an integer."""
-    if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
+    if not isinstance(n_components, int | np.integer):
         raise ValueError(
             f"n_components={n_components!r} must be an integer such as 5; FairPCA also takes a "
             "share of variance, a float such as 0.9."
@@ -131,7 +125,7 @@ def as_numpy(X: Any) -> Any:
         raise ValueError(
             f"X has dtype {X.dtype}; pass numbers, for example days since a date of your own."
         )
-    frame = X if isinstance(X, np.ndarray | list | tuple) else framed(X, "X")
+    frame = framed(X, "X")
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(
             f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
@@ -174,10 +168,9 @@ def _no_numbers(values: Any) -> bool:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a frame; None where X is none, or has other names."""
-    frame = None if isinstance(X, np.ndarray) else framed(X, "X", eager_only=True)
-    if not isinstance(frame, nw.DataFrame) or not all(isinstance(n, str) for n in frame.columns):
-        return None
-    return tuple(frame.columns)
+    frame = framed(X, "X", eager_only=True)
+    known = isinstance(frame, nw.DataFrame) and {*map(type, frame.columns)} == {str}
+    return tuple(frame.columns) if known else None
 
 
 def check_names(reducer: Any, X: Any) -> None:

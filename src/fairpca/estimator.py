@@ -9,22 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._arrays import (
-    TINY,
-    FloatArray,
-    fetched,
-    is_dask,
-    placed,
-    rounding_level,
-    threads_for,
-)
-from fairpca._check import (
-    as_numpy,
-    check_choice,
-    check_rank,
-    is_share,
-    warn,
-)
+from fairpca._arrays import TINY, FloatArray, fetched, is_dask, placed, rounding_level, threads_for
+from fairpca._check import as_numpy, check_choice, check_rank, is_share, listed, warn
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.sources import (
     FOLDS,
@@ -38,7 +24,13 @@ from fairpca.fitting import SHARE_KEPT, Settings, fit_source
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.paths import fit_nested
-from fairpca.shrinkage import warn_of_noise
+from fairpca.shrinkage import NoisyGroupWarning
+
+# Groups with at least this many rows are not suspected: what chance adds to their losses is small.
+_MANY_ROWS = 1000
+# Dual weight on suspected groups from which on the answer is theirs. Of two groups each has about
+# half of the weight, whichever of them is noise.
+_TELLING_WEIGHT = 0.25
 
 
 class FairPCA(LinearReducer):
@@ -458,7 +450,7 @@ class FairPCA(LinearReducer):
             # The components' variances, and a flat rest.
             spectrum = np.full(n, found["noise_variance_"])
             spectrum[:r] = np.sort(found["explained_variance_"])[::-1]
-            warn_of_noise(source.groups, fit.losses, solution.weights, spectrum, r)
+            _warn_of_noise(source.groups, fit.losses, solution.weights, spectrum, r)
         found |= {
             "shrinkage_": fit.shrinkage,
             "group_values_": solution.losses,
@@ -474,3 +466,49 @@ class FairPCA(LinearReducer):
         self._set_fitted(found)
         self._moments = source.moments
         return self
+
+
+def _warn_of_noise(
+    groups: Any, losses: FloatArray, weights: FloatArray, spectrum: FloatArray, r: int
+) -> None:
+    """Warn where the optimum rests on groups whose losses are no larger than chance makes them.
+
+    A group's own PCA fits the noise of its rows: it keeps more of them than it would of new ones.
+    Take one direction inside the leading r and one outside, with variances a > b. In a sample
+    their covariance is not zero; its square has the mean ``a b / rows``, and with that entry off
+    the diagonal the larger eigenvalue of the 2 x 2 matrix exceeds a. The own PCA gains this in the
+    rows at hand and loses about as much in new ones; both are added up over all pairs.
+
+    Parameters
+    ----------
+    groups : GroupFacts
+    losses, weights : ndarray of shape (k,)
+        Losses and dual weights of the projection found.
+    spectrum : ndarray of shape (n,)
+        Variances of all rows, largest first.
+    r : int
+    """
+    few = np.flatnonzero((groups.count < _MANY_ROWS) & (weights > 0))
+    if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT or not spectrum[0] > 0:
+        return
+    if losses.max() <= rounding_level(float(groups.traces.max()), len(spectrum)):
+        # Nobody loses anything, and then the dual weights say nothing.
+        return
+    inside, outside = spectrum[:r, None], spectrum[None, r:]
+    apart = np.maximum(inside - outside, 0.0)
+    unit = groups.traces[few] / spectrum.sum()
+    rows = np.maximum(groups.count[few], 1.0)
+    chance = np.array([np.sum(np.sqrt(apart**2 + 4 * inside * outside / m) - apart) for m in rows])
+    noisy = few[losses[few] <= unit * chance]
+    if weights[noisy].sum() <= _TELLING_WEIGHT:
+        return
+    order = noisy[np.argsort(-weights[noisy], kind="stable")]
+    sizes = [f"{m} row{'s' if m != 1 else ''}" for m in groups.count]
+    named = listed(order.tolist(), 5, lambda g: f"{groups.labels[g]!r} ({sizes[g]})")
+    warn(
+        f"The projection rests on groups whose loss is no larger than chance makes it in so few "
+        f"rows: {named}. They count for {100 * weights[noisy].sum():.0f} % in its choice, "
+        "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
+        "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
+        NoisyGroupWarning,
+    )

@@ -15,13 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray, complement, orthonormal
-from fairpca._check import (
-    check_at_least,
-    check_choice,
-    check_covariances,
-    check_rank,
-    is_share,
-)
+from fairpca._check import check_at_least, check_choice, check_covariances, check_rank, is_share
 from fairpca.covariances.dense import DenseOracle, leading_pairs
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances
 from fairpca.fitting import Fit, Ranks, Settings, fit_source, pose

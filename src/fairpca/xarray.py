@@ -115,7 +115,7 @@ class FairEOF:
         """
         xarray, several = _require("xarray"), isinstance(X, list | tuple)
         preprocessing = _require("xeofs.preprocessing")
-        dims = (dim,) if isinstance(dim, str) or not isinstance(dim, Sequence) else tuple(dim)
+        dims = tuple(dim) if isinstance(dim, list | tuple) else (dim,)
         whole, labels = X, group
         if several:
             names = list(range(len(X)) if group is None else group)

@@ -174,9 +174,10 @@ def _cut(argument: str, values: Any, sizes: Sequence[float], starts: Sequence[in
             values = values.rechunk((tuple(sizes), *values.shape[1:]))
         found = _pieces(values)
     else:
-        values = values if isinstance(values, Groups) else np.asarray(values)
-        if not isinstance(values, Groups) and len(values) != starts[-1]:
-            raise ValueError(f"{argument} has {len(values)} rows but X has {starts[-1]}.")
+        if not isinstance(values, Groups):
+            values = np.asarray(values)
+            if len(values) != starts[-1]:
+                raise ValueError(f"{argument} has {len(values)} rows but X has {starts[-1]}.")
         found = [values.take(np.arange(*ends)) for ends in itertools.pairwise(starts)]
     if len(found) != len(starts) - 1:
         raise ValueError(
