@@ -70,7 +70,7 @@ class Settings:
         check_choice("center", self.center, CENTERS)
         for name, others in (("shrinkage", (None, "auto")), ("max_harm", (None,))):
             given = getattr(self, name)
-            number = isinstance(given, Real) and type(given) is not bool
+            number = isinstance(given, Real) and not isinstance(given, bool)
             if given not in others and not (number and 0 <= float(given) <= 1):
                 known = ", ".join(map(repr, others))
                 raise ValueError(f"{name}={given!r} must be {known} or a number from 0 to 1.")
