@@ -340,22 +340,14 @@ def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") ->
     return Matrices(oracle, traces * scales).problem(n_components, chosen)
 
 
-def fit_source(
-    source: CovarianceSource,
-    n_components: Any,
-    settings: Settings,
-    start: FloatArray | None = None,
-) -> Fit:
-    """Solve for a number of components, None for all, or a share every group must keep.
-
-    `start` are weights of a neighbouring problem with the same groups.
-    """
+def fit_source(source: CovarianceSource, n_components: Any, settings: Settings) -> Fit:
+    """Solve for a number of components, None for all, or a share every group must keep."""
     if is_share(n_components):
         return _fit_share(source, float(n_components), settings)
     ranks = Ranks(source, settings)
     r = ranks.n_features if n_components is None else int(n_components)
     check_rank(r, ranks.n_features)
-    return ranks.solve(r, start)
+    return ranks.solve(r)
 
 
 def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fit:
@@ -493,12 +485,11 @@ def solve(
         matrices = symmetric(inverse @ matrices @ inverse.T)
     with threads_for(matrices.shape[-1]):
         problem = pose(matrices, int(n_components), criterion)
-        how: Any = {"max_iter": max_iter, "random_state": random_state, "prove": prove}
-        search = partial(solve_problem, tol=tol, **how)
+        how: Any = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "prove": prove}
         if thresholds is None:
-            solution = search(problem)
+            solution = solve_problem(problem, **how)
         else:
-            solution = solve_thresholds(problem, thresholds, search)
+            solution = solve_thresholds(problem, thresholds, partial(solve_problem, **how))
     if root is None:
         return solution
     back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)

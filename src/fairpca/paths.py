@@ -207,10 +207,6 @@ class JointNumericalRange:
         x, y = self.points.T
         return float(0.5 * abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)))
 
-    def support(self, directions: Any) -> FloatArray:
-        """Return the largest ``direction . point`` over the polygon, for unit vectors (..., 2)."""
-        return np.asarray((np.asarray(directions) @ self.points.T).max(axis=-1))
-
 
 def joint_numerical_range(
     S: Any,
