@@ -341,14 +341,6 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     given = sensitive_features
     if isinstance(given, Mapping):
         return [(str(name), values) for name, values in given.items()]
-    if np.ma.isMA(given) and np.ma.getmaskarray(given).any():
-        # A masked label is a missing one.
-        hidden = np.ma.getmaskarray(given)
-        given = given.data.astype(object)
-        given[hidden] = None
-    if hasattr(given, "levels") and hasattr(given, "to_frame"):
-        # An index of several levels is a table of labels, not a column of tuples.
-        given = given.to_frame(index=False)
     if isinstance(given, str) or given is None:
         raise ValueError(
             f"sensitive_features={given!r}: pass the labels themselves, one per row, such as "
@@ -426,6 +418,11 @@ def _coded(values: Any) -> _Coded:
         found = np.unique(array[known], return_inverse=True, return_counts=True)
         codes[known] = found[1]
         return codes, found[0].tolist(), found[2]
+    if kind == "U" and (array == "nan").any():
+        warn(
+            "sensitive_features has the label 'nan': NumPy writes missing labels as text beside "
+            "other text. If it stands for a missing one, pass a list, or an array of objects."
+        )
     if kind == "M":
         # Nanoseconds would become bare numbers; the standard library counts microseconds.
         array = array.astype("M8[us]")
