@@ -32,7 +32,7 @@ from fairpca._check import (
     check_weights,
     require,
 )
-from fairpca.base import warn_one_group
+from fairpca.base import as_folds, warn_one_group
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
 from fairpca.estimator import FairPCA
@@ -316,11 +316,10 @@ def cross_fit(
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size or ranks.dtype.kind not in "iu":
         raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
-    if isinstance(X, GroupMoments) or (
-        isinstance(X, Sequence) and any(isinstance(fold, GroupMoments) for fold in X)
-    ):
+    counted = as_folds(X)
+    if counted is not None:
         check_counted(sensitive_features, sample_weight if blocks is None else blocks)
-        dealings = iter([[X] if isinstance(X, GroupMoments) else list(X)])
+        dealings = iter([counted])
     else:
         labels = (sensitive_features, sample_weight, blocks)
         dealings = _dealings(X, *labels, int(ranks.max()), n_folds, n_repeats, random_state)

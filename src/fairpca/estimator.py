@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca._arrays import TINY, FloatArray, fetched, is_dask, placed, rounding_level, threads_for
 from fairpca._check import as_numpy, check_choice, check_rank, is_share, listed, warn
-from fairpca.base import LinearReducer, projection_attributes
+from fairpca.base import LinearReducer, as_folds, projection_attributes
 from fairpca.covariances.sources import (
     FOLDS,
     CovarianceSource,
@@ -294,7 +294,7 @@ class FairPCA(LinearReducer):
         self
         """
         settings = self._checked()
-        for part in moments if isinstance(moments, list) else [moments]:
+        for part in as_folds(moments) or [moments]:
             self._note_moments(part)
         return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
@@ -409,7 +409,7 @@ class FairPCA(LinearReducer):
         known = {field.name: getattr(self, field.name) for field in fields(Settings)}
         # A fixed seed, so that the default is deterministic.
         seed = 0 if self.random_state is None else self.random_state
-        if isinstance(seed, np.random.RandomState):
+        if hasattr(seed, "randint"):
             seed = int(seed.randint(2**31 - 1))
         return Settings(**known | {"random_state": seed}).check()
 

@@ -26,11 +26,11 @@ from fairpca._check import (
     is_share,
     warn,
 )
+from fairpca.base import as_folds
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import CRITERIA, Criterion
-from fairpca.moments.group_moments import GroupMoments
 from fairpca.shrinkage import held_out_shares
 from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES
@@ -464,8 +464,7 @@ def solve(
     settings = Settings(
         criterion, center, shrinkage, max_harm, tol, max_iter, random_state, prove
     ).check()
-    first = covariances[0] if isinstance(covariances, list) else covariances
-    if isinstance(first, GroupMoments):
+    if as_folds(covariances) is not None:
         if B is not None or thresholds is not None:
             raise ValueError("B= and thresholds= need matrices; pass moments.covariances.")
         source = MomentCovariances(covariances, center=center)

@@ -25,7 +25,7 @@ from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
-from fairpca.base import LinearReducer
+from fairpca.base import LinearReducer, as_folds
 from fairpca.covariances import sources
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.cross_fitting import cross_fit, usual_fits
@@ -224,9 +224,9 @@ def _read(
     X: Any, labels: Any, sample_weight: Any, largest: int, center: str, blocks: Any, rules: Any
 ) -> _Table:
     """Return validated rows and labels, and their moments in folds."""
-    if isinstance(X, GroupMoments) or (isinstance(X, list) and isinstance(X[0], GroupMoments)):
+    folds = as_folds(X)
+    if folds is not None:
         _check.check_counted(labels, sample_weight)
-        folds = X if isinstance(X, list) else [X]
         table = _Table(folds, MomentCovariances(folds, rules["group_by"], center))
     else:
         if labels is None:
