@@ -35,7 +35,7 @@ types = adata.obs["bulk_labels"].astype(str).to_numpy()
 most_variable = adata.var["dispersions_norm"].rank(ascending=False) <= 200
 adata.var["used"] = most_variable.to_numpy()
 sc.pp.pca(adata, n_comps=10, mask_var="used")
-fairpca.scverse.pca(adata, "bulk_labels", n_comps=10, mask_var="used")
+fairpca.scverse.pca(adata, 10, groupby="bulk_labels", mask_var="used")
 
 found = adata.uns["X_fairpca"]
 print(found["certificate"]["text"])
