@@ -294,7 +294,8 @@ class FairPCA(LinearReducer):
         self
         """
         settings = self._checked()
-        for part in as_folds(moments) or [moments]:
+        given: Any = moments
+        for part in as_folds(given) or [given]:
             self._note_moments(part)
         return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
