@@ -103,10 +103,11 @@ def pca(
     """
     require("anndata", extra="scverse", purpose="fairpca.scverse")
     names = [groupby] if isinstance(groupby, str) else list(groupby)
+    column = mask_var if isinstance(mask_var, str) else None
     for argument, asked, part in (
         ("groupby", names, "obs"),
         ("layer", [layer] if layer else [], "layers"),
-        ("mask_var", [mask_var] if isinstance(mask_var, str) else [], "var"),
+        ("mask_var", [column] if column else [], "var"),
     ):
         for name in asked:
             if name not in getattr(adata, part):
@@ -116,7 +117,7 @@ def pca(
             "adata is an open file, of which no copy and no part can be changed; pass all of it, "
             "without copy, or read it with adata.to_memory() first."
         )
-    mask = adata.var[mask_var] if isinstance(mask_var, str) else mask_var
+    mask = adata.var[column] if column else mask_var
     genes = np.ones(adata.n_vars, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     # As objects: categories that only other cells have are no groups of these.
     labels = adata.obs[names].astype(object)
@@ -135,8 +136,8 @@ def pca(
     loadings[genes], mean[genes] = model.components_.T, model.mean_
     out.obsm[key_added], out.varm[key_added] = projected, loadings
     params = {"groupby": names, "zero_center": True, "criterion": criterion, "center": center}
-    params |= {"use_highly_variable": isinstance(mask_var, str) and mask_var == "highly_variable"}
-    params |= {"mask_var": mask_var if isinstance(mask_var, str) else None, "layer": layer}
+    params |= {"use_highly_variable": column == "highly_variable"}
+    params |= {"mask_var": column, "layer": layer}
     params |= {"shrinkage": shrinkage, "max_harm": max_harm}
     proof = model.certificate_
     groups = model.groups_frame().rename(columns={"counts": "cells"})
