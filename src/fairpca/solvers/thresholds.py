@@ -76,12 +76,19 @@ def solve_thresholds(
     """
     scale, rough = problem.oracle.scale or 1.0, tol > OPTIMAL_GAP
     slack = max((tol if rough else _SLACK) * scale, 16 * problem.resolution)
-    ceiling = np.asarray(allowed(_LARGEST), dtype=float)
+
+    def limits(t: float) -> FloatArray:
+        # One number is one for all groups; a power of a large t is infinite.
+        with np.errstate(over="ignore"):
+            found = np.asarray(allowed(np.float64(t)), dtype=float)
+        return np.broadcast_to(found, problem.offsets.shape)
+
+    ceiling = limits(_LARGEST)
 
     def reached(losses: FloatArray) -> float:
         # What no t allows is excused where it is rounding.
         rounded = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
-        return _least(lambda t: bool((rounded <= allowed(t)).all()), scale)
+        return _least(lambda t: bool((rounded <= limits(t)).all()), scale)
 
     low, high, best = -np.inf, np.inf, basis
     if basis is not None:
@@ -96,7 +103,7 @@ def solve_thresholds(
         if proof.lower_bound > 0 or not shift.any():
             weighted = functools.partial(np.dot, found.weights)
             least = proof.lower_bound + float(weighted(shift)) - proof.resolution
-            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
+            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(limits(t)) >= b), scale))
         tried = max(tried, low)
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
@@ -106,7 +113,7 @@ def solve_thresholds(
         if settled and problem.certificate(low, high, slack).optimal:
             break
         if not shift.any() and _few_enough(problem):
-            basis = _followed(problem, allowed, found, high, slack, tol if rough else 0.0)
+            basis = _followed(problem, limits, found, high, slack, tol if rough else 0.0)
             t = reached(problem.losses(basis))
             if t < high:
                 high, best = t, basis
@@ -119,7 +126,7 @@ def solve_thresholds(
         at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
             break
-        shift = np.broadcast_to(np.asarray(allowed(at), dtype=float), problem.offsets.shape)
+        shift = limits(at)
         moved = replace(problem, offsets=problem.offsets - shift)
         found = solve(moved, start=found.weights)
         if not ahead and found.certificate.lower_bound > 0:
@@ -162,7 +169,7 @@ def _followed(
     for _ in range(_MOST_DESCENTS):
         least = float(weights @ shift) + value
         t = _least(lambda t, w=weights, b=least: bool(w @ allowed(t) >= b), problem.oracle.scale)
-        shift = shift * 0 + allowed(min(t, high))
+        shift = allowed(min(t, high))
         moved = replace(problem, offsets=problem.offsets - shift)
         end = descend(moved, basis, weights, fine=fine)
         basis, weights, value = end.basis, end.weights, end.value
