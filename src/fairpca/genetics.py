@@ -4,8 +4,7 @@ A genotype counts how many of a person's two alleles are the first one (A1) of t
 or 2, one byte each. Rows are never one table of float64, which would take eight times the memory.
 Read `StandardizedGenotypes.columns` first.
 
-Population labels and `fairpca.MaxMinDistanceAnalysis` keep all populations apart; `fairpca.FairPCA`
-takes the same rows.
+`fairpca.MaxMinDistanceAnalysis` keeps all populations apart; `fairpca.FairPCA` takes the same rows.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import gen_batches
 
 from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, listed, require
@@ -83,7 +83,7 @@ def read_plink(path: str | Path) -> Genotypes:
     for end in (".bed", ".bim", ".fam"):
         if not Path(stem + end).is_file():
             raise FileNotFoundError(f"{stem}{end} is missing; a PLINK file set has all three.")
-    m, n = (sum(1 for line in open(stem + end, "rb") if line.strip()) for end in (".fam", ".bim"))
+    m, n = (len(Path(stem + end).read_bytes().strip().splitlines()) for end in (".fam", ".bim"))
     with open(stem + ".bed", "rb") as file:
         start = file.read(3)
     size, expected = Path(stem + ".bed").stat().st_size, 3 + n * ((m + 3) // 4)
@@ -96,9 +96,9 @@ def read_plink(path: str | Path) -> Genotypes:
         )
     with opened(stem + ".bed", iid_count=m, sid_count=n) as bed:
         rows = bed.read(dtype="int8", order="F")
-        names = (np.asarray(part, dtype=str) for part in (bed.iid, bed.sid, bed.fid))
         alleles = np.array([bed.allele_1, bed.allele_2], dtype=str)
-        return Genotypes(rows, *names, alleles, np.asarray(bed.chromosome, dtype=str))
+        words = [bed.iid, bed.sid, bed.fid, alleles, bed.chromosome]
+        return Genotypes(rows, *(np.asarray(part, dtype=str) for part in words))
 
 
 def read_populations(
@@ -143,7 +143,7 @@ def read_populations(
     return np.array([known[str(name)] for name in samples])
 
 
-class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
+class StandardizedGenotypes(LinearOperator):
     """Genotypes with every SNP standardised where it is used; missing ones count as the mean.
 
     A LinearOperator: ``self @ V`` and ``self.T @ W`` go through blocks of SNPs.
@@ -159,7 +159,7 @@ class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
 
     def __init__(self, genotypes: Genotypes, frequencies: FloatArray, scale: FloatArray) -> None:
         self.genotypes, self.frequencies, self.scale = genotypes, frequencies, scale
-        super().__init__(np.float64, genotypes.rows.shape)
+        super().__init__(np.float64, genotypes.rows.shape)  # type: ignore[call-arg]
 
     def columns(self, part: slice) -> FloatArray:
         """Return some SNPs as float64, shape (m, width)."""
@@ -173,8 +173,7 @@ class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
     def parts(self) -> list[slice]:
         """Return slices of columns, in order, each small enough to be float64."""
         m, n = self.shape
-        step = max(_ENTRIES // max(m, 1), 1)
-        return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+        return list(gen_batches(n, max(_ENTRIES // max(m, 1), 1)))
 
     def take(self, people: Any) -> StandardizedGenotypes:
         """Return some people, standardised as before."""
@@ -185,12 +184,6 @@ class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
 
     def _rmatmat(self, W: FloatArray) -> FloatArray:
         return np.concatenate([self.columns(part).T @ W for part in self.parts()])
-
-    def _matvec(self, v: FloatArray) -> FloatArray:
-        return self._matmat(v.reshape(-1, 1))
-
-    def _rmatvec(self, w: FloatArray) -> FloatArray:
-        return self._rmatmat(w.reshape(-1, 1))
 
 
 def standardize(

@@ -7,7 +7,7 @@ smallest share of any pair is made as large as possible (max-min distance analys
 
 The rows are needed for the groups' means and for the covariance within groups. All else happens in
 the span of the means, which has one dimension less than there are groups. Read
-`MaxMinDistanceAnalysis`, then `keep_apart`.
+`MaxMinDistanceAnalysis._fit`, then `keep_apart`.
 """
 
 from __future__ import annotations
@@ -20,34 +20,13 @@ import scipy.linalg
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 from scipy.spatial.distance import cdist
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn import base
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.utils import (
-    check_array,
-    check_consistent_length,
-    check_random_state,
-    gen_batches,
-)
+from sklearn.utils import check_array, check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fairpca._arrays import (
-    EPS,
-    TINY,
-    AnyArray,
-    FloatArray,
-    IntArray,
-    fix_signs,
-    is_dask,
-    is_sparse,
-    orthonormal,
-)
+from fairpca._arrays import EPS, AnyArray, FloatArray, IntArray, fix_signs, is_dask, is_sparse
 from fairpca._check import as_numpy, check_at_least, check_choice, check_weights
 from fairpca.fitting import pose
 from fairpca.genetics import StandardizedGenotypes
@@ -75,8 +54,11 @@ _STEPS, _GAP = 300, 1e-6
 _MOST_PAIRS = 500
 
 
-class MaxMinDistanceAnalysis(  # type: ignore[misc]
-    ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+class MaxMinDistanceAnalysis(
+    base.ClassifierMixin,  # type: ignore[misc]
+    base.ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    base.TransformerMixin,  # type: ignore[misc]
+    base.BaseEstimator,  # type: ignore[misc]
 ):
     """Linear projection that keeps every pair of groups apart.
 
@@ -111,7 +93,7 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
     classes_ : ndarray of shape (k,)
     means_ : ndarray of shape (k, n_features_in_)
     class_count_ : ndarray of shape (k,)
-        Rows of every group.
+        Rows of every group, or the sum of their weights.
     pair_shares_ : ndarray of shape (k, k)
         Share that every squared distance keeps, of the rows in hand; see `new_rows`.
     distances_ : ndarray of shape (k, k)
@@ -253,13 +235,40 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         return _Counted.of_moments(GroupMoments.from_array(X, y, sample_weight=weight), pooled)
 
     def _fit(self, counted: _Counted) -> MaxMinDistanceAnalysis:
-        found = _separate(counted, self)
-        self.classes_, self.class_count_ = counted.classes, counted.count
+        k = len(counted.mean)
+        if k < 2:
+            raise ValueError("y has one class; distances between groups need two or more.")
+        shrinkage = 1.0 if counted.inner is None else self.shrinkage
+        shrinkage = counted.auto_shrinkage() if shrinkage == "auto" else float(shrinkage)
+        points = counted.mean - counted.mean.mean(axis=0)
+        images = counted.solve(points, shrinkage)
+        inner = points @ images
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        kept = values > _RANK**2 * values[-1]
+        if not values[-1] > 0:
+            raise ValueError("all groups have the same mean; no projection keeps them apart.")
+        sizes, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        inside, distances = vectors * sizes, np.maximum(_squared(inner), 0.0)
+        first, second = np.triu_indices(k, 1)
+        apart = inside[first] - inside[second]
+        lengths = np.linalg.norm(apart, axis=1)
+        differ = lengths > _RANK * lengths.max()
+        apart = apart[differ] / lengths[differ, None]
+        r = min(self.n_components or k - 1, len(sizes))
+        basis, self.certificate_ = keep_apart(apart, r, self.prove, self.random_state or 0)
+        # In order of the spread of the means, every group counting once.
+        spread = inside @ basis
+        mix = vectors / sizes @ basis @ np.linalg.eigh(spread.T @ spread)[1][:, ::-1]
+        components, patterns = (images @ mix).T, (points.T @ mix).T
+        self.components_ = fix_signs(components)
+        self.patterns_ = patterns * np.sign(np.sum(self.components_ * components, axis=1))[:, None]
+        scores = points @ self.components_.T
+        shares, some = np.ones((k, k)), distances > (_RANK * lengths.max()) ** 2
+        shares[some] = (_squared(scores @ scores.T)[some] / distances[some]).clip(0, 1)
+        self.pair_shares_, self.distances_, self.shrinkage_ = shares, distances, shrinkage
+        self.classes_, self.class_count_ = counted.classes, counted.weight
         self.means_, self.mean_ = counted.mean, counted.centre
-        self.components_, self.patterns_ = found.components, found.patterns
-        self.pair_shares_, self.distances_ = found.pair_shares, found.distances
-        self.shrinkage_, self.certificate_ = found.shrinkage, found.certificate
-        self.n_components_, self._moments = len(found.components), counted.moments
+        self.n_components_, self._moments = r, counted.moments
         return self
 
     def transform(self, X: Any) -> Any:
@@ -296,10 +305,15 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         return (scores @ self.patterns_ + self.mean_).astype(scores.dtype, copy=False)
 
     def predict(self, X: Any) -> AnyArray:
-        """Return the group whose mean is nearest in the projection."""
-        scores = self.transform(X)
-        means = (self.means_ - self.mean_) @ self.components_.T
-        return np.asarray(self.classes_[cdist(scores, means).argmin(axis=1)])
+        """Return the group whose mean is nearest in the projection.
+
+        The mean of n rows lies from new rows of its group, squared, 1 + 1/n times as far as the
+        group's true mean does. Squared distances are divided by that, so that groups of few rows
+        do not lose their own.
+        """
+        scores, means = self.transform(X), (self.means_ - self.mean_) @ self.components_.T
+        squared = cdist(scores, means, "sqeuclidean") / (1 + 1 / self.class_count_)
+        return np.asarray(self.classes_[squared.argmin(axis=1)])
 
     def new_rows(self, X: Any, y: Any, *, n_folds: int = 5) -> NewRows:
         """Return what fits with these parameters keep of rows that they have not seen.
@@ -319,7 +333,7 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         NewRows
         """
         check_at_least("n_folds", n_folds, 2)
-        other = clone(self)
+        other = base.clone(self)
         other._check()
         X, y, weight = other._read(X, y)
         classes, codes = np.unique(y, return_inverse=True)
@@ -331,33 +345,32 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
             part[own] = np.arange(len(own)) % (2 * n_folds)
         kept, length, landed = np.zeros((3, len(classes), len(classes)))
         for fold in range(n_folds):
-            train = np.flatnonzero(part // 2 != fold)
+            train, test = np.flatnonzero(part // 2 != fold), np.flatnonzero(part // 2 == fold)
             counted = other._counted(_some(X, train), y[train], weight[train])
-            found = _separate(counted, other)
-            halves = [np.flatnonzero(part == 2 * fold + half) for half in (0, 1)]
-            shares = [np.eye(len(classes))[codes[half]] for half in halves]
-            counts = [share.sum(axis=0) for share in shares]
-            means = [
-                np.asarray(_some(X, half).T @ (share / np.maximum(count, 1))).T - counted.centre
-                for half, share, count in zip(halves, shares, counts, strict=True)
-            ]
-            scores = [mean @ found.components.T for mean in means]
-            both = np.minimum(*counts) > 0
-            both = both[:, None] & both
+            other._fit(counted)
+            near = np.searchsorted(classes, other.predict(_some(X, test)))
+            np.add.at(landed, (codes[test], near), 1)
+            means, both = [], np.ones_like(kept, dtype=bool)
+            for half in (2 * fold, 2 * fold + 1):
+                rows = np.flatnonzero(part == half)
+                member = np.eye(len(classes))[codes[rows]]
+                count = member.sum(axis=0)
+                both &= np.minimum.outer(count, count) > 0
+                mean = np.asarray(_some(X, rows).T @ (member / np.maximum(count, 1))).T
+                means.append(mean - other.mean_)
+            scores = [mean @ other.components_.T for mean in means]
+            whole = means[0] @ counted.solve(means[1], other.shrinkage_)
             kept += np.where(both, _squared(scores[0] @ scores[1].T), 0)
-            whole = means[0] @ counted.solve(means[1], found.shrinkage)
             length += np.where(both, _squared(whole), 0)
-            test = np.concatenate(halves)
-            seen, centres = (rows @ found.components.T for rows in (_some(X, test), counted.mean))
-            near = counted.classes[cdist(seen, centres).argmin(axis=1)]
-            np.add.at(landed, (codes[test], np.searchsorted(classes, near)), 1)
-        shares_kept = np.divide(kept, length, out=np.full_like(kept, np.nan), where=length > 0)
-        np.fill_diagonal(shares_kept, 1.0)
-        confusion = landed / np.maximum(landed.sum(axis=1, keepdims=True), 1)
-        return NewRows(classes, shares_kept, confusion)
+        shares = np.divide(kept, length, out=np.full_like(kept, np.nan), where=length > 0)
+        np.fill_diagonal(shares, 1.0)
+        return NewRows(classes, shares, landed / np.maximum(landed.sum(1, keepdims=True), 1))
 
     def to_sklearn(self) -> LinearDiscriminantAnalysis:
-        """Return a fitted LinearDiscriminantAnalysis with the same `transform` and `predict`."""
+        """Return a fitted LinearDiscriminantAnalysis with the same `transform`.
+
+        It predicts by the nearest mean, as `predict` does where groups have equally many rows.
+        """
         check_is_fitted(self)
         found = LinearDiscriminantAnalysis(n_components=self.n_components_)
         scores = (self.means_ - self.mean_) @ self.components_.T
@@ -446,20 +459,21 @@ class _Counted:
         """Count rows in blocks of columns."""
         classes, codes, count = np.unique(y, return_inverse=True, return_counts=True)
         (m, n), k, total = X.shape, len(classes), np.bincount(codes, weight)
-        share = scipy.sparse.csr_array((weight / total[codes], (codes, np.arange(m))), (k, m))
+        share: Any = scipy.sparse.csr_array((weight / total[codes], (codes, np.arange(m))), (k, m))
         root, mean = np.sqrt(weight)[:, None], np.empty((k, n))
-        inner = np.zeros((m, m), order="F") if pooled else None
+        inner: FloatArray | None = np.zeros((m, m), order="F") if pooled else None
         X = X.tocsc() if is_sparse(X) else X
         for part in gen_batches(n, max(_ENTRIES // m, 1)):
-            block = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
-            block = np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
+            block: Any = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
+            block = (block.toarray() if is_sparse(block) else block).astype(np.float64)
             mean[:, part] = share @ block
             if inner is not None:
                 rest = np.asfortranarray(root * (block - mean[:, part][codes]))
                 inner = dsyrk(1.0, rest, beta=1.0, c=inner, overwrite_c=1)
         if inner is not None:
             inner += np.triu(inner, 1).T
-        return cls(classes, count, total, mean, inner, None, (X, root, share.sqrt().T))
+        wide = X, root, share.sqrt().T
+        return cls(classes, count, total.astype(float), mean, inner, None, wide)
 
     @property
     def centre(self) -> FloatArray:
@@ -489,7 +503,7 @@ class _Counted:
             return points.T
         ridge, part = shrinkage * trace / n, (1 - shrinkage) / self.freedom
         if part == 0:
-            return points.T / ridge
+            return np.asarray(points.T / ridge)
         matrix = part * self.inner
         matrix[np.diag_indices_from(matrix)] += ridge
         try:
@@ -504,10 +518,10 @@ class _Counted:
         # Woodbury: the covariance is a multiple of the identity and one of R.T R, where R are the
         # rows about their groups' means, times the root of their weight.
         X, root, same = self.wide
-        cross = root * np.asarray(X @ points.T)
+        cross = root * (X @ points.T)
         cross -= same @ (same.T @ cross)
         inside = root * scipy.linalg.cho_solve(factor, part * cross)
-        return (points.T - np.asarray(X.T @ inside)) / ridge
+        return np.asarray((points.T - X.T @ inside) / ridge)
 
 
 def _some(X: Any, rows: IntArray) -> Any:
@@ -519,60 +533,6 @@ def _squared(inner: FloatArray) -> FloatArray:
     """Return squared distances of points from their inner products, shape (k, k)."""
     own = np.diag(inner)
     return np.asarray(own[:, None] + own - inner - inner.T)
-
-
-@dataclass(frozen=True)
-class _Separated:
-    """What a fit finds; the attributes of `MaxMinDistanceAnalysis` without the underscore."""
-
-    components: FloatArray
-    patterns: FloatArray
-    pair_shares: FloatArray
-    distances: FloatArray
-    shrinkage: float
-    certificate: Certificate
-
-
-def _separate(counted: _Counted, model: MaxMinDistanceAnalysis) -> _Separated:
-    """Return the projection of counted rows with the parameters of a model."""
-    k = len(counted.mean)
-    if k < 2:
-        raise ValueError("y has one class; distances between groups need two or more.")
-    shrinkage = 1.0 if counted.inner is None else model.shrinkage
-    shrinkage = counted.auto_shrinkage() if shrinkage == "auto" else float(shrinkage)
-    points = counted.mean - counted.mean.mean(axis=0)
-    images = counted.solve(points, shrinkage)
-    inner = points @ images
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    kept = values > _RANK**2 * max(values[-1], TINY)
-    if not kept.any():
-        raise ValueError("all groups have the same mean; no projection keeps them apart.")
-    sizes, vectors = np.sqrt(values[kept]), vectors[:, kept]
-    points_inside, distances = vectors * sizes, np.maximum(_squared(inner), 0.0)
-    first, second = np.triu_indices(k, 1)
-    apart = points_inside[first] - points_inside[second]
-    lengths = np.linalg.norm(apart, axis=1)
-    apart = apart[lengths > _RANK * lengths.max()]
-    apart /= np.linalg.norm(apart, axis=1, keepdims=True)
-    r = min(model.n_components or k - 1, len(sizes))
-    basis, certificate = keep_apart(apart, r, model.prove, model.random_state or 0)
-    # In order of the spread of the means, every group counting once.
-    spread = points_inside @ basis
-    basis = basis @ np.linalg.eigh(spread.T @ spread)[1][:, ::-1]
-    mix = vectors / sizes @ basis
-    components, patterns = (images @ mix).T, (points.T @ mix).T
-    if counted.inner is None:
-        components = patterns = orthonormal(patterns.T).T
-    fixed = fix_signs(components)
-    patterns = patterns * np.sign(np.sum(fixed * components, axis=1))[:, None]
-    scores = points @ fixed.T
-    shares = np.divide(
-        _squared(scores @ scores.T),
-        distances,
-        out=np.ones((k, k)),
-        where=distances > (_RANK * lengths.max()) ** 2,
-    )
-    return _Separated(fixed, patterns, np.minimum(shares, 1.0), distances, shrinkage, certificate)
 
 
 def keep_apart(
@@ -604,7 +564,7 @@ def keep_apart(
     if r >= q:
         return np.eye(q), Certificate.of(0.0, 0.0, scale=1.0, resolution=q * EPS)
     rng = check_random_state(random_state)
-    n_starts = int(np.clip(_SEARCHED // (p * q), *_STARTS))
+    n_starts = int(np.clip(_SEARCHED // (p * q), _STARTS[0], min(_STARTS[1], 8 * r * (q - r))))
     bases = np.linalg.qr(rng.standard_normal((n_starts, q, r)))[0]
     bases, weights = _descents(directions, bases), _relaxed(directions, r)
 
@@ -672,11 +632,8 @@ def _relaxed(directions: FloatArray, r: int) -> FloatArray:
         pace = 0.95 * pace + q / hardness * slope
         values, vectors = np.linalg.eigh(matrix + pace)
         # The nearest matrix with trace r and eigenvalues from 0 to 1.
-        low, high = values[0] - 1.0, values[-1]
-        for _ in range(50):
-            middle = (low + high) / 2
-            enough = np.clip(values - middle, 0, 1).sum() > r
-            low, high = (middle, high) if enough else (low, middle)
+        ends = np.sort(np.concatenate([values, values - 1.0]))[::-1]
+        low = np.interp(r, np.clip(values[:, None] - ends, 0, 1).sum(axis=0), ends)
         moved = (vectors * np.clip(values - low, 0, 1)) @ vectors.T
         matrix, pace = moved, moved - matrix
     return weights
