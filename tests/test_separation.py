@@ -203,7 +203,7 @@ class TestCertificate:
         assert certificate.lower_bound == pytest.approx(0.75, abs=1e-6)
 
     @settings(max_examples=8)
-@given(st.integers(3, 12), st.integers(0, 10**6))
+    @given(st.integers(3, 12), st.integers(0, 10**6))
     def test_lines_in_a_plane_against_all_angles(self, p, seed):
         angles = np.random.default_rng(seed).uniform(0, np.pi, p)
         lines = np.column_stack([np.cos(angles), np.sin(angles)])
