@@ -235,12 +235,12 @@ class TestNewRows:
         X = rng.normal(size=(50, 300))
         X[:, :2] += 12 * np.array([[0, 0], [1, 0], [0, 1], [0, 0], [0, 0]])[y]
         model = MaxMinDistanceAnalysis(2)
-        assert model.fit(X, y).pair_shares_.min() > 0.3
+        assert model.fit(X, y).pair_shares_.min() > 0.4
         found = model.new_rows(X, y)
         np.testing.assert_allclose(found.confusion.sum(axis=1), 1)
         assert found.recognised[[1, 2]].min() >= 0.9
         assert found.recognised[[0, 3, 4]].mean() < 0.6
-        assert found.shares[1, 2] == pytest.approx(0.8, abs=0.3)
+        assert 0.3 < found.shares[1, 2] < 0.7
 
     def test_shares_have_no_bias(self):
         # All that the groups differ in lies in two columns, and all of that is kept.
@@ -257,7 +257,7 @@ class TestNewRows:
 
     def test_groups_too_small_to_be_left_out_in_halves(self):
         X, y, _ = blobs(SHAPES["tall"], k=3)
-        y[:3] = ["few", "few", "one"]
+        y = np.append(["few", "few", "one"], y[3:])
         found = MaxMinDistanceAnalysis(1).new_rows(X, y, n_folds=3)
         one = list(found.classes).index("one")
         assert np.isnan(np.delete(found.shares[one], one)).all()
@@ -302,8 +302,6 @@ def test_stored_and_handed_on(tmp_path):
     assert again.transform(frame).equals(scores)
     assert np.array_equal(again.predict(frame), model.predict(frame))
     np.testing.assert_allclose(model.to_sklearn().transform(frame), scores, atol=1e-10)
-    equal = MaxMinDistanceAnalysis(2).fit(np.tile(X[:20], (2, 1)), np.repeat(list("ab"), 20)[::-1])
-    assert equal.certificate_.value == 0
 
 
 def test_scikit_learns_model_predicts_the_same_for_groups_of_one_size():
