@@ -34,8 +34,6 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.solvers import Certificate, solve_problem
 from fairpca.solvers.descent import descend
 
-#: What distances are relative to: the covariance within groups, or nothing.
-WITHIN = ("pooled", "identity")
 # Inner products of rows are counted, instead of those of columns, from this many columns a row on.
 _WIDE = 1.5
 # Entries of a block that is float64 at a time: 64 megabytes.
@@ -151,8 +149,8 @@ class MaxMinDistanceAnalysis(
         """
         self._check()
         if is_dask(X):
-            weight = {"sample_weight": sample_weight}
-            return self.fit_moments(GroupMoments.from_array(X, np.asarray(y), **weight))
+            moments = GroupMoments.from_array(X, np.asarray(y), sample_weight=sample_weight)
+            return self.fit_moments(moments)
         return self._fit(self._counted(*self._read(X, y, sample_weight)))
 
     def partial_fit(
@@ -177,9 +175,8 @@ class MaxMinDistanceAnalysis(
         if not fresh:
             if self._moments is None:
                 raise ValueError(
-                    "partial_fit cannot go on: the rows of the fit were too wide to keep their "
-                    "moments, or the model was stored without them; count all rows with "
-                    "partial_fit on a new estimator."
+                    "partial_fit cannot go on: the rows of the fit were too wide for moments, or "
+                    "the model was stored without; count all rows with a new estimator."
                 )
             moments = self._moments.merge(moments)
         return self._fit(_Counted.of_moments(moments, self.within == "pooled"))
@@ -193,7 +190,7 @@ class MaxMinDistanceAnalysis(
         return self._fit(_Counted.of_moments(moments, self.within == "pooled"))
 
     def _check(self) -> None:
-        check_choice("within", self.within, WITHIN)
+        check_choice("within", self.within, ("pooled", "identity"))
         if self.n_components is not None:
             check_at_least("n_components", self.n_components, 1)
         if self.shrinkage != "auto" and not 0 <= float(self.shrinkage) <= 1:
@@ -268,7 +265,8 @@ class MaxMinDistanceAnalysis(
         self.pair_shares_, self.distances_, self.shrinkage_ = shares, distances, shrinkage
         self.classes_, self.class_count_ = counted.classes, counted.weight
         self.means_, self.mean_ = counted.mean, counted.centre
-        self.n_components_, self._moments = r, counted.moments
+        self.n_components_ = self._n_features_out = r
+        self._moments = counted.moments
         return self
 
     def transform(self, X: Any) -> Any:
@@ -379,17 +377,11 @@ class MaxMinDistanceAnalysis(
         if len(coef) == 2:
             coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
         found.classes_, found.means_, found.xbar_ = self.classes_, self.means_, self.mean_
-        found.priors_ = np.full(len(self.classes_), 1 / len(self.classes_))
         found.scalings_, found.coef_, found.intercept_ = self.components_.T, coef, intercept
         found._max_components = self.n_components_
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(found, name, getattr(self, name))
+        names = ("n_features_in_", "feature_names_in_")
+        vars(found).update({name: vars(self)[name] for name in names if name in vars(self)})
         return found
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -497,10 +489,9 @@ class _Counted:
 
     def solve(self, points: FloatArray, shrinkage: float) -> FloatArray:
         """Return ``W^-1 @ points.T``, shape (n, q), for the shrunk covariance W within groups."""
-        n = self.mean.shape[1]
-        trace = 0.0 if self.inner is None else float(np.trace(self.inner)) / self.freedom
-        if self.inner is None or trace == 0:
+        if self.inner is None or not np.trace(self.inner) > 0:
             return points.T
+        n, trace = self.mean.shape[1], float(np.trace(self.inner)) / self.freedom
         ridge, part = shrinkage * trace / n, (1 - shrinkage) / self.freedom
         if part == 0:
             return np.asarray(points.T / ridge)
