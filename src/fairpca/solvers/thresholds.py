@@ -26,7 +26,7 @@ from fairpca.solvers.descent import descend
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 
-Allowed = Callable[[float], Any]
+Limits = Callable[[float], Any]
 Solve = Callable[..., Solution]
 
 # Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
@@ -36,15 +36,16 @@ _MOST_ROUNDS, _SLACK = 40, 1e-10
 _FEW_COLUMNS, _MOST_DESCENTS = 256, 10
 # Neighbouring t closer than this share are the same.
 _FINE = 1e-14
-# No t is larger.
-_LARGEST = 1e200
-# Where no proof moves t any more, the distance is halved until this share of it is left.
+# No t is larger; squares and cubes of it are numbers still.
+_LARGEST = 1e100
+# Where proofs move t by less than this share of what is missing, the distance is halved until as
+# small a share of it is left.
 _UNDECIDED = 0.05
 
 
 def solve_thresholds(
     problem: Problem,
-    allowed: Allowed,
+    limits: Limits,
     solve: Solve,
     basis: FloatArray | None = None,
     *,
@@ -55,8 +56,8 @@ def solve_thresholds(
     Parameters
     ----------
     problem : Problem
-    allowed : callable
-        Maps t to the most that every group may have of f_i, shape (k,).
+    limits : callable
+        Maps t to the most that every group may have of f_i, shape (k,) or one number for all.
     solve : callable
         Solves a plain problem; takes weights to start from as `start`.
     basis : ndarray of shape (n, r), optional
@@ -77,18 +78,16 @@ def solve_thresholds(
     scale, rough = problem.oracle.scale or 1.0, tol > OPTIMAL_GAP
     slack = max((tol if rough else _SLACK) * scale, 16 * problem.resolution)
 
-    def limits(t: float) -> FloatArray:
-        # One number is one for all groups; a power of a large t is infinite.
-        with np.errstate(over="ignore"):
-            found = np.asarray(allowed(np.float64(t)), dtype=float)
-        return np.broadcast_to(found, problem.offsets.shape)
+    def allowed(t: float) -> FloatArray:
+        # One number is one for all groups.
+        return np.broadcast_to(np.asarray(limits(t), dtype=float), problem.offsets.shape)
 
-    ceiling = limits(_LARGEST)
+    ceiling = allowed(_LARGEST)
 
     def reached(losses: FloatArray) -> float:
         # What no t allows is excused where it is rounding.
         rounded = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
-        return _least(lambda t: bool((rounded <= limits(t)).all()), scale)
+        return _least(lambda t: bool((rounded <= allowed(t)).all()), scale)
 
     low, high, best = -np.inf, np.inf, basis
     if basis is not None:
@@ -103,8 +102,12 @@ def solve_thresholds(
         if proof.lower_bound > 0 or not shift.any():
             weighted = functools.partial(np.dot, found.weights)
             least = proof.lower_bound + float(weighted(shift)) - proof.resolution
-            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(limits(t)) >= b), scale))
+            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
         tried = max(tried, low)
+        if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
+            # All groups are allowed the same there, so a smaller t asks for a better basis of the
+            # plain problem, and that has been looked for.
+            break
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
         near = high - tried < _UNDECIDED * (high - low)
@@ -113,25 +116,26 @@ def solve_thresholds(
         if settled and problem.certificate(low, high, slack).optimal:
             break
         if not shift.any() and _few_enough(problem):
-            basis = _followed(problem, limits, found, high, slack, tol if rough else 0.0)
+            basis = _followed(problem, allowed, found, high, slack, tol if rough else 0.0)
             t = reached(problem.losses(basis))
             if t < high:
                 high, best = t, basis
             # Whoever is content with a rough bound is content with that basis.
             if rough:
                 break
-        # A step of proofs, or half of the distance where no proof moves it.
-        ahead = low > rising and np.isfinite(low)
+        # A step of proofs, or half of the distance where proofs hardly move it.
+        moving = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
+        ahead = moving and low > rising and np.isfinite(low)
         floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
         at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
             break
-        shift = limits(at)
+        shift = allowed(at)
         moved = replace(problem, offsets=problem.offsets - shift)
         found = solve(moved, start=found.weights)
         if not ahead and found.certificate.lower_bound > 0:
             low = max(low, at)
-        elif not ahead and found.certificate.value > slack:
+        elif not ahead and found.certificate.value > 0:
             tried = at
     if not np.isfinite(high) or best is None:
         raise ValueError(
@@ -158,7 +162,7 @@ def _few_enough(problem: Problem) -> bool:
 
 
 def _followed(
-    problem: Problem, allowed: Allowed, found: Solution, high: float, slack: float, fine: float
+    problem: Problem, allowed: Limits, found: Solution, high: float, slack: float, fine: float
 ) -> FloatArray:
     """Return where descents lead when t follows what they attain, by Newton's method.
 
