@@ -54,12 +54,6 @@ def warn_one_group() -> None:
     )
 
 
-def as_folds(X: Any) -> list[GroupMoments] | None:
-    """Return moments as a list, one entry a fold; None where X is anything else."""
-    folds = list(X) if isinstance(X, list | tuple) else [X]
-    return folds if folds and all(isinstance(fold, GroupMoments) for fold in folds) else None
-
-
 def projection_attributes(
     source: CovarianceSource,
     basis: FloatArray,

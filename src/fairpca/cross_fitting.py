@@ -32,11 +32,17 @@ from fairpca._check import (
     check_weights,
     require,
 )
-from fairpca.base import as_folds, warn_one_group
+from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
 from fairpca.estimator import FairPCA
-from fairpca.moments.group_moments import GroupMoments, memberships, split_folds, with_weight
+from fairpca.moments.group_moments import (
+    GroupMoments,
+    as_folds,
+    memberships,
+    split_folds,
+    with_weight,
+)
 from fairpca.moments.groups import Groups, Label, block_codes, warn_of_measurements
 from fairpca.shrinkage import NoisyGroupWarning
 
@@ -316,8 +322,7 @@ def cross_fit(
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size or ranks.dtype.kind not in "iu":
         raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
-    counted = as_folds(X)
-    if counted is not None:
+    if (counted := as_folds(X)) is not None:
         check_counted(sensitive_features, sample_weight if blocks is None else blocks)
         dealings = iter([counted])
     else:

@@ -26,18 +26,18 @@ from fairpca._check import (
     is_share,
     warn,
 )
-from fairpca.base import as_folds
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import CRITERIA, Criterion
+from fairpca.moments.group_moments import as_folds
 from fairpca.shrinkage import held_out_shares
 from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.rank_path import RankPath
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 from fairpca.solvers.thresholds import solve_thresholds
+from fairpca.solvers.two_groups import RankPath
 
 # Squares of eigenvalues, and products of these, are no numbers outside of this range.
 _RANGE = (1e-100, 1e100)

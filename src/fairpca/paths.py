@@ -21,7 +21,8 @@ from fairpca.covariances.sources import CovarianceSource, MomentCovariances
 from fairpca.fitting import Fit, Ranks, Settings, fit_source, pose
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Label
-from fairpca.solvers.problem import Problem, solve_problem
+from fairpca.solvers import solve_problem
+from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Certificate
 
 
