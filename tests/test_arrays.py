@@ -119,9 +119,7 @@ def test_models_move(library):
     np.testing.assert_allclose(fetched(there.transform(library(X))), here.transform(X), atol=1e-9)
     like_pca = there.to_sklearn().transform(library(X))
     np.testing.assert_allclose(fetched(like_pca), here.transform(X), atol=1e-9)
-    with pytest.raises(
-        ValueError, match=r"X is in NumPy, the model in (array_api_strict|torch|cupy)"
-    ):
+    with pytest.raises(ValueError, match=r"FairPCA\.transform\(\).*move_estimator_to"):
         there.transform(X)
     back = _array_api.move_estimator_to(there, np, "cpu")
     np.testing.assert_allclose(back.transform(X), here.transform(X))

@@ -32,8 +32,9 @@ X = np.delete(clients.data, column, axis=1)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", NoisyGroupWarning)
-    model = FairPCA(5, shrinkage="auto").fit(X, sensitive_features=education)
+    FairPCA(5).fit(X, sensitive_features=education)
 print(*(textwrap.fill(str(warning.message), 90) for warning in caught), sep="\n")
+model = FairPCA(5, shrinkage="auto").fit(X, sensitive_features={"education": education})
 print(model.groups_frame().assign(shrinkage=model.shrinkage_).round(3))
 
 # %%

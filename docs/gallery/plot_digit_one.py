@@ -2,9 +2,9 @@
 Can anybody still read the ones? Digits rebuilt from five numbers
 =================================================================
 
-One handwritten digit in ten is a "1". PCA of all digits keeps what most of them have, and a one has
-little of it. This example measures what that costs the ones, on digits that were left out of the
-fit, and looks at them.
+One handwritten digit in ten is a "1". PCA of all digits keeps what most of them have, and a one
+has little of it. This example measures what that costs the ones, on digits that were left out of
+the fit, and looks at them.
 """
 
 # %%
@@ -16,6 +16,7 @@ fit, and looks at them.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
 
 from fairpca import FairPCA, cross_fit
 
@@ -60,8 +61,6 @@ plt.show()
 # -------------------------------------
 # A classifier trained on the rebuilt first 1,200 digits, asked about the later ones: how many ones
 # does it recognise, and how many of the others?
-
-from sklearn.neighbors import KNeighborsClassifier
 
 for name, images in rebuilt.items():
     reader = KNeighborsClassifier(5).fit(images[:1200], digit[:1200])

@@ -68,5 +68,5 @@ by_sex = audit(X[:, students.data.columns != "sex=male"], {"sex": sex}, 2)
 print(textwrap.fill(by_sex.verdict(), 90))
 
 # %%
-# In the terminal: ``fairpca audit law_school.csv -g race --drop pass_bar -r 2 -o page.html`` writes
-# the same as a page for others to read.
+# In the terminal: ``fairpca audit law_school.csv -g race --drop pass_bar -r 2 -o page.html``
+# writes the same as a page for others to read.

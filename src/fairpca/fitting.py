@@ -40,8 +40,12 @@ from fairpca.solvers.thresholds import solve_thresholds
 
 # Squares of eigenvalues, and products of these, are no numbers outside of this range.
 _RANGE = (1e-100, 1e100)
+# The part of a share that counts as all of it, up to rounding.
+_KEPT = 1 - 1e-12
 # Eigenvalues that a search for a share begins with, twice as many where these are not enough.
 _FIRST_WIDTH = 32
+# No group is moved towards what all share.
+_NONE = np.zeros(1)
 #: Why a fit with a share of variance stopped, where the share cost something of the criterion.
 SHARE_KEPT = "the projection with the largest smallest share, for the sake of n_components"
 
@@ -52,10 +56,10 @@ class Settings:
 
     criterion: str = "loss"
     center: str = "global"
-    # Or an array with a number for each group.
+    # A number, None or "auto"; or an array with a number for each group.
     shrinkage: Any = None
-    max_harm: float | None = None
-    tol: float = 1e-10
+    max_harm: Any = None
+    tol: Any = 1e-10
     max_iter: int = 200
     random_state: int = 0
     prove: bool = False
@@ -64,19 +68,17 @@ class Settings:
         """Return the settings; ValueError names the first one that makes no sense."""
         check_choice("criterion", self.criterion, CRITERIA)
         check_choice("center", self.center, CENTERS)
-        for name in ("shrinkage", "max_harm"):
+        for name, others in (("shrinkage", (None, "auto")), ("max_harm", (None,))):
             given = getattr(self, name)
             number = isinstance(given, Real) and not isinstance(given, bool)
-            known = given is None or (name == "shrinkage" and given == "auto")
-            if not known and not (number and 0 <= float(given) <= 1):
-                others = "None, 'auto'" if name == "shrinkage" else "None"
-                raise ValueError(f"{name}={given!r} must be {others} or a number from 0 to 1.")
+            if given not in others and not (number and 0 <= float(given) <= 1):
+                known = ", ".join(map(repr, others))
+                raise ValueError(f"{name}={given!r} must be {known} or a number from 0 to 1.")
         if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:
             raise ValueError(f"tol={self.tol!r} must be between 0 and 1, for example 1e-10.")
         check_at_least("max_iter", self.max_iter, 1)
         check_choice("prove", self.prove, (False, True))
-        if self.random_state is not None:
-            check_at_least("random_state", self.random_state, 0)
+        check_at_least("random_state", self.random_state, 0)
         return self
 
     def more_proof(self, n_groups: int, n_features: int) -> str:
@@ -86,13 +88,8 @@ class Settings:
 
     def solve(self, problem: Problem, **changes: Any) -> Solution:
         """Solve a problem of one rank; `changes` are options of `solve_problem`."""
-        options: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "random_state": self.random_state,
-            "prove": self.prove,
-        }
-        return solve_problem(problem, **{**options, **changes})
+        names = ("tol", "max_iter", "random_state", "prove")
+        return solve_problem(problem, **{name: getattr(self, name) for name in names} | changes)
 
 
 @dataclass(frozen=True)
@@ -164,6 +161,8 @@ class Ranks:
     def __init__(
         self, source: CovarianceSource, settings: Settings, max_components: int | None = None
     ) -> None:
+        groups = source.groups
+        check_groups(groups.labels, groups.weight, source.total.count)
         self.source, self.settings = source, settings
         self.criterion = CRITERIA[settings.criterion]
         self._ask_for = max_components or 0
@@ -173,14 +172,14 @@ class Ranks:
         self._known: tuple[bytes, Matrices] | None = None
         self._path: RankPath | None = None
 
-    def matrices(self, shares: FloatArray | None = None) -> Matrices:
+    def matrices(self, shares: FloatArray = _NONE) -> Matrices:
         """Return what is solved for: the groups' matrices scaled, and moved so far."""
-        moved = shares is not None and shares.any()
+        moved = shares.any()
         if not moved and not self.criterion.as_share:
             return self.rows
-        key = shares.tobytes() if shares is not None and moved else b""
+        key = shares.tobytes() if moved else b""
         if self._known is None or self._known[0] != key:
-            source = self.source.shrunk(shares) if shares is not None and moved else self.source
+            source = self.source.shrunk(shares) if moved else self.source
             self._known = key, Matrices(source, self.criterion.as_share, self._ask_for)
         return self._known[1]
 
@@ -194,28 +193,23 @@ class Ranks:
 
         Without `exact_search` a gap is reported as the dual leaves it.
         """
-        settings, groups = self.settings, self.source.groups
+        settings, moved = self.settings, self.settings.shrinkage
         with threads_for(self.n_features):
-            shares = np.zeros(len(groups.weight))
-            if isinstance(settings.shrinkage, str):
-                shares = self._held_out(r)
-            elif settings.shrinkage is not None:
-                shares = shares + settings.shrinkage
+            moved = self._held_out(r) if isinstance(moved, str) else moved
+            shares = np.zeros_like(self.source.groups.weight) + (0.0 if moved is None else moved)
             matrices = self.matrices(shares)
             problem = self.problem(r, matrices)
             # Whoever is content with a rough bound does not wait for a search.
             search = exact_search and settings.tol <= OPTIMAL_GAP
-            options: dict[str, Any] = {"exact_search": search}
             about = ["of the shrunk covariances"] if shares.any() else []
             if settings.max_harm is not None:
-                solution = self._harmless(problem, matrices, options)
+                solution = self._harmless(problem, matrices, search)
                 about.append(f"with nobody harmed by more than {settings.max_harm:.3g}")
             elif self._ask_for and (path := self._shared(matrices)) is not None:
-                solution = path.solve(
-                    problem, tol=settings.tol, max_iter=settings.max_iter, start=start
-                )
+                how = {"tol": settings.tol, "max_iter": settings.max_iter}
+                solution = path.solve(problem, start=start, **how)
             else:
-                solution = settings.solve(problem, start=start, **options)
+                solution = settings.solve(problem, start=start, exact_search=search)
             if about:
                 proof = replace(solution.certificate, about=", ".join(about))
                 solution = replace(solution, certificate=proof)
@@ -231,7 +225,7 @@ class Ranks:
             )
         return held_out_shares(self.source.folds, r, center=self.source.center)
 
-    def _harmless(self, problem: Problem, matrices: Matrices, options: dict[str, Any]) -> Solution:
+    def _harmless(self, problem: Problem, matrices: Matrices, search: bool) -> Solution:
         """Return the best basis with which no group is much worse off than with PCA.
 
         The most that a group may lose above what it loses by PCA is a share of its variance.
@@ -240,10 +234,9 @@ class Ranks:
         caps = problem.losses(basis) + self.settings.max_harm * matrices.traces
 
         def solve(problem: Problem, **more: Any) -> Solution:
-            if more:
-                # Of the many problems only the first, without limits, is worth a search.
-                more |= {"exact_search": self.settings.prove, "prove": False}
-            return self.settings.solve(problem, **{**options, **more})
+            # Of the many problems only the first, without limits, is worth a search.
+            later = {"exact_search": self.settings.prove, "prove": False} if more else {}
+            return self.settings.solve(problem, **{"exact_search": search} | more | later)
 
         return solve_thresholds(
             problem, lambda t: np.minimum(t, caps), solve, basis, tol=self.settings.tol
@@ -281,7 +274,7 @@ class Ranks:
         """
         n, width = self.n_features, min(max(r, _FIRST_WIDTH), self.n_features)
         matrices = self.matrices()
-        needed = _to_rounding(share) * float(weights @ matrices.traces)
+        needed = _KEPT * share * float(weights @ matrices.traces)
         with threads_for(n):
             while True:
                 pairs = matrices.oracle.leading(weights, width)
@@ -296,12 +289,7 @@ class Ranks:
 
     def keeps(self, fit: Fit, share: float) -> bool:
         """Return whether every group keeps that share of its variance, up to rounding."""
-        return bool(np.all(self.source.groups.shares(fit.retained) >= _to_rounding(share)))
-
-
-def _to_rounding(share: float) -> float:
-    """Return what counts as a share that is kept."""
-    return share * (1 - 1e-12)
+        return bool(np.all(self.source.groups.shares(fit.retained) >= _KEPT * share))
 
 
 def _scales(traces: FloatArray, as_share: bool) -> FloatArray:
@@ -495,12 +483,11 @@ def solve(
     settings = Settings(
         criterion, center, shrinkage, max_harm, tol, max_iter, random_state, prove
     ).check()
-    listed = isinstance(covariances, list) and isinstance(covariances[0], GroupMoments)
-    if listed or isinstance(covariances, GroupMoments):
+    first = covariances[0] if isinstance(covariances, list) else covariances
+    if isinstance(first, GroupMoments):
         if B is not None or thresholds is not None:
             raise ValueError("B= and thresholds= need matrices; pass moments.covariances.")
         source = MomentCovariances(covariances, center=center)
-        check_groups(source.groups.labels, source.groups.weight)
         check_rank(n_components, len(source.groups.mean[0]))
         return fit_source(source, int(n_components), settings).solution
     if shrinkage is not None or max_harm is not None:
@@ -510,7 +497,7 @@ def solve(
         )
     matrices = check_covariances(covariances)
     check_rank(n_components, matrices.shape[-1])
-    root = None if B is None else _root(B, matrices.shape[-1])
+    root = None if B is None else np.linalg.cholesky(check_covariances([B])[0])
     if root is not None:
         # With U = L^-T V and B = L L.T, U.T B U is V.T V.
         inverse = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True)
@@ -529,17 +516,3 @@ def solve(
     proof = solution.certificate
     proof = replace(proof, resolution=proof.resolution + EPS * condition * problem.oracle.scale)
     return replace(solution, components=np.ascontiguousarray(back.T), certificate=proof)
-
-
-def _root(B: Any, n: int) -> FloatArray:
-    """Return the Cholesky factor of `B`, or raise ValueError."""
-    matrix = check_covariances([B])[0] if np.ndim(B) == 2 else np.zeros((0, 0))
-    if len(matrix) != n:
-        raise ValueError(f"B has shape {np.shape(B)} and must be ({n}, {n}), like covariances.")
-    try:
-        return np.asarray(np.linalg.cholesky(matrix))
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "B is not positive definite; add a small multiple of the identity, or leave out the "
-            "columns that depend on others."
-        ) from None

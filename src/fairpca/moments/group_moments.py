@@ -338,7 +338,9 @@ class GroupMoments:
         """
         chosen = self if keep is None else self.select(keep)
         weight = chosen.weight.sum(keepdims=True)
-        offset = chosen.weight @ chosen.offset / (weight if weight > 0 else 1.0)
+        # From the heaviest group, so that of one group or of equal ones the mean is exact.
+        base = chosen.offset[np.argsort(chosen.weight)[-1:]].sum(axis=0)
+        offset = base + chosen.weight @ (chosen.offset - base) / (weight if weight > 0 else 1.0)
         between = (chosen.offset - offset) * np.sqrt(chosen.weight)[:, None]
         apart = placed(between, chosen.scatter)
         scatter = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True) + apart.T @ apart

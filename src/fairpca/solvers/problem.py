@@ -3,7 +3,8 @@
 All criteria have the form ``f_i(U) = c_i - Tr(U.T S_i U)``. They differ in the offsets c_i and in
 the scale of each S_i, so one set of solvers serves them all, and no solver knows which criterion
 it solves. `solve_problem` sends a problem to the algorithm for its number of groups. Every solver
-ends in `Problem.solution`, which computes the certificate from the matrices anew; read these first.
+ends in `Problem.solution`, which computes the certificate from the matrices anew; read these two
+first.
 """
 
 from __future__ import annotations

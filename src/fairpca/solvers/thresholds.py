@@ -25,7 +25,7 @@ from fairpca._arrays import FloatArray
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 
-Allowed = Callable[[float], Any]
+Limits = Callable[[float], Any]
 Solve = Callable[..., Solution]
 
 # Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
@@ -33,15 +33,16 @@ Solve = Callable[..., Solution]
 _MOST_ROUNDS, _SLACK = 40, 1e-10
 # Neighbouring t closer than this share are the same.
 _FINE = 1e-14
-# No t is larger.
-_LARGEST = 1e200
-# Where no proof moves t any more, the distance is halved until this share of it is left.
+# No t is larger; squares and cubes of it are numbers still.
+_LARGEST = 1e100
+# Where proofs move t by less than this share of what is missing, the distance is halved until as
+# small a share of it is left.
 _UNDECIDED = 0.05
 
 
 def solve_thresholds(
     problem: Problem,
-    allowed: Allowed,
+    limits: Limits,
     solve: Solve,
     basis: FloatArray | None = None,
     *,
@@ -52,8 +53,8 @@ def solve_thresholds(
     Parameters
     ----------
     problem : Problem
-    allowed : callable
-        Maps t to the most that every group may have of f_i, shape (k,).
+    limits : callable
+        Maps t to the most that every group may have of f_i, shape (k,) or one number for all.
     solve : callable
         Solves a plain problem; takes weights to start from as `start`.
     basis : ndarray of shape (n, r), optional
@@ -71,9 +72,13 @@ def solve_thresholds(
     ValueError
         If no basis was found that is within the limits for any t.
     """
-    scale = problem.oracle.scale or 1.0
+    scale, shape = problem.oracle.scale or 1.0, problem.offsets.shape
+
+    def allowed(t: float) -> FloatArray:
+        return np.broadcast_to(np.asarray(limits(t), dtype=float), shape)
+
     slack = max(_SLACK * scale, 16 * problem.resolution)
-    ceiling = np.asarray(allowed(_LARGEST), dtype=float)
+    ceiling = allowed(_LARGEST)
 
     def reached(losses: FloatArray) -> float:
         # What no t allows is excused where it is rounding.
@@ -95,6 +100,10 @@ def solve_thresholds(
             least = proof.lower_bound + float(weighted(shift)) - proof.resolution
             low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
         tried = max(tried, low)
+        if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
+            # All groups are allowed the same there, so a smaller t asks for a better basis of the
+            # plain problem, and that has been looked for.
+            break
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
         near = high - tried < _UNDECIDED * (high - low)
@@ -102,18 +111,19 @@ def solve_thresholds(
             break
         if settled and problem.certificate(low, high, slack).optimal:
             break
-        # A step of proofs, or half of the distance where no proof moves it.
-        ahead = low > rising and np.isfinite(low)
+        # A step of proofs, or half of the distance where proofs hardly move it.
+        moving = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
+        ahead = moving and low > rising and np.isfinite(low)
         floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
         at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
             break
-        shift = np.broadcast_to(np.asarray(allowed(at), dtype=float), problem.offsets.shape)
+        shift = allowed(at)
         moved = replace(problem, offsets=problem.offsets - shift)
         found = solve(moved, start=found.weights)
         if not ahead and found.certificate.lower_bound > 0:
             low = max(low, at)
-        elif not ahead and found.certificate.value > slack:
+        elif not ahead and found.certificate.value > 0:
             tried = at
     if not np.isfinite(high) or best is None:
         raise ValueError(
