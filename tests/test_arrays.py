@@ -9,7 +9,7 @@ from sklearn.utils import _array_api, estimator_checks
 
 from fairpca import FairPCA, GroupMoments
 from fairpca._arrays import fetched
-from fairpca.covariances import chebyshev
+from fairpca.covariances import partial
 
 from data_dir import reference
 from tables import COMMON, TABLES, credit_codes, education
@@ -146,11 +146,11 @@ def test_wrong_rows_are_refused(library):
 @pytest.fixture
 def everything_there(monkeypatch):
     """Matrices of few columns stay on the device, and are decomposed by filtered blocks."""
-    monkeypatch.setattr(chebyshev, "_FILTER_FROM", 2)
-    monkeypatch.setattr(chebyshev, "_SPARE", 4)
+    monkeypatch.setattr(partial, "_FILTER_FROM", 2)
+    monkeypatch.setattr(partial, "_SPARE", 4)
     for name in ("_FILTER_SHARE", "_COLD_SHARE"):
-        monkeypatch.setattr(chebyshev, name, 0.5)
-    monkeypatch.setattr(chebyshev, "_MOST_PRODUCTS", 20.0)
+        monkeypatch.setattr(partial, name, 0.5)
+    monkeypatch.setattr(partial, "_MOST_PRODUCTS", 20.0)
 
 
 @pytest.mark.parametrize("spectrum", ["steep", "flat", "tied"])

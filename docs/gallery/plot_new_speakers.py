@@ -80,11 +80,11 @@ plt.show()
 # %%
 # What to read from it
 # --------------------
-# * Of the mean new speaker AnchorPCA keeps most, beyond its interval only at four components. That
-#   is what its authors claim for it, and on this table it costs the worst speaker: up to six
-#   components his loss is the largest of all five.
-# * FairPCA has the smaller worst loss at two to four components, and at two and three the mean
-#   speaker is not served better for it than by PCA. At six AnchorPCA serves both ends.
-# * Balanced PCA differs from PCA by less than its interval: the speakers have about as many rows.
-# * No method makes a new speaker safe. The spread between speakers is several times what the choice
-#   of a method changes. ``fairpca.audit`` has the same numbers for groups of your own.
+# * The mean new speaker loses least with AnchorPCA at two to four components, beyond the interval
+#   at four. That is what its authors claim for it. Here the worst speaker pays: at two to four
+#   components he loses more than by any other method. At six he loses least.
+# * FairPCA's worst speaker loses less than PCA's at every rank, and its mean speaker as much as
+#   PCA's, within the interval.
+# * Balanced PCA differs from PCA by less than its interval: all speakers have many rows.
+# * No method makes a new speaker safe. The spread between speakers is several times what the
+#   choice of a method changes. ``fairpca.audit`` has the same numbers for groups of your own.

@@ -21,7 +21,7 @@ from fairpca.covariances.sources import (
 )
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import SHARE_KEPT, Settings, fit_source
-from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.group_moments import GroupMoments, as_folds
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.paths import fit_nested
 from fairpca.shrinkage import NoisyGroupWarning
@@ -298,7 +298,7 @@ class FairPCA(LinearReducer):
         self
         """
         settings = self._checked()
-        for part in moments if isinstance(moments, list) else [moments]:
+        for part in as_folds(moments) or [moments]:
             self._note_moments(part)
         return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 

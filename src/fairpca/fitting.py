@@ -29,14 +29,14 @@ from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import CRITERIA, Criterion
-from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.group_moments import as_folds
 from fairpca.shrinkage import held_out_shares
 from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.rank_path import RankPath
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 from fairpca.solvers.thresholds import solve_thresholds
+from fairpca.solvers.two_groups import RankPath
 
 # Squares of eigenvalues, and products of these, are no numbers outside of this range.
 _RANGE = (1e-100, 1e100)
@@ -483,8 +483,7 @@ def solve(
     settings = Settings(
         criterion, center, shrinkage, max_harm, tol, max_iter, random_state, prove
     ).check()
-    first = covariances[0] if isinstance(covariances, list) else covariances
-    if isinstance(first, GroupMoments):
+    if as_folds(covariances) is not None:
         if B is not None or thresholds is not None:
             raise ValueError("B= and thresholds= need matrices; pass moments.covariances.")
         source = MomentCovariances(covariances, center=center)

@@ -445,6 +445,20 @@ class GroupMoments:
         return cls(**read_parts(io.BytesIO(data), "data"))
 
 
+def as_folds(X: Any) -> list[GroupMoments] | None:
+    """Return moments as a list of folds, those of all rows as one of them; None of anything else.
+
+    Examples
+    --------
+    >>> from fairpca.moments.group_moments import as_folds
+    >>> moments = GroupMoments.from_array([[1.0], [2.0]], ["a", "b"])
+    >>> len(as_folds([moments, moments])), len(as_folds(moments)), as_folds([[1.0], [2.0]])
+    (2, 1, None)
+    """
+    given = X if isinstance(X, list | tuple) else [X]
+    return list(given) if given and isinstance(given[0], GroupMoments) else None
+
+
 @dataclass(frozen=True)
 class Standardized:
     """Moments of standardised columns, and what was done to the columns.

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import FloatArray
+from fairpca.solvers.descent import descend
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.solution import Solution
+from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 
 Limits = Callable[[float], Any]
 Solve = Callable[..., Solution]
@@ -31,6 +32,8 @@ Solve = Callable[..., Solution]
 # Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
 # what it is allowed: that is rounding of a solver that stops at a gap of 1e-10.
 _MOST_ROUNDS, _SLACK = 40, 1e-10
+# Up to so many columns descents follow t, at most so often.
+_FEW_COLUMNS, _MOST_DESCENTS = 256, 10
 # Neighbouring t closer than this share are the same.
 _FINE = 1e-14
 # No t is larger; squares and cubes of it are numbers still.
@@ -72,12 +75,13 @@ def solve_thresholds(
     ValueError
         If no basis was found that is within the limits for any t.
     """
-    scale, shape = problem.oracle.scale or 1.0, problem.offsets.shape
+    scale, rough = problem.oracle.scale or 1.0, tol > OPTIMAL_GAP
+    slack = max((tol if rough else _SLACK) * scale, 16 * problem.resolution)
 
     def allowed(t: float) -> FloatArray:
-        return np.broadcast_to(np.asarray(limits(t), dtype=float), shape)
+        # One number is one for all groups.
+        return np.broadcast_to(np.asarray(limits(t), dtype=float), problem.offsets.shape)
 
-    slack = max(_SLACK * scale, 16 * problem.resolution)
     ceiling = allowed(_LARGEST)
 
     def reached(losses: FloatArray) -> float:
@@ -111,6 +115,14 @@ def solve_thresholds(
             break
         if settled and problem.certificate(low, high, slack).optimal:
             break
+        if not shift.any() and _few_enough(problem):
+            basis = _followed(problem, allowed, found, high, slack, tol if rough else 0.0)
+            t = reached(problem.losses(basis))
+            if t < high:
+                high, best = t, basis
+            # Whoever is content with a rough bound is content with that basis.
+            if rough:
+                break
         # A step of proofs, or half of the distance where proofs hardly move it.
         moving = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
         ahead = moving and low > rising and np.isfinite(low)
@@ -141,6 +153,33 @@ def solve_thresholds(
         n_eigen=problem.oracle.n_eigen,
         stop_reason="gap closed" if certificate.optimal else "limits leave a gap",
     )
+
+
+def _few_enough(problem: Problem) -> bool:
+    """Whether descents are cheap, and dual steps, of more than two groups, are not."""
+    oracle = problem.oracle
+    return oracle.n_groups > 2 and oracle.driver == "dense" and oracle.n_features <= _FEW_COLUMNS
+
+
+def _followed(
+    problem: Problem, allowed: Limits, found: Solution, high: float, slack: float, fine: float
+) -> FloatArray:
+    """Return where descents lead when t follows what they attain, by Newton's method.
+
+    The multipliers of a descent say how fast the value falls as t rises.
+    """
+    basis, weights, value = found.components.T, found.weights, float(found.losses.max())
+    shift = np.zeros_like(problem.offsets)
+    for _ in range(_MOST_DESCENTS):
+        least = float(weights @ shift) + value
+        t = _least(lambda t, w=weights, b=least: bool(w @ allowed(t) >= b), problem.oracle.scale)
+        shift = allowed(min(t, high))
+        moved = replace(problem, offsets=problem.offsets - shift)
+        end = descend(moved, basis, weights, fine=fine)
+        basis, weights, value = end.basis, end.weights, end.value
+        if abs(value) <= slack:
+            break
+    return basis
 
 
 def _least(holds: Callable[[float], bool], step: float) -> float:
