@@ -168,7 +168,7 @@ def _no_numbers(values: Any) -> bool:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a frame; None where X is none, or has other names."""
-    frame = X if isinstance(X, np.ndarray) else framed(X, "X", eager_only=True)
+    frame: Any = X if isinstance(X, np.ndarray) else framed(X, "X", eager_only=True)
     known = isinstance(frame, nw.DataFrame) and {*map(type, frame.columns)} == {str}
     return tuple(frame.columns) if known else None
 
