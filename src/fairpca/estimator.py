@@ -298,7 +298,8 @@ class FairPCA(LinearReducer):
         self
         """
         settings = self._checked()
-        for part in as_folds(moments) or [moments]:
+        parts: list[Any] = as_folds(moments) or [moments]
+        for part in parts:
             self._note_moments(part)
         return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
