@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import numpy as np
 import pandas as pd
 import pytest
+from fairpca.cli.options import JsonOption, as_command
 
 from fairpca import GroupMoments
 from fairpca.cli import loading, output, run
-from fairpca.cli.options import JsonOption, as_command
 from fairpca.io import read_moments
 from fairpca.persistence import load_model
 

@@ -14,18 +14,18 @@ from typing import get_type_hints
 import numpy as np
 import pandas as pd
 import pytest
+from fairpca.cli.options import FitOptions
+from fairpca.io.columns import looks_like_id
+from fairpca.moments.memory import check_moments_size
 from sklearn.base import BaseEstimator
 from typer.main import get_command
 
 from fairpca import FairPCA
 from fairpca._check import check_shrinkage, did_you_mean
 from fairpca.cli import _app, output
-from fairpca.cli.options import FitOptions
 from fairpca.cli.output import csv_text, in_option_words, warnings_as_notes
 from fairpca.criteria import CRITERIA
-from fairpca.io.columns import looks_like_id
 from fairpca.methods import NullSpaceFairPCA, UnconstrainedFPCA
-from fairpca.moments.memory import check_moments_size
 from fairpca.persistence import load_model
 
 MAIN = "import sys; from fairpca.cli import main; main()"

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from fairpca.io.preparation import prepare
 from sklearn.decomposition import PCA
 
 from fairpca import FairPCA
-from fairpca.io.preparation import prepare
 from fairpca.persistence import TRUSTED_TYPES, load_model, save_model
 
 

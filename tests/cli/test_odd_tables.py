@@ -8,12 +8,12 @@ import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
+from fairpca.io.delimited import read_text
 
 from fairpca import FairPCA
 from fairpca.cli import run
 from fairpca.criteria import CRITERIA, Criterion
 from fairpca.io import read_moments
-from fairpca.io.delimited import read_text
 from fairpca.persistence import load_model
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fairpca.auditing.verdict import number
+from fairpca.cli.auditing import parse_ranks
+from fairpca.cli.options import parse_components
 
 from fairpca import FairPCA
 from fairpca.auditing import audit
 from fairpca.auditing.findings import Audit
-from fairpca.auditing.verdict import number
-from fairpca.cli.auditing import parse_ranks
-from fairpca.cli.options import parse_components
 from fairpca.persistence import load_model
 
 from data_dir import data_path, reference

@@ -8,11 +8,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pytest
+from fairpca.io.sources import Batch
 
 from fairpca import GroupMoments, cross_fit
 from fairpca.distributed import dask
 from fairpca.io import read_moments
-from fairpca.io.sources import Batch
 from fairpca.moments.groups import Groups, row_folds
 
 from engine_rows import (

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from fairpca.io.sources import Batch
 
 from fairpca import GroupMoments
 from fairpca.io import read_moments
-from fairpca.io.sources import Batch
 
 N_FILES, ROWS = 6, 400
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-
 from fairpca.io.columns import choose_columns, matching
 from fairpca.io.preparation import Preparation, prepare
 

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from fairpca.cli.loading import as_written
+from fairpca.io.preparation import prepare
 
 from fairpca import GroupMoments
-from fairpca.cli.loading import as_written
 from fairpca.distributed import dask, parquet
 from fairpca.io import delimited, read_moments
-from fairpca.io.preparation import prepare
 from fairpca.io.tables import read_tables
 
 KINDS = ["parquet", "feather", "csv"]

@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from fairpca.io.delimited import Layout, detect
 
 from fairpca.io import read_moments, tables
-from fairpca.io.delimited import Layout, detect
 from fairpca.io.tables import read_tables
 
 

@@ -323,7 +323,7 @@ def _in_hand(
     """
     source, found, kept = table.source, [], {}
     fixed = {name: table.inside(fit) for name, fit in fits.items() if hasattr(fit, "components_")}
-    matrices = Matrices(source, ask_for=ranks[-1])
+    matrices = Matrices.of(source, ask_for=ranks[-1])
     for r in ranks:
         lines, bound = {}, np.nan
         for name, reducer in fits.items():
