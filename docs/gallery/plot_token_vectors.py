@@ -92,9 +92,8 @@ for place, script_name in enumerate(names):
     line = f"{script_name:9} PCA {recall['PCA'][here].mean():.3f}"
     for j, (name, values) in enumerate(recall.items()):
         y = place + 0.17 * (j - 1.5)
-        axes[0].plot(
-            values[here].mean(), y, "o", color=colours[name], label=None if place else name
-        )
+        label = None if place else name
+        axes[0].plot(values[here].mean(), y, "o", color=colours[name], label=label)
         if name != "PCA":
             change = (values - recall["PCA"])[here]
             error = 2.58 * change.std(ddof=1) / np.sqrt(len(change))
@@ -105,7 +104,7 @@ axes[0].set_yticks(range(len(names)), names)
 axes[0].invert_yaxis()
 axes[0].set_xlabel("share of ten neighbours kept, tokens left out")
 axes[1].set_xlabel("change against PCA, 95 % intervals for all five")
-axes[1].axvline(0, color="0.6", lw=0.8, zorder=0)
+axes[1].axvline(0, color="0.6", lw=0.8)
 figure.legend(loc="outside upper center", ncols=4, frameon=False)
 plt.show()
 

@@ -25,6 +25,7 @@ from fairpca.moments.group_moments import GroupMoments, as_folds
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.paths import fit_nested
 from fairpca.shrinkage import NoisyGroupWarning
+from fairpca.solvers.solution import OPTIMAL_GAP
 
 # Groups with at least this many rows are not suspected: what chance adds to their losses is small.
 _MANY_ROWS = 1000
@@ -277,13 +278,9 @@ class FairPCA(LinearReducer):
             X, sensitive_features, sample_weight, check_finite=False, reset=fresh, part=True
         )
         moments = counted(X, groups, weight, in_folds=False)
-        if seen is not None:
-            moments = seen.merge(moments)
-        start = None
-        if not fresh and list(moments.grouped(self.group_by).labels) == self.groups_:
-            start = fetched(self.group_weights_)
+        moments = moments if seen is None else seen.merge(moments)
         source = MomentCovariances(moments, self.group_by, self.center)
-        return self._solve(source, settings, start, like=X)
+        return self._solve(source, settings, like=X)
 
     def fit_moments(self, moments: GroupMoments | list[GroupMoments]) -> FairPCA:
         """Fit from moments that were counted elsewhere: in chunks, in processes, on a cluster.
@@ -298,7 +295,8 @@ class FairPCA(LinearReducer):
         self
         """
         settings = self._checked()
-        for part in as_folds(moments) or [moments]:
+        given: Any = moments
+        for part in as_folds(given) or [given]:
             self._note_moments(part)
         return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
@@ -413,28 +411,23 @@ class FairPCA(LinearReducer):
         known = {field.name: getattr(self, field.name) for field in fields(Settings)}
         # A fixed seed, so that the default is deterministic.
         seed = 0 if self.random_state is None else self.random_state
-        if isinstance(seed, np.random.RandomState):
+        if hasattr(seed, "randint"):
             seed = int(seed.randint(2**31 - 1))
         return Settings(**known | {"random_state": seed}).check()
 
-    def _solve(
-        self,
-        source: CovarianceSource,
-        settings: Settings,
-        start: FloatArray | None = None,
-        like: Any = None,
-    ) -> FairPCA:
+    def _solve(self, source: CovarianceSource, settings: Settings, like: Any = None) -> FairPCA:
         """Solve and set every fitted attribute; arrays go where `like` is."""
         extra: dict[str, Any] = {}
         if self.nested:
             fit, values, bounds = fit_nested(source, self.n_components, settings)
             extra = {"nested_values_": values, "nested_bounds_": bounds}
         else:
-            fit = fit_source(source, self.n_components, settings, start)
+            fit = fit_source(source, self.n_components, settings)
         solution, (n, r) = fit.solution, fit.basis.shape
         certificate, priced = solution.certificate, solution.stop_reason == SHARE_KEPT
         # A gap that was asked for is none to be warned of.
-        if not certificate.optimal and certificate.gap > self.tol and not (priced or self.nested):
+        open_gap = certificate.gap > max(self.tol, OPTIMAL_GAP)
+        if open_gap and not (priced or self.nested):
             warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{certificate}. The projection is valid; only its optimality is unproven."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -86,11 +87,6 @@ class Settings:
         searched = n_groups > 2 and n_features <= MOST_FEATURES
         return "" if self.prove or not searched else " prove=True searches for a better proof."
 
-    def solve(self, problem: Problem, **changes: Any) -> Solution:
-        """Solve a problem of one rank; `changes` are options of `solve_problem`."""
-        names = ("tol", "max_iter", "random_state", "prove")
-        return solve_problem(problem, **{name: getattr(self, name) for name in names} | changes)
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -116,23 +112,31 @@ class Fit:
     shrinkage: FloatArray
 
 
+@dataclass
 class Matrices:
-    """The matrices of a source, divided by their traces or not, with their own leading pairs.
+    """The matrices of groups, scaled or not, with their own leading pairs.
 
-    Parameters
+    Attributes
     ----------
-    source : CovarianceSource
-    as_share : bool
+    oracle : Oracle
+    traces : ndarray of shape (k,)
     ask_for : int
         The largest rank that own pairs will be asked for, where that is known.
     """
 
-    def __init__(self, source: CovarianceSource, as_share: bool = False, ask_for: int = 0) -> None:
-        scales = _scales(source.groups.traces, as_share)
-        self.traces, self.ask_for = source.groups.traces * scales, ask_for
-        self.oracle = source.oracle(scales)
-        self._own: tuple[EigenPairs, ...] = ()
-        self._own_rank = 0
+    oracle: Oracle
+    traces: FloatArray
+    ask_for: int = 0
+    _own: tuple[EigenPairs, ...] = ()
+    _own_rank: int = 0
+
+    @classmethod
+    def of(cls, source: CovarianceSource, as_share: bool = False, ask_for: int = 0) -> Matrices:
+        """Return the matrices of a source, divided by their traces or not."""
+        traces = source.groups.traces
+        # A group without variance loses nothing by any projection; its factor stays one.
+        scales = 1 / np.where(as_share & (traces >= TINY), traces, 1.0)
+        return cls(source.oracle(scales), traces * scales, ask_for)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading pairs of each group's own (scaled) matrix."""
@@ -140,6 +144,20 @@ class Matrices:
             self._own_rank = min(max(r, self.ask_for), self.oracle.n_features)
             self._own = self.oracle.own_pairs(self._own_rank)
         return self._own
+
+    def problem(self, r: int, criterion: Criterion) -> Problem:
+        """Return the problem of rank `r`."""
+        low, high = _RANGE
+        if not (low < self.oracle.scale < high or self.oracle.scale == 0):
+            raise ValueError(
+                f"the variances reach {self.oracle.scale:.3g}, and their squares leave the range "
+                "of numbers; divide all columns of X, or all covariances, by one number."
+            )
+        offsets, own = criterion.trace * self.traces, None
+        if criterion.own:
+            own = self.own_pairs(r)
+            offsets = offsets + criterion.own * np.array([p.values[:r].sum() for p in own])
+        return Problem(self.oracle, offsets, r, own)
 
 
 class Ranks:
@@ -165,9 +183,11 @@ class Ranks:
         check_groups(groups.labels, groups.weight, source.total.count)
         self.source, self.settings = source, settings
         self.criterion = CRITERIA[settings.criterion]
+        names = ("tol", "max_iter", "random_state", "prove")
+        self.options: dict[str, Any] = {name: getattr(settings, name) for name in names}
         self._ask_for = max_components or 0
         # Of the rows as they are; losses are measured with these, whatever is solved for.
-        self.rows = Matrices(source, ask_for=self._ask_for)
+        self.rows = Matrices.of(source, ask_for=self._ask_for)
         self.n_features = self.rows.oracle.n_features
         self._known: tuple[bytes, Matrices] | None = None
         self._path: RankPath | None = None
@@ -180,13 +200,8 @@ class Ranks:
         key = shares.tobytes() if moved else b""
         if self._known is None or self._known[0] != key:
             source = self.source.shrunk(shares) if moved else self.source
-            self._known = key, Matrices(source, self.criterion.as_share, self._ask_for)
+            self._known = key, Matrices.of(source, self.criterion.as_share, self._ask_for)
         return self._known[1]
-
-    def problem(self, r: int, matrices: Matrices) -> Problem:
-        """Return the problem of rank `r`."""
-        own = matrices.own_pairs(r) if self.criterion.own else None
-        return pose_on(matrices.oracle, matrices.traces, r, self.criterion, own)
 
     def solve(self, r: int, start: FloatArray | None = None, exact_search: bool = True) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one.
@@ -198,7 +213,7 @@ class Ranks:
             moved = self._held_out(r) if isinstance(moved, str) else moved
             shares = np.zeros_like(self.source.groups.weight) + (0.0 if moved is None else moved)
             matrices = self.matrices(shares)
-            problem = self.problem(r, matrices)
+            problem = matrices.problem(r, self.criterion)
             # Whoever is content with a rough bound does not wait for a search.
             search = exact_search and settings.tol <= OPTIMAL_GAP
             about = ["of the shrunk covariances"] if shares.any() else []
@@ -209,7 +224,7 @@ class Ranks:
                 how = {"tol": settings.tol, "max_iter": settings.max_iter}
                 solution = path.solve(problem, start=start, **how)
             else:
-                solution = settings.solve(problem, start=start, exact_search=search)
+                solution = solve_problem(problem, start=start, exact_search=search, **self.options)
             if about:
                 proof = replace(solution.certificate, about=", ".join(about))
                 solution = replace(solution, certificate=proof)
@@ -236,7 +251,8 @@ class Ranks:
         def solve(problem: Problem, **more: Any) -> Solution:
             # Of the many problems only the first, without limits, is worth a search.
             later = {"exact_search": self.settings.prove, "prove": False} if more else {}
-            return self.settings.solve(problem, **{"exact_search": search} | more | later)
+            first = self.options | {"exact_search": search}
+            return solve_problem(problem, **first | more | later)
 
         return solve_thresholds(
             problem, lambda t: np.minimum(t, caps), solve, basis, tol=self.settings.tol
@@ -292,15 +308,6 @@ class Ranks:
         return bool(np.all(self.source.groups.shares(fit.retained) >= _KEPT * share))
 
 
-def _scales(traces: FloatArray, as_share: bool) -> FloatArray:
-    """Return the factor each matrix is multiplied by.
-
-    A group without variance loses nothing by any projection; its factor stays one.
-    """
-    ones = np.ones_like(traces)
-    return np.divide(1.0, traces, out=ones, where=traces >= TINY) if as_share else ones
-
-
 def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") -> Problem:
     """Return the problem of a criterion for explicit group covariances, shape (k, n, n).
 
@@ -315,58 +322,25 @@ def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") ->
             f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
             "choose 'loss', 'error' or 'variance'."
         )
-    scales = _scales(traces, chosen.as_share)
+    scales = 1 / np.where(chosen.as_share & (traces >= TINY), traces, 1.0)
     if chosen.as_share:
         covariances = covariances * scales[:, None, None]
     # Positive and negative eigenvalues may cancel in a trace. Without negative ones the trace is
     # the larger number.
     norms = np.sqrt(np.einsum("kij,kij->k", covariances, covariances))
     largest = float(np.maximum(np.abs(traces * scales), norms).max())
-    return pose_on(DenseOracle(covariances, largest), traces * scales, n_components, chosen)
+    oracle = DenseOracle(covariances, largest)
+    return Matrices(oracle, traces * scales).problem(n_components, chosen)
 
 
-def pose_on(
-    oracle: Oracle,
-    traces: FloatArray,
-    n_components: int,
-    criterion: Criterion,
-    own: tuple[EigenPairs, ...] | None = None,
-) -> Problem:
-    """Return the problem of a criterion for matrices already scaled and known by an oracle.
-
-    The traces are those of the scaled matrices. `own` are each group's own leading pairs where
-    somebody has them; otherwise they are computed if they are needed.
-    """
-    low, high = _RANGE
-    if not (low < oracle.scale < high or oracle.scale == 0):
-        raise ValueError(
-            f"the variances reach {oracle.scale:.3g}, and their squares leave the range of "
-            "numbers; divide all columns of X, or all covariances, by one number."
-        )
-    offsets = criterion.trace * traces
-    if criterion.own:
-        own = own or oracle.own_pairs(n_components)
-        sums = [pairs.values[:n_components].sum() for pairs in own]
-        offsets = offsets + criterion.own * np.array(sums)
-    return Problem(oracle, offsets, n_components, own)
-
-
-def fit_source(
-    source: CovarianceSource,
-    n_components: Any,
-    settings: Settings,
-    start: FloatArray | None = None,
-) -> Fit:
-    """Solve for a number of components, None for all, or a share every group must keep.
-
-    `start` are weights of a neighbouring problem with the same groups.
-    """
+def fit_source(source: CovarianceSource, n_components: Any, settings: Settings) -> Fit:
+    """Solve for a number of components, None for all, or a share every group must keep."""
     if is_share(n_components):
         return _fit_share(source, float(n_components), settings)
     ranks = Ranks(source, settings)
     r = ranks.n_features if n_components is None else int(n_components)
     check_rank(r, ranks.n_features)
-    return ranks.solve(r, start)
+    return ranks.solve(r)
 
 
 def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fit:
@@ -401,7 +375,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     if ranks.keeps(asked, share):
         return asked
     if settings.shrinkage is None and settings.max_harm is None:
-        problem = ranks.problem(r, ranks.matrices())
+        problem = ranks.matrices().problem(r, ranks.criterion)
         losses = problem.losses(most.basis)
         proof = problem.certificate(asked.solution.certificate.lower_bound, float(losses.max()))
         solution = replace(
@@ -503,10 +477,11 @@ def solve(
         matrices = symmetric(inverse @ matrices @ inverse.T)
     with threads_for(matrices.shape[-1]):
         problem = pose(matrices, int(n_components), criterion)
+        how: Any = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "prove": prove}
         if thresholds is None:
-            solution = settings.solve(problem)
+            solution = solve_problem(problem, **how)
         else:
-            solution = solve_thresholds(problem, thresholds, settings.solve)
+            solution = solve_thresholds(problem, thresholds, partial(solve_problem, **how))
     if root is None:
         return solution
     back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)

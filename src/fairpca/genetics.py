@@ -24,6 +24,11 @@ from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, listed, require
 from fairpca.moments.storage import atomic_write
 
+__all__ = [
+    "Genotypes", "StandardizedGenotypes", "read_plink", "read_populations", "standardize",
+    "write_eigenvec", "write_loadings",
+]  # fmt: skip
+
 #: What stands for a genotype that is not known.
 MISSING = -127
 # The first bytes of a .bed file whose genotypes are stored SNP by SNP.

@@ -21,6 +21,7 @@ from fairpca.covariances.sources import CovarianceSource, MomentCovariances
 from fairpca.fitting import Fit, Ranks, Settings, fit_source, pose
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Label
+from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Certificate
 
@@ -152,11 +153,12 @@ def fit_nested(
         j = columns.shape[1] + 1
         # Of the ranks before the last only the dual's bound is shown; a search takes seconds.
         fits.append(last if j == r else ranks.solve(j, exact_search=False))
-        problem, free = ranks.problem(j, matrices), complement(columns)
+        problem, free = matrices.problem(j, ranks.criterion), complement(columns)
         offsets = problem.offsets - matrices.oracle.retained_variance(columns)
         # Rounding is that of the whole problem, however little variance is left.
         inner = DenseOracle(matrices.oracle.project(free), matrices.oracle.scale)
-        best = settings.solve(Problem(inner, offsets, 1), exact_search=False).components.T
+        step = solve_problem(Problem(inner, offsets, 1), exact_search=False, **ranks.options)
+        best = step.components.T
         columns = orthonormal(np.hstack([columns, free @ best]))
         found = replace(
             last.solution,
@@ -170,7 +172,8 @@ def fit_nested(
             break
     bounds = np.array([one.solution.certificate.lower_bound for one in fits])
     steps = range(1, len(fits) + 1)
-    values = np.array([ranks.problem(j, matrices).losses(columns[:, :j]).max() for j in steps])
+    problems = [matrices.problem(j, ranks.criterion) for j in steps]
+    values = np.array([p.losses(columns[:, : p.n_components]).max() for p in problems])
     proof = replace(
         problem.certificate(bounds[-1], float(values[-1])), about=last.solution.certificate.about
     )
@@ -204,10 +207,6 @@ class JointNumericalRange:
         """Area of the inscribed polygon."""
         x, y = self.points.T
         return float(0.5 * abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)))
-
-    def support(self, directions: Any) -> FloatArray:
-        """Return the largest ``direction . point`` over the polygon, for unit vectors (..., 2)."""
-        return np.asarray((np.asarray(directions) @ self.points.T).max(axis=-1))
 
 
 def joint_numerical_range(

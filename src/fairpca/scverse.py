@@ -116,7 +116,7 @@ def pca(
     genes = np.ones(adata.n_vars, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     # As objects: categories that only other cells have are no groups of these.
     labels = adata.obs[names].astype(object)
-    options = {"criterion": criterion, "center": center}
+    options: dict[str, Any] = {"criterion": criterion, "center": center}
     options |= {"shrinkage": shrinkage, "max_harm": max_harm}
     model = FairPCA(n_comps, **options)
     X = adata.X if layer is None else adata.layers[layer]

@@ -45,7 +45,7 @@ _SOFTNESS = (1.0, 1000.0)
 # Entries of all starts of a search together, and the fewest and most starts.
 _SEARCHED, _STARTS = 200_000, (4, 64)
 # The best starts are followed to the last digit where pairs times columns times rank are so few.
-_FOLLOWED, _POLISHED = 5, 60_000
+_FOLLOWED, _POLISHED = 3, 60_000
 # Steps of every descent, and the gap that `prove` does not try to close.
 _STEPS, _GAP = 300, 1e-6
 # Pairs that a bound rests on. Any of them prove it; few are missed by leaving the others out.
