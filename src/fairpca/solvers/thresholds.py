@@ -14,9 +14,9 @@ distance between the two is halved.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,9 @@ def solve_thresholds(
         if proof.lower_bound > 0 or not shift.any():
             # A bound that a search proved holds for the worst group alone, one of the dual for
             # the mean by its weights.
-            weighted = np.max if proof.nodes else functools.partial(np.dot, found.weights)
-            least = proof.lower_bound - proof.resolution
-            holds = functools.partial(_is_left, allowed, shift, weighted, least)
-            low = max(low, _least(holds, scale))
+            least = shift + proof.lower_bound - proof.resolution
+            of = np.max if proof.nodes else partial(np.dot, found.weights)
+            low = max(low, _least(_enough(allowed, of, least), scale))
         tried = max(tried, low)
         if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
             # All groups are allowed the same there, so a smaller t asks for a better basis of the
@@ -174,8 +173,8 @@ def _followed(
     basis, weights, value = found.components.T, found.weights, float(found.losses.max())
     shift = np.zeros_like(problem.offsets)
     for _ in range(_MOST_DESCENTS):
-        least = float(weights @ shift) + value
-        t = _least(lambda t, w=weights, b=least: bool(w @ allowed(t) >= b), problem.oracle.scale)
+        enough = _enough(allowed, partial(np.dot, weights), shift + value)
+        t = _least(enough, problem.oracle.scale)
         shift = allowed(min(t, high))
         moved = replace(problem, offsets=problem.offsets - shift)
         end = descend(moved, basis, weights, fine=fine)
@@ -185,11 +184,11 @@ def _followed(
     return basis
 
 
-def _is_left(
-    allowed: Limits, shift: FloatArray, mean: Callable[[Any], Any], least: float, t: float
-) -> bool:
-    """Whether what t allows past the shift reaches a proven bound."""
-    return bool(mean(allowed(t) - shift) >= least)
+def _enough(
+    allowed: Limits, of: Callable[[Any], Any], least: FloatArray
+) -> Callable[[float], bool]:
+    """Return the condition that what t allows past `least` is positive, in the mean `of` groups."""
+    return lambda t: bool(of(allowed(t) - least) >= 0)
 
 
 def _least(holds: Callable[[float], bool], step: float) -> float:
