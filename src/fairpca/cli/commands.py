@@ -459,38 +459,3 @@ def compare(asked: Asked, n_components: str, methods: Sequence[str], target: Pat
         output.write(target, found.to_json())
     else:
         output.write(target, output.csv_text(found.to_frame()))
-
-
-def demo(target: Path) -> None:
-    """Show on handwritten digits what PCA does to the ones, and draw it."""
-    from sklearn.datasets import load_digits
-
-    from fairpca.auditing import audit as run_audit
-    from fairpca.auditing.words import percent
-    from fairpca.moments.storage import atomic_write
-    from fairpca.plots import GroupLossDisplay
-
-    figures = require("matplotlib.figure", extra="app", purpose="the demo's picture")
-    X, digit = load_digits(return_X_y=True)
-    with output.progress("measuring and drawing"):
-        found = run_audit(X, {"digit": np.where(digit == 1, "1", "others")}, 5)
-        figure = figures.Figure(figsize=(7, 3.5), layout="constrained")
-        GroupLossDisplay.from_audit(found, ax=figure.subplots())
-        with atomic_write(target) as file:
-            figure.savefig(file, format=target.suffix.lower().lstrip("."), dpi=120)
-    output.sentence(
-        "1,797 handwritten digits of scikit-learn, 64 pixels each, reduced to five numbers. One "
-        'digit in ten is a "1".'
-    )
-    output.show("")
-    output.sentence(found.verdict())
-    pca, fit = found.at("PCA", on="new"), found.at(found.advice.reducer, on="new")
-    one, others = (float(fit.error[i] / pca.error[i] - 1) for i in (0, 1))
-    output.show("")
-    output.sentence(
-        f'A "1" that the fit has not seen is rebuilt from its five numbers with {percent(-one)} '
-        f"less error by {fit.reducer} than by PCA; the other digits with {percent(others)} more."
-    )
-    output.show("")
-    output.show(f"Picture, of the same rows: {target}")
-    output.show(f"In Python: {found.advice.python}")
