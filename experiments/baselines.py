@@ -29,13 +29,28 @@ def eigopt_as_coded(first: FloatArray, second: FloatArray, r: int, tol: float) -
         (total / r * np.eye(part.shape[1]) - part.T @ part) / len(part)
         for total, part in zip(sums, (first, second), strict=True)
     )
-    found = minimize_scalar(
-        lambda t: -float(np.sum(smallest(t * h_a + (1 - t) * h_b, r)[0])),
-        bounds=(0, 1),
-        method="bounded",
-        options={"xatol": tol},
-    )
-    return smallest(found.x * h_a + (1 - found.x) * h_b, r)[1]
+    return _brent(h_a, h_b, r, tol, [])
+
+
+def eigopt_on_gram(
+    covariances: FloatArray, r: int, tol: float, seen: list[list[float]]
+) -> FloatArray:
+    """The same search from the group covariances; every t looked at, with phi, goes to `seen`."""
+    own = [-smallest(-matrix, r)[0].sum() for matrix in covariances]
+    h_a, h_b = (c / r * np.eye(len(s)) - s for c, s in zip(own, covariances, strict=True))
+    return _brent(h_a, h_b, r, tol, seen)
+
+
+def _brent(
+    h_a: FloatArray, h_b: FloatArray, r: int, tol: float, seen: list[list[float]]
+) -> FloatArray:
+    def negative_phi(t: float) -> float:
+        seen.append([t, float(np.sum(smallest(t * h_a + (1 - t) * h_b, r)[0]))])
+        return -seen[-1][1]
+
+    options = {"xatol": tol}
+    t = minimize_scalar(negative_phi, bounds=(0, 1), method="bounded", options=options).x
+    return smallest(t * h_a + (1 - t) * h_b, r)[1]
 
 
 def smallest(matrix: FloatArray, r: int, tol: float = 1e-8) -> tuple[FloatArray, FloatArray]:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 import fairpca
+from experiments.baselines import eigopt_on_gram
 from experiments.tables import FloatArray
-from fairpca.criteria import pose
 from fairpca.datasets import make_illustration, make_three_lines
+from fairpca.fitting import pose
 from fairpca.solvers.two_groups import RootSearch
 
 
@@ -89,7 +90,8 @@ def phi_curve() -> dict[str, Any]:
     weights = np.stack([t, 1 - t], axis=1)
     spectra = np.linalg.eigvalsh(np.tensordot(weights, covariances, axes=1))
     values = weights @ offsets - spectra[:, -r:].sum(axis=1)
-    brent = fairpca.solve(covariances, r, solver="paper", tol=1e-8)
+    brent: list[list[float]] = []
+    eigopt_on_gram(covariances, r, 1e-8, brent)
     # The root finder itself: a pair of this size is solved in a subspace, which shows less.
     problem = pose(covariances, r)
     search = RootSearch(problem)
@@ -98,7 +100,7 @@ def phi_curve() -> dict[str, Any]:
         "t": t.tolist(),
         "phi": values.tolist(),
         "r": r,
-        "brent": [[step["t"], step["phi"]] for step in brent.history],
+        "brent": brent,
         "ours": [[step["t"], step["phi"]] for step in search.history],
         "t_star": ours.t,
         "phi_star": ours.value,

@@ -59,7 +59,8 @@ def code_digest() -> str:
     """Digest of every source file that can change a number."""
     package, here = Path(fairpca.__file__).parent, Path(__file__).parent
     paths = [*package.glob("*.py"), *here.glob("*.py")]
-    paths += [path for room in ("solve", "datasets") for path in (package / room).glob("*.py")]
+    rooms = "moments", "covariances", "solvers", "methods", "datasets"
+    paths += [path for room in rooms for path in (package / room).glob("*.py")]
     found = hashlib.sha256()
     for path in sorted(paths):
         if path.parent != here or path.name not in _NOT_NUMBERS:

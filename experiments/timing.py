@@ -10,8 +10,13 @@ import numpy as np
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-import fairpca
-from experiments.baselines import eigopt_as_coded, pca_as_coded, sdr_as_coded, sdr_on_gram
+from experiments.baselines import (
+    eigopt_as_coded,
+    eigopt_on_gram,
+    pca_as_coded,
+    sdr_as_coded,
+    sdr_on_gram,
+)
 from experiments.tables import PaperTable
 from fairpca import FairPCA, GroupMoments
 
@@ -38,7 +43,7 @@ def methods(table: PaperTable, r: int) -> dict[str, Callable[[], object]]:
 
     def eigopt_gram() -> object:
         covariances = GroupMoments.from_array(rows, codes).covariances
-        return fairpca.solve(covariances, r, solver="paper", tol=1e-8)
+        return eigopt_on_gram(covariances, r, 1e-8, [])
 
     return {
         "pca_svd": lambda: pca_as_coded(whole, r),

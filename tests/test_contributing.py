@@ -148,8 +148,6 @@ def test_commands_exist():
         shown.stdout = rest
 
 
-
-
 def test_the_readme_prints_what_it_shows():
     page = PAGE.with_name("README.md").read_text("utf-8")
     code = re.search(r"```python\n(.*?)```", page, re.S)[1]

@@ -22,6 +22,7 @@ pytestmark = [
 ]
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "like_pca.md"
 
+
 class PCA(FairPCA):
     """FairPCA under the name of PCA and with its parameters."""
 

@@ -168,3 +168,13 @@ def test_columns_of_one_name_are_named():
     for call, argument in zip(calls, ("X", "X", "X", "sensitive_features"), strict=True):
         with pytest.raises(ValueError, match=f"^{argument} has several columns called 'age'"):
             call()
+
+
+def test_components_that_are_no_numbers_are_refused():
+    with pytest.raises(ValueError, match="all of them finite"):
+        fairpca.metrics.group_losses(np.full((2, 4), np.nan), X, sensitive_features=G)
+
+
+def test_a_label_that_numpy_made_of_a_missing_one():
+    with pytest.warns(UserWarning, match="label 'nan'"):
+        GroupMoments.from_array(X, np.array(["a", np.nan] * 15))

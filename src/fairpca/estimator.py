@@ -166,7 +166,8 @@ class FairPCA(LinearReducer):
     Solver via Eigenvalue Optimization". The model is that of S. Samadi, U. Tantipongpipat,
     J. Morgenstern, M. Singh and S. Vempala, "The Price of Fair PCA" (2018).
 
-    Weights act like repeated rows. Variances divide by the sum of weights minus one.
+    Weights act like repeated rows; with ``shrinkage="auto"`` a row of weight 2 is left out once, two
+    equal rows each by itself. Variances divide by the sum of weights minus one.
 
     Examples
     --------

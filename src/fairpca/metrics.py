@@ -167,10 +167,10 @@ def basis_of(reducer: Any) -> FloatArray:
     except (TypeError, ValueError):
         # Empty, so that the one message below covers it.
         rows = np.empty(0)
-    if rows.ndim != 2 or rows.size == 0:
+    if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
         raise ValueError(
             f"reducer={reducer!r} is no linear reducer: pass a fitted estimator with "
-            "`components_` or an array with one component per row."
+            "`components_` or an array with one component per row, all of them finite."
         )
     return _arrays.span(rows.T)
 

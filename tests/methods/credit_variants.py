@@ -17,16 +17,6 @@ from tables import standardised
 # default.
 EDUCATION, SEX, LIMIT_BAL, MARRIAGE, AGE, PAY, BILL, PAY_AMT, LABEL = 1, 2, 3, 4, 5, 6, 12, 18, 24
 
-# methods.md section 2, tests [R]: largest loss of `tantipongpipat`, by rank.
-THREE_GROUP_LOSSES = {
-    1: 0.2081496461,
-    2: 0.1908603989,
-    3: 0.3711875525,
-    5: 0.5093941501,
-    7: 0.4779409973,
-    10: 0.3821848905,
-}
-
 
 @cache
 def raw():
@@ -70,15 +60,3 @@ def pelegrina():
 def olfat():
     """SEX to PAY_AMT6, population standard deviation."""
     return standardised(raw()[:, SEX:LABEL], ddof=0), low_education()
-
-
-@cache
-def by_education(k):
-    """21 columns without EDUCATION and SEX; 1 | rest, ..., 1 | 2 | 3 | rest."""
-    code = education()
-    group = np.where((code >= 1) & (code < k), code, k)
-    return standardised(raw()[:, LIMIT_BAL:LABEL], ddof=0), group.astype(int)
-
-
-def covariances(X, group):
-    return np.array([np.cov(X[group == label].T, bias=True) for label in np.unique(group)])

@@ -1,4 +1,4 @@
-"""What every method shares: FairPCA's face and errors, weights, moments, a page, no surprises."""
+"""What every method shares: FairPCA's face and errors, moments, a page, no surprises."""
 
 import pickle
 import re
@@ -10,21 +10,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import estimator_checks
 
 from fairpca import FairPCA, GroupMoments, methods
+from test_weights import SETTINGS
 
 PAGES = Path(__file__).parents[2] / "docs" / "methods"
-# Few steps: here the number of steps is not the point.
-SETTINGS = {
-    "ARPGDA": {"max_iter": 50}, "CovarianceConstrainedPCA": {"mu": 0.1},
-    "MMDFairPCA": {"tau": 0.5}, "ParetoFairPCA": {"max_iter": 20}, "RADA": {"n_starts": 2},
-    "SPEA2FairPCA": {"max_iter": 3},
-}  # fmt: skip
-# By how much weights instead of repeated rows, or another order, may move losses: methods by
-# descent say so in their docstrings. All others 1e-9.
-MOVED = {"ARPGDA": 1e-3, "CovarianceConstrainedPCA": 1e-4, "EigOpt": 1e-6, "MMDFairPCA": 1e-5,
-         "RADA": 1e-6, "MinorizationFairPCA": 1e-6, "SDRFairPCA": 1e-8}  # fmt: skip
 NAMES = sorted(methods.__all__)
 TWO = [name for name in NAMES if getattr(methods, name)._group_range[1] == 2]
 NEED_LABELS = [name for name in NAMES if getattr(methods, name)._group_range[0] == 2]
@@ -69,7 +59,6 @@ def test_face(people, name):
     assert model.group_losses_.max() >= best.lower_bound - 1e-9
     frame = pd.DataFrame(X.astype(np.float32), columns=list("abcde"))
     small = clone(model).fit(frame, sensitive_features=pd.Series(sex))
-    assert small.feature_names_in_.tolist() == list("abcde")
     assert small.set_output(transform="pandas").transform(frame).shape == (160, 2)
 
 
@@ -85,26 +74,13 @@ def test_certificates_enclose_the_optimum(people, name):
     assert model.group_weights_.sum() == pytest.approx(1)
 
 
-@every_method
-def test_weights_order_and_moments(people, name):
-    """Integer weights are repeated rows, weight zero is no row, the order does not matter."""
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"MMDFairPCA"}))
+def test_moments_are_the_rows(people, name):
     X, sex = people
-    rng = np.random.default_rng(1)
-    weight = rng.integers(0, 3, len(X))
-    weighted = make(name).fit(X, sensitive_features=sex, sample_weight=weight)
-    kept = weight > 0
-    without = make(name).fit(X[kept], sensitive_features=sex[kept], sample_weight=weight[kept])
-    again = rng.permutation(np.repeat(np.arange(len(X)), weight))
-    other = make(name).fit(X[again], sensitive_features=np.where(sex == "male", 0, 1)[again])
-    fits = [(without, 1e-9), (other, MOVED.get(name, 1e-9))]
-    if name != "MMDFairPCA":
-        moments = GroupMoments.from_array(X, sex, sample_weight=weight)
-        fits.append((make(name).fit_moments(moments), 1e-9))
-    for found, moved in fits:
-        losses = found.group_losses_[::-1] if found is other else found.group_losses_
-        np.testing.assert_allclose(losses, weighted.group_losses_, atol=moved)
-        np.testing.assert_allclose(found.noise_variance_, weighted.noise_variance_, atol=moved)
-        np.testing.assert_allclose(found.mean_, weighted.mean_, atol=1e-9)
+    rows = make(name).fit(X, sensitive_features=sex)
+    moments = make(name).fit_moments(GroupMoments.from_array(X, sex))
+    np.testing.assert_allclose(moments.group_losses_, rows.group_losses_, atol=1e-9)
+    np.testing.assert_allclose(moments.mean_, rows.mean_, atol=1e-12)
 
 
 @every_method
@@ -112,12 +88,10 @@ def test_bad_rows_give_the_errors_of_fair_pca(people, name):
     X, sex = people
     bad = [
         (np.where(X[0, 0] == X, np.nan, X), sex, {}, "Input X contains NaN"),
-        (np.where(X[0, 0] == X, np.inf, X), sex, {}, "Input X contains infinity"),
         ([["a", "b"], ["c", "d"]], [0, 1], {}, "string|numbers"),
         (X, sex[:-1], {}, "sensitive_features"),
         (X, [None, *sex[1:]], {}, "sensitive_features"),
         (X, sex, {"sample_weight": -np.ones(len(X))}, "sample_weight"),
-        (X, sex, {"sample_weight": np.zeros(len(X))}, "sample_weight"),
         (X[:1], sex[:1], {}, "1 sample|1 group"),
     ]
     model = make(name).fit(X, sensitive_features=sex)
@@ -188,33 +162,13 @@ def test_bad_parameters_are_named(people, name):
             model.fit(X, sensitive_features=sex)
 
 
-@pytest.mark.slow
-@every_method
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_checks_of_scikit_learn(name):
-    """Its own calls never pass any labels, so the estimator labels the rows by itself."""
-
-    def labelled(labels):
-        class Labelled(getattr(methods, name)):
-            def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-                return super().fit(X, y, sensitive_features=labels(X), sample_weight=sample_weight)
-
-        return Labelled(**{**SETTINGS.get(name, {}), **({"tau": 0.9} if "MMD" in name else {})})
-
-    by_position = labelled(lambda X: np.arange(len(X)) % 2)
-    estimator_checks.check_transformer_n_iter(name, by_position)
-    estimator_checks.check_fit2d_1feature(name, by_position)
-    by_value = labelled(lambda X: np.where(np.asarray(X)[:, 0] > 0.5, "a", "b"))
-    estimator_checks.check_sample_weight_equivalence_on_dense_data(name, by_value)
-
-
-@every_method
-def test_a_page_says_by_whom_what_for_whom_and_when(name):
-    text = (PAGES / f"{name}.md").read_text("utf-8")
-    for part in ("**By** ", "**What it optimises:** ", "**Groups:** ", "**Use it when** "):
-        assert part in text, part
-    assert f"{{py:class}}`fairpca.methods.{name}`" in text
+def test_a_page_says_by_whom_what_for_whom_and_when():
     index, listed = (PAGES / "index.md").read_text("utf-8").split("```{toctree}")
-    assert f"[{name}]({name}.md)" in index
-    assert re.search(rf"^{name}$", listed, re.M)
     assert {path.stem for path in PAGES.glob("*.md")} == {*NAMES, "index"}
+    for name in NAMES:
+        text = (PAGES / f"{name}.md").read_text("utf-8")
+        for part in ("**By** ", "**What it optimises:** ", "**Groups:** ", "**Use it when** "):
+            assert part in text, (name, part)
+        assert f"{{py:class}}`fairpca.methods.{name}`" in text
+        assert f"[{name}]({name}.md)" in index
+        assert re.search(rf"^{name}$", listed, re.M), name

@@ -286,7 +286,9 @@ class DenseOracle(Oracle):
         return pairs
 
 
-def derivatives(difference: Any, columns: Any, values: FloatArray, r: int) -> tuple[float, ...]:
+def derivatives(
+    difference: Any, columns: Any, values: FloatArray, r: int
+) -> tuple[float, float, float, float, tuple[Any, Any]]:
     """Return how the sum of the r largest eigenvalues of A + t E changes with t, at t = 0.
 
     Parameters
@@ -303,17 +305,21 @@ def derivatives(difference: Any, columns: Any, values: FloatArray, r: int) -> tu
         Derivatives. The third is zero where eigenvalues are nearly tied.
     turning : float
         How far a unit of t turns the leading eigenvectors: the largest tangent, to first order.
+    turn : pair of arrays of shape (n - r, r)
+        What t adds of the other eigenvectors to each leading one: t times the first, t^2 times
+        the second.
     """
     xp, image = library_of(columns), difference @ columns
     turned = columns.T @ image
     known = placed(values, turned)
     # A vanishing gap means a kink: the huge second derivative makes a search stand still there.
     coupling = turned[r:, :r]
-    rotation = coupling / (known[:r] - known[r:, None] + 1e-300)
+    gaps = known[:r] - known[r:, None] + 1e-300
+    rotation = coupling / gaps
     first = float(xp.sum(columns[:, :r] * image[:, :r]))
     second = 2 * float(xp.sum(coupling * rotation))
-    turning, third = float(xp.max(abs(rotation))) if r < len(values) else 0.0, 0.0
+    turning, third, bend = float(xp.max(abs(rotation))) if r < len(values) else 0.0, 0.0, rotation
     if turning < _FASTEST:
         change = turned[r:, r:] @ rotation - rotation @ turned[:r, :r]
-        third = 6 * float(xp.sum(rotation * change))
-    return first, second, third, min(turning, _FASTEST)
+        third, bend = 6 * float(xp.sum(rotation * change)), change / gaps
+    return first, second, third, min(turning, _FASTEST), (rotation, bend)

@@ -27,7 +27,6 @@ from fairpca._arrays import (
     is_sparse,
     library_of,
     placed,
-    rounding_level,
     symmetric,
 )
 from fairpca._check import check_finite, check_square
@@ -536,25 +535,6 @@ def in_span(
     m = len(X)
     coordinates = triangle[:, :m] + triangle[:, m:][:, codes]
     return np.ascontiguousarray(coordinates.T), Span(np.asarray(directions, dtype=float), origin)
-
-
-def seen_directions(moments: GroupMoments) -> FloatArray | None:
-    """Return orthonormal columns that span what counted rows differ in, None if that is all.
-
-    A fit with more components than its rows span chooses the others at will. Coordinates of a span
-    have only directions of other rows for these, and those left out to be measured would seem to
-    be known. So what a projection keeps of other rows is measured within these columns.
-    """
-    n = moments.n_features
-    if moments.count.sum() > n:
-        return None
-    pairs = leading_pairs(moments.pooled().covariances[0], n)
-    return pairs.vectors[:, pairs.values > rounding_level(float(pairs.values[0]), n)]
-
-
-def seen_part(columns: FloatArray, seen: FloatArray | None) -> FloatArray:
-    """Return what columns have along `seen_directions`, which is all where these are None."""
-    return columns if seen is None else np.asarray(seen @ (seen.T @ columns))
 
 
 def choose_source(

@@ -31,7 +31,8 @@ class CovarianceConstrainedPCA(PublishedMethod):
     The components are the r leading eigenvectors of P. With ``mu=0, delta=0`` they are those of
     `NullSpaceFairPCA`. Otherwise rounding can lose all of the covariance constraint: compare
     `covariance_gap_` with `covariance_bound_`. Standardise columns before, as the paper does.
-    Needs cvxpy and SCS (extra `methods`); for up to about 60 columns.
+    Needs cvxpy and SCS (extra `methods`); for up to about 60 columns. SCS stops at a tolerance:
+    weights instead of repeated rows move the losses by up to 1e-5.
 
     Parameters
     ----------

@@ -19,12 +19,13 @@ _TIED = 1e-12
 class EigOpt(MinMaxMethod):
     """Fair PCA of two groups by Brent's search for the largest value of the dual function.
 
-    J. Shen, D. Davis, D. Lu, Z. Bai. Hidden Convexity of Fair PCA and Fast Solver via Eigenvalue
-    Optimization. arXiv:2503.00299, 2025.
+    J. Shen, A. J. Davis, D. Lu, Z. Bai. Hidden Convexity of Fair PCA and Fast Solver via
+    Eigenvalue Optimization. arXiv:2503.00299, 2025.
 
     Algorithm 2 as printed: the t in [0, 1] with the largest sum of the r smallest eigenvalues of
     ``t H_A + (1 - t) H_B``, then the eigenvectors there. A search by value places t no better than
-    about the root of machine precision, so the two losses agree to some seven digits.
+    about the root of machine precision, so the two losses agree to some seven digits, and weights
+    instead of repeated rows move them by up to 1e-6.
     `fairpca.FairPCA` finds the root of the derivative instead, which is exact and takes fewer
     decompositions. Two groups only.
 

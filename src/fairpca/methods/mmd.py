@@ -62,7 +62,8 @@ class MMDFairPCA(PublishedMethod):
     random bases; the problem has local optima. Nothing is given back from there on, so the result
     may lie well inside the bound and keep less variance than the bound would allow; where PCA
     meets it, PCA is the answer. For equal opportunity instead of demographic parity fit on the
-    rows with a positive label. Two groups only.
+    rows with a positive label. Two groups only. A descent ends where its tolerance says: weights
+    instead of repeated rows move the losses by up to 1e-5.
 
     Parameters
     ----------

@@ -13,10 +13,8 @@ origin among the rows, so that their distances keep their digits there, too. Rea
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,6 @@ from fairpca._arrays import (
     constant_columns,
     diagonals,
     fetched,
-    is_dask,
     is_foreign,
     is_sparse,
     library_of,
@@ -115,8 +112,7 @@ class GroupMoments:
         Parameters
         ----------
         X : array or sparse matrix of shape (m, n)
-            Numeric rows without NaN. Read in blocks, so a memory map works; of a Dask array chunk
-            by chunk.
+            Numeric rows without NaN. Read in blocks, so a memory map works.
         sensitive_features : array-like or Groups, optional
             Labels; None puts every row in one group.
         sample_weight : array-like of shape (m,), optional
@@ -145,19 +141,6 @@ class GroupMoments:
         )
         # One batch of a table may have no others than zero.
         weights = check_weights(sample_weight, X.shape[0], all_zero=True)
-        if is_dask(X) and X.shape[0]:
-            # Chunk by chunk: slices across chunks would compute each of them again and again.
-            cuts = itertools.accumulate(X.chunks[0], initial=0)
-            parts = [slice(*ends) for ends in itertools.pairwise(cuts) if ends[0] < ends[1]]
-            counted = (
-                cls.from_array(
-                    X[part].compute(),
-                    groups.take(part),
-                    sample_weight=None if weights is None else weights[part],
-                )
-                for part in parts
-            )
-            return reduce(cls.merge, counted)
         X, groups, weights = with_weight(X, groups, weights)
         codes, labels, counts = groups.cells()
         found = group_scatter(X, codes, counts, weights)

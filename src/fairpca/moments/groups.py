@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -32,8 +32,8 @@ from fairpca._arrays import (
 from fairpca._check import check_choice, framed, warn
 
 Label: TypeAlias = Hashable
-# Codes of a column, -1 where a label is missing, and its distinct labels, sorted.
-_Coded: TypeAlias = tuple[IntArray, list[Label]]
+# Codes of a column, -1 where a label is missing, its distinct labels, sorted, and rows of each.
+_Coded: TypeAlias = tuple[IntArray, list[Label], IntArray]
 
 #: What a column of labels is called that came without a name.
 UNNAMED = "sensitive_feature"
@@ -119,27 +119,25 @@ class Groups:
                 "sensitive_features has no columns; pass at least one column of labels."
             )
         m = len(columns[0][1]) if n_rows is None else n_rows
-        for name, codes, _ in columns:
+        for name, codes, *_ in columns:
             if len(codes) != m:
                 raise ValueError(
                     f"sensitive_features has {len(codes)} rows in column {name!r} but X has {m}; "
                     "pass one label (or one row of labels) per row of X."
                 )
-        gaps = any(codes.min(initial=0) < 0 for _, codes, _ in columns)
-        if unlabelled == "error" and gaps:
-            missing = np.flatnonzero(np.any([codes < 0 for _, codes, _ in columns], axis=0))
+        if unlabelled == "error" and any(counts.sum() < m for *_, counts in columns):
+            missing = np.flatnonzero(np.any([codes < 0 for _, codes, *_ in columns], axis=0))
             raise ValueError(
                 f"sensitive_features has {len(missing):,} missing label(s), the first in row "
                 f"{missing[0] + 1:,}, counting from 1; fill them in, or leave those rows out. "
                 "unlabelled='ignore' keeps them in the mean and the pooled variance but out of "
                 "the worst case."
             )
-        (_, codes, labels), *others = columns
+        (_, codes, labels, counts), *others = columns
         if others:
-            codes, labels = _crossed([column[1:] for column in columns], group_by == "marginal")
-        names = tuple(name for name, *_ in columns)
-        counts = _counts(codes, len(labels)) if gaps else np.bincount(codes, None, len(labels))
-        return cls(codes, tuple(labels), names, counts)
+            crossed = [column[1:3] for column in columns]
+            codes, labels, counts = _crossed(crossed, group_by == "marginal")
+        return cls(codes, tuple(labels), tuple(name for name, *_ in columns), counts)
 
     @classmethod
     def of(cls, labels: Any, n_rows: int, *, rows: Any = None, **rules: Any) -> Groups:
@@ -210,9 +208,9 @@ class Groups:
         `split_folds` separates the moments of such groups.
         """
         codes, labels, _ = self.cells()
-        pairs, numbers = _of_integers(fetched(codes).astype(np.int64) * n_folds + folds)
+        pairs, numbers, counts = _of_integers(fetched(codes).astype(np.int64) * n_folds + folds)
         found = tuple((number % n_folds, labels[number // n_folds]) for number in numbers)  # type: ignore[operator]
-        return Groups(pairs, found, self.names, _counts(pairs, len(found)))
+        return Groups(pairs, found, self.names, counts)
 
     @property
     def n_groups(self) -> int:
@@ -327,12 +325,12 @@ def block_folds(blocks: Any, n_folds: int) -> IntArray:
     return folds[codes]
 
 
-def block_codes(blocks: Any) -> _Coded:
+def block_codes(blocks: Any) -> tuple[IntArray, list[Label]]:
     """Return the number of every row's block, and the blocks' labels; every row needs one."""
-    codes, labels = _coded(blocks)
-    if codes.min(initial=0) < 0:
+    codes, labels, counts = _coded(blocks)
+    if counts.sum() < len(codes):
         raise ValueError(
-            f"blocks has {np.count_nonzero(codes < 0):,} missing label(s); a row that belongs to "
+            f"blocks has {len(codes) - counts.sum():,} missing label(s); a row that belongs to "
             "no block needs a label of its own."
         )
     return codes, labels
@@ -343,14 +341,6 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     given = sensitive_features
     if isinstance(given, Mapping):
         return [(str(name), values) for name, values in given.items()]
-    if np.ma.isMA(given) and np.ma.getmaskarray(given).any():
-        # A masked label is a missing one.
-        hidden = np.ma.getmaskarray(given)
-        given = given.data.astype(object)
-        given[hidden] = None
-    if hasattr(given, "levels") and hasattr(given, "to_frame"):
-        # An index of several levels is a table of labels, not a column of tuples.
-        given = given.to_frame(index=False)
     if isinstance(given, str) or given is None:
         raise ValueError(
             f"sensitive_features={given!r}: pass the labels themselves, one per row, such as "
@@ -401,7 +391,7 @@ def _as_array(values: Any) -> AnyArray:
 
 
 def _coded(values: Any) -> _Coded:
-    """Return the codes of one column and its sorted labels, by the quickest method it offers."""
+    """Code one column by the quickest method it offers."""
     series = _native(values)
     if not isinstance(series, nw.Series):
         array = _as_array(values)
@@ -416,46 +406,50 @@ def _coded(values: Any) -> _Coded:
         return _of_objects(series.to_list())
     kind = array.dtype.kind
     if kind == "b":
-        both = [label for label in (False, True) if (array == label).any()]
-        return (array & (len(both) > 1)).astype(np.int64), both
+        return _of_integers(array.view(np.int8), bool)
     if kind in "iu":
         return _of_integers(array)
     if kind == "f":
         with np.errstate(invalid="ignore"):
             whole = array.astype(np.int64)
         if (whole == array).all():
-            codes, labels = _of_integers(whole)
-            return codes, [float(label) for label in labels]  # type: ignore[arg-type]
-        labels, inverse = np.unique(array[~np.isnan(array)], return_inverse=True)
-        codes = np.full(len(array), -1)
-        codes[~np.isnan(array)] = inverse
-        return codes, labels.tolist()
+            return _of_integers(whole, float)
+        codes, known = np.full(len(array), -1), ~np.isnan(array)
+        found = np.unique(array[known], return_inverse=True, return_counts=True)
+        codes[known] = found[1]
+        return codes, found[0].tolist(), found[2]
+    if kind == "U" and (array == "nan").any():
+        warn(
+            "sensitive_features has the label 'nan': NumPy writes missing labels as text beside "
+            "other text. If it stands for a missing one, pass a list, or an array of objects."
+        )
     if kind == "M":
         # Nanoseconds would become bare numbers; the standard library counts microseconds.
         array = array.astype("M8[us]")
     return _of_objects(array.ravel().tolist())
 
 
-def _of_integers(array: AnyArray) -> _Coded:
-    """Return codes and the sorted values of an array of integers.
+def _of_integers(array: AnyArray, kind: Callable[[int], Label] = int) -> _Coded:
+    """Code integers; labels are of another `kind` where the integers stand for others.
 
     Values that span a short range are counted in a table, without sorting; others are sorted.
     """
-    if not array.size:
-        return np.empty(0, dtype=np.int64), []
-    low, high = int(array.min()), int(array.max())
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, -1)
     if high - low >= _TABLE_SPAN:
-        values, inverse = np.unique(array, return_inverse=True)
-        return inverse.astype(np.int64), values.tolist()
+        found = np.unique(array, return_inverse=True, return_counts=True)
+        return found[1].astype(np.int64), list(map(kind, found[0].tolist())), found[2]
     # Widened first: 127 - (-128) does not fit into an int8. Of eight bytes, unsigned ones may be
     # past the largest signed integer, but their distance from the lowest is not.
     wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
-    places = (wide - wide.dtype.type(low)).astype(np.int64)
-    present = np.flatnonzero(np.bincount(places, minlength=high - low + 1))
-    table = np.zeros(high - low + 1, dtype=np.int64)
-    table[present] = np.arange(len(present))
+    codes = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
+    counts = np.bincount(codes, minlength=high - low + 1)
+    present = np.flatnonzero(counts)
+    if len(present) < len(counts):
+        table = np.zeros(len(counts), dtype=np.int64)
+        table[present] = np.arange(len(present))
+        codes, counts = table.take(codes), counts[present]
     # As Python's integers: an unsigned one may be past the largest signed one.
-    return table.take(places), [low + place for place in present.tolist()]
+    return codes, [kind(low + place) for place in present.tolist()], counts
 
 
 def _of_objects(values: Sequence[Any]) -> _Coded:
@@ -477,16 +471,19 @@ def _sorted(codes: IntArray, values: Sequence[Any]) -> _Coded:
 
     `values` may repeat, be missing, or occur in no row; negative codes stay missing.
     """
-    used = np.flatnonzero(_counts(np.asarray(codes, dtype=np.int64), len(values))).tolist()
+    rows = _counts(np.asarray(codes, dtype=np.int64), len(values))
+    used = np.flatnonzero(rows).tolist()
     plain = {i: None if _is_missing(values[i]) else as_plain(values[i]) for i in used}
     # Labels that differ as objects may be equal once they are plain: np.int64(1) and 1.
     labels = sort_labels({label for label in plain.values() if label is not None})
     rank = {label: i for i, label in enumerate(labels)}
     # The entry after the last serves the code -1.
-    table = np.full(len(values) + 1, -1)
+    table, counts = np.full(len(values) + 1, -1), np.zeros(len(labels), dtype=np.int64)
     for i, label in plain.items():
-        table[i] = -1 if label is None else rank[label]
-    return table.take(codes), labels
+        if label is not None:
+            table[i] = rank[label]
+            counts[rank[label]] += rows[i]
+    return table.take(codes), labels, counts
 
 
 def _is_missing(value: Any) -> bool:
@@ -522,7 +519,7 @@ def _sort_key(label: Label) -> tuple[Any, ...]:
     return (1, type(label).__name__, str(label))
 
 
-def _crossed(columns: Sequence[_Coded], keep_partial: bool) -> _Coded:
+def _crossed(columns: Sequence[tuple[IntArray, list[Label]]], keep_partial: bool) -> _Coded:
     """Code the combinations that occur; unlabelled where a label is missing.
 
     With `keep_partial` a row that lacks some labels, but not all, keeps the others.
@@ -534,7 +531,7 @@ def _crossed(columns: Sequence[_Coded], keep_partial: bool) -> _Coded:
         # One number for the combination so far and the next label. Those that occur are counted
         # anew for every column: they are at most as many as rows, and the number never overflows.
         numbers: Any
-        codes, numbers = _of_integers(codes * len(levels) + column + 1)
+        codes, numbers, _ = _of_integers(codes * len(levels) + column + 1)
         pairs = (divmod(number, len(levels)) for number in numbers)
         cells = [(*cells[known], levels[level]) for known, level in pairs]
     enough = any if keep_partial else all

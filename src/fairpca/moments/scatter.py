@@ -81,7 +81,6 @@ class Counted(NamedTuple):
 
 
 @np.errstate(invalid="ignore", over="ignore")
-@np.errstate(invalid="ignore", over="ignore")
 def group_scatter(
     rows: Any, codes: Any, count: IntArray, weights: FloatArray | None = None
 ) -> Counted:

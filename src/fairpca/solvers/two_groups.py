@@ -25,10 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fairpca._arrays import FloatArray, fetched, rounding_level, symmetric
+from fairpca._arrays import FloatArray, fetched, orthonormal, rounding_level, symmetric
 from fairpca.covariances.dense import derivatives, full_pairs
 from fairpca.covariances.oracle import EigenPairs
 from fairpca.covariances.subspace import ProjectedBasis
@@ -45,6 +46,9 @@ _SHORTEST = 1e-15
 # Steps that turn eigenvectors by up to this are short: the next one is smaller by orders of
 # magnitude. A step of t alone says nothing near a tie, where they turn fast.
 _SHORT = 1e-2
+# After steps that turn them by up to this no decomposition is needed for the basis: what a
+# second-order step leaves out is the cube of this.
+_TINY = 1e-5
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class _Point:
     basis : ndarray of shape (n, r)
         The r leading eigenvectors.
     pairs : EigenPairs
+    turn : pair of arrays or None
+        How the leading eigenvectors turn with t, to second order; see `derivatives`.
     """
 
     t: float
@@ -72,6 +78,7 @@ class _Point:
     bend: float
     basis: FloatArray
     pairs: EigenPairs
+    turn: Any = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +206,10 @@ class RootSearch:
                 reason = "bracket at working precision"
                 break
             turned = max(self.turning, 1.0) * abs(t - point.t)
+            known = turned <= _TINY and abs(point.slope * (t - point.t)) <= self.resolution
+            if known and abs(self._follow(point, t)) <= self.resolution:
+                reason = "losses equal to rounding"
+                break
             if leave is not None and turned <= _SHORT and leave(t):
                 self.left_at = t
                 reason = "left early"
@@ -239,13 +250,23 @@ class RootSearch:
         basis = pairs.columns[:, : self.r]
         value = self.problem.phi(weights, pairs)
         self._raise_bound(value, t, pairs)
-        first, second, third, self.turning = derivatives(
+        first, second, third, self.turning, turn = derivatives(
             self.difference, pairs.columns, pairs.values, self.r
         )
         slope = self.delta - first
         self._consider(basis, t, value + (1 - t) * slope, value - t * slope)
         self.history.append({"t": t, "phi": value, "slope": slope})
-        return _Point(t, value, slope, -second, -third, basis, pairs)
+        return _Point(t, value, slope, -second, -third, basis, pairs, turn)
+
+    def _follow(self, point: _Point, t: float) -> float:
+        """Consider the basis at a weight so near that a second-order step reaches it.
+
+        Returns its loss difference. The bound of the point is that of `t` to rounding.
+        """
+        step, others = t - point.t, point.pairs.columns[:, self.r :]
+        turn = step * point.turn[0] + step**2 * point.turn[1]
+        basis = orthonormal(point.basis + others @ turn)
+        return self._consider(basis, t, *self.problem.losses(basis).tolist())
 
     def _raise_bound(self, value: float, t: float, pairs: EigenPairs) -> None:
         # Among weights equal to rounding the later ones are nearer to the optimum.
