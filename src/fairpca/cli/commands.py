@@ -257,19 +257,32 @@ def fit(
 
     model = _new_model(_rank(n_components), settings, separate)
     if asked.tables[0].suffix == ".bed":
-        _fit_genotypes(asked, model, target)
+        _fit_genotypes(asked, model, separate, target)
         return
     data = load(asked, _FOLDS if settings["shrinkage"] == "auto" else 0)
     with output.progress("fitting"):
-        if isinstance(data.X, np.ndarray):
-            weights = {} if data.weight is None else {"sample_weight": data.weight}
-            model.fit(data.X, sensitive_features=data.groups, **weights)
-        else:
+        if not isinstance(data.X, np.ndarray):
             model.fit_moments(data.X)
+        elif separate:
+            model.fit(data.X, *_one_column(data.groups), sample_weight=data.weight)
+        else:
+            model.fit(data.X, sensitive_features=data.groups, sample_weight=data.weight)
     notes = {"missing": asked.missing or "error", "preparation": "; ".join(data.notes)}
     save_model(target, Pipeline([*data.steps, ("reducer", model)]), notes=notes)
     output.note(f"wrote {target}")
-    _show_fit(model)
+    if separate:
+        rows = (data.X, *_one_column(data.groups)) if data.groups else None
+        _show_separation(model, rows)
+    else:
+        _show_fit(model)
+
+
+def _one_column(groups: dict[str, AnyArray] | None) -> list[AnyArray]:
+    """Return the labels of the only group column."""
+    labels = list((groups or {}).values())
+    if len(labels) > 1:
+        raise ValueError("--separate takes one group column; join several into one first.")
+    return labels
 
 
 def _new_model(r: int | float, settings: dict[str, Any], separate: bool) -> Any:
@@ -298,43 +311,82 @@ def _show_fit(model: Any) -> None:
 
     texts = label_texts(model.groups_, model.group_names_, "intersection")
     columns = {"loss": model.group_losses_, "error": model.group_errors_}
-    about = getattr(model, "criterion", None)
-    if about is not None:
-        shrunk = bool(np.any(model.shrinkage_))
-        name = f"{about}, shrunk" if shrunk else about
-        columns.setdefault(name, model.group_values_)
-    output.show(f"{type(model).__name__} with {components(model.n_components_)}, rows in hand\n")
+    about = model.criterion
+    name = f"{about}, shrunk" if np.any(model.shrinkage_) else about
+    columns.setdefault(name, model.group_values_)
+    output.show(f"FairPCA with {components(model.n_components_)}, rows in hand\n")
     rows = zip(texts, model.group_counts_, *columns.values(), strict=True)
     lines = [[text, f"{count:,}", *map(number, values)] for text, count, *values in rows]
     output.table([" x ".join(model.group_names_), "rows", *columns], lines)
-    if about is None:
-        output.sentence(str(model.certificate_))
-        return
-    meaning = getattr(CRITERIA[about], "meaning", "")
-    said = f'The proof is about the column "{name}" of the rows in hand'
-    said += f", {meaning}" * bool(meaning)
-    output.sentence(f"{said}: {model.certificate_}.")
+    meaning = f", {CRITERIA[about].meaning}" * bool(CRITERIA[about].meaning)
+    output.sentence(
+        f'The proof is about the column "{name}" of the rows in hand{meaning}: '
+        f"{model.certificate_}."
+    )
 
 
-def _fit_genotypes(asked: Asked, model: Any, target: Path) -> None:
-    """Fit to a PLINK file set and a file of populations."""
+def _show_separation(model: Any, rows: tuple[Any, AnyArray] | None) -> None:
+    """Print how far every group stays from its neighbour, and who of it is recognised."""
+    from fairpca.auditing.words import components, percent
+
+    shares = model.pair_shares_ + 2 * np.eye(len(model.classes_))
+    near = shares.argmin(axis=1)
+    columns = {
+        "rows": [f"{count:,}" for count in model.class_count_],
+        "closest": [str(model.classes_[j]) for j in near],
+        "of its distance kept": [percent(share) for share in shares.min(axis=1)],
+    }
+    if rows is not None:
+        with output.progress("measuring rows that are left out"):
+            new = model.new_rows(*rows)
+        columns["recognised when left out"] = [percent(share) for share in new.recognised]
+    output.show(f"Groups kept apart by {components(model.n_components_)}, rows in hand\n")
+    lines = [list(line) for line in zip(map(str, model.classes_), *columns.values(), strict=True)]
+    output.table(["group", *columns], lines)
+    output.sentence(f"Largest lost share of a distance: {model.certificate_}.")
+
+
+def _fit_genotypes(asked: Asked, model: Any, separate: bool, target: Path) -> None:
+    """Fit to a PLINK file set and a file of populations; write what PLINK reads, too."""
     from fairpca import genetics
     from fairpca.persistence import save_model
 
+    kind = "center" if asked.raw else "patterson"
     with output.progress("reading genotypes"):
         genotypes = genetics.read_plink(asked.tables[0])
         populations = genetics.read_populations(asked.sensitive_features[0], genotypes.samples)
-        rows = genetics.standardize(genotypes, "center" if asked.raw else "patterson")
+        rows = genetics.standardize(genotypes, kind)
     with output.progress("fitting"):
-        model.fit(rows, sensitive_features=populations)
-    notes = {
-        "kind": "center" if asked.raw else "patterson",
-        "snps": np.asarray(genotypes.snps),
-        "frequencies": rows.frequencies,
-    }
-    save_model(target, model, notes=notes)
-    output.note(f"wrote {target}")
-    _show_fit(model)
+        if separate:
+            model.fit(rows, populations)
+        else:
+            model.fit(rows, sensitive_features=populations)
+    known = {"snps": genotypes.snps, "alleles": genotypes.alleles, "frequencies": rows.frequencies}
+    save_model(target, model, notes={"kind": kind, **known})
+    eigenvec, loadings = (target.with_suffix(end) for end in (".eigenvec", ".loadings"))
+    _write_eigenvec(eigenvec, genotypes, _scores(model, rows))
+    genetics.write_loadings(loadings, rows, model.components_)
+    output.note(
+        f"wrote {target}, {eigenvec}, {loadings} and {loadings}.afreq; PLINK projects new people: "
+        f"plink2 --bfile NEW --read-freq {loadings}.afreq --score {loadings} 1 2 header-read "
+        f"center cols=+scoresums,-scoreavgs --score-col-nums 3-{2 + model.n_components_} --out NEW"
+    )
+    if separate:
+        _show_separation(model, (rows, populations))
+    else:
+        _show_fit(model)
+
+
+def _scores(model: Any, rows: Any) -> FloatArray:
+    """Return the components of standardised genotypes."""
+    return np.asarray(rows @ model.components_.T - model.mean_ @ model.components_.T)
+
+
+def _write_eigenvec(path: Path, genotypes: Any, scores: FloatArray) -> None:
+    """Write scores as PLINK does."""
+    from fairpca.genetics import write_eigenvec
+
+    write_eigenvec(path, genotypes.samples, scores, families=genotypes.families)
 
 
 def _stored_columns(saved: Any, path: Path, missing: str | None) -> tuple[Columns, str]:
@@ -417,17 +469,16 @@ def _transform_genotypes(
     if "snps" not in saved.notes:
         raise ValueError("the model was fitted to a table, not to genotypes.")
     genotypes = genetics.read_plink(bed)
-    if not np.array_equal(genotypes.snps, saved.notes["snps"]):
-        raise ValueError(f"{bed} has other SNPs than the fit; extract the same, in their order.")
+    for name in ("snps", "alleles"):
+        if not np.array_equal(getattr(genotypes, name), saved.notes[name]):
+            raise ValueError(f"{bed} has other {name} than the fit; extract the same, in order.")
     kind, frequencies = saved.notes["kind"], saved.notes["frequencies"]
-    rows = genetics.standardize(genotypes, kind, frequencies=frequencies)
-    model = saved.model
-    scores = rows @ model.components_.T - model.mean_ @ model.components_.T
+    scores = _scores(saved.model, genetics.standardize(genotypes, kind, frequencies=frequencies))
     if eigenvec is not None:
-        genetics.write_eigenvec(eigenvec, genotypes.samples, scores, families=genotypes.families)
+        _write_eigenvec(eigenvec, genotypes, scores)
         output.note(f"wrote {eigenvec}")
     if eigenvec is None or target is not None:
-        found = pandas.DataFrame(scores, columns=model.get_feature_names_out())
+        found = pandas.DataFrame(scores, columns=saved.model.get_feature_names_out())
         found.insert(0, "IID", genotypes.samples)
         _write_scores(found, target)
 
