@@ -17,7 +17,7 @@ from fairpca._arrays import AnyArray, FloatArray
 from fairpca._check import did_you_mean, listed, require
 from fairpca.cli import output
 from fairpca.io.stream import count_prepared
-from fairpca.io.tables import Columns, Layout, Roles, as_list, open_files, prepare
+from fairpca.io.tables import Columns, Layout, Roles, as_list, numbers, open_files, prepare
 from fairpca.moments.group_moments import GroupMoments
 
 # Files of more bytes than this are counted in batches.
@@ -73,7 +73,7 @@ def load(asked: Asked, n_folds: int = 0) -> Loaded:
         found = Loaded(counted.moments, None, None, None, counted.steps, counted.notes)
     else:
         with output.progress(f"reading {listed([path.name for path in files.paths], show=str)}"):
-            frame = files.frame(roles.texts, roles.columns)
+            frame = roles.counting(files.frame(roles.texts, roles.columns))
             drops = missing == "drop"
             groups = roles.groups(frame, unlabelled="ignore" if drops else "error")
             frame = frame.iloc[np.flatnonzero(groups.codes >= 0)]
@@ -137,12 +137,13 @@ def inspect(tables: Sequence[Path], layout: tuple[Any, ...]) -> None:
     """Show the columns of a table, and what they look like."""
     frame = open_files(tables, Layout(*layout)).frame()
     rows, labels = [], []
+    odd: list[str] = []
     for name in frame.columns:
         known = frame[name].dropna()
-        levels = known.astype(str).value_counts()
+        levels = known.value_counts()
         if 1 < len(levels) <= min(_MOST_LEVELS, len(known) // 2):
             labels.append(str(name))
-            shown = [f"{level} ({count:,})" for level, count in levels.iloc[:3].items()]
+            shown = [f"{_text(level)} ({count:,})" for level, count in levels.iloc[:3].items()]
             values = ", ".join(shown) + (", ..." if len(levels) > 3 else "")
         elif known.dtype.kind in "iuf" and len(known):
             values = f"{known.min():.6g} to {known.max():.6g}"
@@ -151,14 +152,24 @@ def inspect(tables: Sequence[Path], layout: tuple[Any, ...]) -> None:
         try:
             left = Columns.of(frame[[name]], [name])
             use = "text" if left.levels else "number"
+            numbers(frame, left.numbers)
         except ValueError as error:
-            use = str(error)
-            use = use.rpartition("(")[2].rstrip(").") if "(" in use else "numbers and text"
+            # "no column is left as a feature: 'x' (constant)." or what is wrong with a cell.
+            use, wrong = str(error).rpartition(" (")[2].removesuffix(")."), str(error)
+            if not wrong.startswith("no column is left"):
+                use, odd = "see below", [*odd, wrong]
         count = len(frame) - len(known)
         rows.append([str(name), use, values, f"{len(levels):,}", f"{count:,}"])
     output.show(f"{len(frame):,} rows, {len(frame.columns):,} columns\n")
     output.table(["column", "use", "values", "distinct", "missing"], rows, words=3)
+    for wrong in odd:
+        output.sentence(wrong)
     output.sentence(f"Likely groups (-g): {', '.join(labels) or 'none'}.")
+
+
+def _text(level: Any) -> str:
+    """Return a cell as it was written: numbers of text files are read as 2.0."""
+    return f"{level:.6g}" if isinstance(level, float) else str(level)
 
 
 def audit(
@@ -271,8 +282,8 @@ def fit(
     save_model(target, Pipeline([*data.steps, ("reducer", model)]), notes=notes)
     output.note(f"wrote {target}")
     if separate:
-        rows = (data.X, *_one_column(data.groups)) if data.groups else None
-        _show_separation(model, rows)
+        labels = _one_column(data.groups)
+        _show_separation(model, (data.X, labels[0]) if labels else None)
     else:
         _show_fit(model)
 
@@ -298,6 +309,8 @@ def _new_model(r: int | float, settings: dict[str, Any], separate: bool) -> Any:
             raise ValueError("--separate has no --criterion, --shrinkage or --max-harm.")
         from fairpca import MaxMinDistanceAnalysis
 
+        if isinstance(r, float):
+            raise ValueError(f"--separate --n-components {r}: pass a number such as 5.")
         return MaxMinDistanceAnalysis(r)
     from fairpca.estimator import FairPCA
 

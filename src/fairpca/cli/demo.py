@@ -70,7 +70,7 @@ def demo(target: Path) -> None:
         output.show("")
     figure = figures.Figure(figsize=(9, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    names = {"groups": list(found.groups), "reducers": list(fits), "title": ""}
+    names: dict[str, Any] = {"groups": list(found.groups), "reducers": list(fits), "title": ""}
     GroupLossDisplay(flagged, label="new pictures set aside as unreadable", **names).plot(left)
     ends = np.stack([found.low[:, 0], found.high[:, 0]], -1) / found.variances[:, None]
     label = "loss on new pictures, as a share of variance"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import sys
 import threading
@@ -148,6 +149,7 @@ def check_paths(tables: Sequence[Path], output: Path | None, endings: Sequence[s
         "it is read by this very command": any(
             path.exists() and path.samefile(output) for path in tables if output.exists()
         ),
+        "it is a link that leads to itself": os.path.islink(os.path.realpath(output)),
         "it is a directory": output.is_dir(),
         f"there is no directory {output.parent}": not output.parent.is_dir(),
     }
