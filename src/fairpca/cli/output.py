@@ -67,7 +67,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1)
     console = Console(highlight=False, emoji=False, no_color=not sys.stdout.isatty())
     with console.capture() as captured:
         # A number that is cut is another number: a narrow terminal wraps the line instead.
-        least = console.measure(found).minimum + 12 * words
+        wide = console.options.update(width=10_000)
+        least = console.measure(found, options=wide).minimum + 12 * words
         console.print(found, width=max(console.width, least), crop=False, soft_wrap=True)
     show(re.sub(" +$", "", captured.get(), flags=re.M))
 
