@@ -83,7 +83,8 @@ def read_plink(path: str | Path) -> Genotypes:
     for end in (".bed", ".bim", ".fam"):
         if not Path(stem + end).is_file():
             raise FileNotFoundError(f"{stem}{end} is missing; a PLINK file set has all three.")
-    m, n = (sum(1 for line in open(stem + end, "rb") if line.strip()) for end in (".fam", ".bim"))
+    texts = (Path(stem + end).read_bytes().splitlines() for end in (".fam", ".bim"))
+    m, n = (sum(1 for line in lines if line.strip()) for lines in texts)
     with open(stem + ".bed", "rb") as file:
         start = file.read(3)
     size, expected = Path(stem + ".bed").stat().st_size, 3 + n * ((m + 3) // 4)

@@ -35,6 +35,8 @@ TRUSTED_TYPES = (
     "fairpca.solvers.solution.Certificate",
     "datetime.date",
     "datetime.datetime",
+    # Of SimpleImputer; a type of numbers, read from an array.
+    "numpy.dtype",
 )
 _KIND = "fairpca model 3"
 _LIBRARIES = ("fairpca", "numpy", "scipy", "scikit-learn")

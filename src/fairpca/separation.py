@@ -447,7 +447,7 @@ class _Counted:
         count, total = np.bincount(codes, minlength=k), np.bincount(codes, weight, minlength=k)
         share = scipy.sparse.csr_array((weight / total[codes], (codes, np.arange(m))), (k, m))
         root, wide = np.sqrt(weight)[:, None], n > _WIDE * m
-        inner = np.zeros((min(m, n),) * 2, order="F")
+        inner = np.zeros((m if wide else n,) * 2, order="F")
         mean, cross = np.empty((k, n)), np.zeros((m, k))
         if is_sparse(X):
             X = X.tocsc()

@@ -522,4 +522,4 @@ def compare(asked: Asked, n_components: str, methods: Sequence[str], target: Pat
     elif target.suffix.lower() == ".json":
         output.write(target, found.to_json())
     else:
-        output.write(target, output.csv_text(found.to_frame()))
+        output.write(target, output.csv_text(found.to_frame().reset_index(names="method")))
