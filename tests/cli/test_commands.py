@@ -224,7 +224,7 @@ def test_compare_puts_methods_side_by_side(cli, csv, tmp_path):
     assert all(name in done.out for name in ("PCA", "FairPCA"))
     assert cli(*arguments, "-o", tmp_path / "c.csv").code == 0
     assert set(pd.read_csv(tmp_path / "c.csv")["method"]) == {"PCA", "FairPCA"}
-    wrong = cli("compare", csv, "-g", "sex", "--method", "FairPac")
+    wrong = cli("compare", csv, "-g", "sex", "--method", "fairpca")
     assert (wrong.code, "Did you mean 'FairPCA'?" in wrong.err) == (2, True)
 
 

@@ -65,11 +65,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1)
     for row in rows:
         found.add_row(*(Text(plain(cell)) for cell in row))
     console = Console(highlight=False, emoji=False, no_color=not sys.stdout.isatty())
+    # A number that is cut is another number: a narrow terminal wraps the line instead.
+    wide = console.options.update(width=10_000)
+    console.width = max(console.width, console.measure(found, options=wide).minimum + 12 * words)
     with console.capture() as captured:
-        # A number that is cut is another number: a narrow terminal wraps the line instead.
-        wide = console.options.update(width=10_000)
-        least = console.measure(found, options=wide).minimum + 12 * words
-        console.print(found, width=max(console.width, least), crop=False, soft_wrap=True)
+        console.print(found, crop=False, soft_wrap=True)
     show(re.sub(" +$", "", captured.get(), flags=re.M))
 
 
