@@ -39,6 +39,8 @@ TRUSTED_TYPES = (
     "numpy.dtype",
 )
 _KIND = "fairpca model 3"
+__all__ = ["SavedModel", "load_model", "save_model"]
+
 _LIBRARIES = ("fairpca", "numpy", "scipy", "scikit-learn")
 # Components of a file are orthonormal up to this: those of float32 rows are to 1e-6.
 _ORTHONORMAL = 1e-4

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     --------
     >>> from fairpca.cli import run
     >>> run(["--version"])
-    fairpca 0.2.0
+    fairpca 0.3.0
     0
     """
     if sys.stdout is None:

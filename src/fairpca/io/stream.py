@@ -112,7 +112,7 @@ def read_moments(
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedTable:
     """Moments of prepared columns, the fitted steps that prepare rows, and what was done."""
 
     moments: GroupMoments | list[GroupMoments]
@@ -128,7 +128,7 @@ def count_prepared(
     standardize: bool = True,
     n_folds: int = 0,
     **rules: str,
-) -> Counted:
+) -> CountedTable:
     """Count what `fairpca.io.tables.prepare` would make of the rows, without holding them.
 
     Arguments are those of `prepare` and `read_moments`; ``missing="median"`` needs all rows at
@@ -158,7 +158,7 @@ def count_prepared(
         # Two rows with this mean and this standard deviation.
         scaler = StandardScaler().fit([found.mean - found.scale, found.mean + found.scale])
         steps.append(("scale", scaler))
-    return Counted(moments, tuple(steps), columns.notes)
+    return CountedTable(moments, tuple(steps), columns.notes)
 
 
 def _looked_at(files: Files, roles: Roles, missing: str) -> tuple[Columns, dict[str, float]]:

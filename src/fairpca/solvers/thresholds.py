@@ -14,7 +14,6 @@ distance between the two is halved.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,26 +21,30 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import FloatArray
+from fairpca.solvers.descent import descend
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.solution import Solution
+from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 
-Allowed = Callable[[float], Any]
+Limits = Callable[[float], Any]
 Solve = Callable[..., Solution]
 
 # Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
 # what it is allowed: that is rounding of a solver that stops at a gap of 1e-10.
 _MOST_ROUNDS, _SLACK = 40, 1e-10
+# Up to so many columns descents follow t, at most so often.
+_FEW_COLUMNS, _MOST_DESCENTS = 256, 10
 # Neighbouring t closer than this share are the same.
 _FINE = 1e-14
-# No t is larger.
-_LARGEST = 1e200
-# Where no proof moves t any more, the distance is halved until this share of it is left.
+# No t is larger; squares and cubes of it are numbers still.
+_LARGEST = 1e100
+# Where proofs move t by less than this share of what is missing, the distance is halved until as
+# small a share of it is left.
 _UNDECIDED = 0.05
 
 
 def solve_thresholds(
     problem: Problem,
-    allowed: Allowed,
+    limits: Limits,
     solve: Solve,
     basis: FloatArray | None = None,
     *,
@@ -52,8 +55,8 @@ def solve_thresholds(
     Parameters
     ----------
     problem : Problem
-    allowed : callable
-        Maps t to the most that every group may have of f_i, shape (k,).
+    limits : callable
+        Maps t to the most that every group may have of f_i, shape (k,) or one number for all.
     solve : callable
         Solves a plain problem; takes weights to start from as `start`.
     basis : ndarray of shape (n, r), optional
@@ -71,9 +74,14 @@ def solve_thresholds(
     ValueError
         If no basis was found that is within the limits for any t.
     """
-    scale = problem.oracle.scale or 1.0
-    slack = max(_SLACK * scale, 16 * problem.resolution)
-    ceiling = np.asarray(allowed(_LARGEST), dtype=float)
+    scale, rough = problem.oracle.scale or 1.0, tol > OPTIMAL_GAP
+    slack = max((tol if rough else _SLACK) * scale, 16 * problem.resolution)
+
+    def allowed(t: float) -> FloatArray:
+        # One number is one for all groups.
+        return np.broadcast_to(np.asarray(limits(t), dtype=float), problem.offsets.shape)
+
+    ceiling = allowed(_LARGEST)
 
     def reached(losses: FloatArray) -> float:
         # What no t allows is excused where it is rounding.
@@ -91,10 +99,13 @@ def solve_thresholds(
             high, best = min(t, high), found.components.T
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
-            weighted = functools.partial(np.dot, found.weights)
-            least = proof.lower_bound + float(weighted(shift)) - proof.resolution
-            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
+            least = proof.lower_bound + float(found.weights @ shift) - proof.resolution
+            low = max(low, _least(_enough(allowed, found.weights, least), scale))
         tried = max(tried, low)
+        if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
+            # All groups are allowed the same there, so a smaller t asks for a better basis of the
+            # plain problem, and that has been looked for.
+            break
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
         near = high - tried < _UNDECIDED * (high - low)
@@ -102,18 +113,27 @@ def solve_thresholds(
             break
         if settled and problem.certificate(low, high, slack).optimal:
             break
-        # A step of proofs, or half of the distance where no proof moves it.
-        ahead = low > rising and np.isfinite(low)
+        if not shift.any() and _few_enough(problem):
+            basis = _followed(problem, allowed, found, high, slack, tol if rough else 0.0)
+            t = reached(problem.losses(basis))
+            if t < high:
+                high, best = t, basis
+            # Whoever is content with a rough bound is content with that basis.
+            if rough:
+                break
+        # A step of proofs, or half of the distance where proofs hardly move it.
+        moving = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
+        ahead = moving and low > rising and np.isfinite(low)
         floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
         at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
             break
-        shift = np.broadcast_to(np.asarray(allowed(at), dtype=float), problem.offsets.shape)
+        shift = allowed(at)
         moved = replace(problem, offsets=problem.offsets - shift)
         found = solve(moved, start=found.weights)
         if not ahead and found.certificate.lower_bound > 0:
             low = max(low, at)
-        elif not ahead and found.certificate.value > slack:
+        elif not ahead and found.certificate.value > 0:
             tried = at
     if not np.isfinite(high) or best is None:
         raise ValueError(
@@ -131,6 +151,38 @@ def solve_thresholds(
         n_eigen=problem.oracle.n_eigen,
         stop_reason="gap closed" if certificate.optimal else "limits leave a gap",
     )
+
+
+def _few_enough(problem: Problem) -> bool:
+    """Whether descents are cheap, and dual steps, of more than two groups, are not."""
+    oracle = problem.oracle
+    return oracle.n_groups > 2 and oracle.driver == "dense" and oracle.n_features <= _FEW_COLUMNS
+
+
+def _followed(
+    problem: Problem, allowed: Limits, found: Solution, high: float, slack: float, fine: float
+) -> FloatArray:
+    """Return where descents lead when t follows what they attain, by Newton's method.
+
+    The multipliers of a descent say how fast the value falls as t rises.
+    """
+    basis, weights, value = found.components.T, found.weights, float(found.losses.max())
+    shift = np.zeros_like(problem.offsets)
+    for _ in range(_MOST_DESCENTS):
+        least = float(weights @ shift) + value
+        t = _least(_enough(allowed, weights, least), problem.oracle.scale)
+        shift = allowed(min(t, high))
+        moved = replace(problem, offsets=problem.offsets - shift)
+        end = descend(moved, basis, weights, fine=fine)
+        basis, weights, value = end.basis, end.weights, end.value
+        if abs(value) <= slack:
+            break
+    return basis
+
+
+def _enough(allowed: Limits, weights: FloatArray, least: float) -> Callable[[float], bool]:
+    """Return the condition that what t allows, in the weighted mean, is at least so much."""
+    return lambda t: bool(weights @ allowed(t) >= least)
 
 
 def _least(holds: Callable[[float], bool], step: float) -> float:
