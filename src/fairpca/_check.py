@@ -125,7 +125,7 @@ def as_numpy(X: Any) -> Any:
         raise ValueError(
             f"X has dtype {X.dtype}; pass numbers, for example days since a date of your own."
         )
-    frame = framed(X, "X")
+    frame = X if isinstance(X, np.ndarray) else framed(X, "X")
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(
             f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
@@ -168,7 +168,7 @@ def _no_numbers(values: Any) -> bool:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a frame; None where X is none, or has other names."""
-    frame = framed(X, "X", eager_only=True)
+    frame: Any = X if isinstance(X, np.ndarray) else framed(X, "X", eager_only=True)
     known = isinstance(frame, nw.DataFrame) and {*map(type, frame.columns)} == {str}
     return tuple(frame.columns) if known else None
 

@@ -25,6 +25,7 @@ from fairpca.moments.group_moments import GroupMoments, as_folds
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.paths import fit_nested
 from fairpca.shrinkage import NoisyGroupWarning
+from fairpca.solvers.solution import OPTIMAL_GAP
 
 # Groups with at least this many rows are not suspected: what chance adds to their losses is small.
 _MANY_ROWS = 1000
@@ -425,7 +426,8 @@ class FairPCA(LinearReducer):
         solution, (n, r) = fit.solution, fit.basis.shape
         certificate, priced = solution.certificate, solution.stop_reason == SHARE_KEPT
         # A gap that was asked for is none to be warned of.
-        if not certificate.optimal and certificate.gap > self.tol and not (priced or self.nested):
+        open_gap = certificate.gap > max(self.tol, OPTIMAL_GAP)
+        if open_gap and not (priced or self.nested):
             warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{certificate}. The projection is valid; only its optimality is unproven."

@@ -133,8 +133,10 @@ class Matrices:
     @classmethod
     def of(cls, source: CovarianceSource, as_share: bool = False, ask_for: int = 0) -> Matrices:
         """Return the matrices of a source, divided by their traces or not."""
-        scales = _scales(source.groups.traces, as_share)
-        return cls(source.oracle(scales), source.groups.traces * scales, ask_for)
+        traces = source.groups.traces
+        # A group without variance loses nothing by any projection; its factor stays one.
+        scales = 1 / np.where(as_share & (traces >= TINY), traces, 1.0)
+        return cls(source.oracle(scales), traces * scales, ask_for)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading pairs of each group's own (scaled) matrix."""
@@ -306,15 +308,6 @@ class Ranks:
         return bool(np.all(self.source.groups.shares(fit.retained) >= _KEPT * share))
 
 
-def _scales(traces: FloatArray, as_share: bool) -> FloatArray:
-    """Return the factor each matrix is multiplied by.
-
-    A group without variance loses nothing by any projection; its factor stays one.
-    """
-    ones = np.ones_like(traces)
-    return np.divide(1.0, traces, out=ones, where=traces >= TINY) if as_share else ones
-
-
 def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") -> Problem:
     """Return the problem of a criterion for explicit group covariances, shape (k, n, n).
 
@@ -329,7 +322,7 @@ def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") ->
             f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
             "choose 'loss', 'error' or 'variance'."
         )
-    scales = _scales(traces, chosen.as_share)
+    scales = 1 / np.where(chosen.as_share & (traces >= TINY), traces, 1.0)
     if chosen.as_share:
         covariances = covariances * scales[:, None, None]
     # Positive and negative eigenvalues may cancel in a trace. Without negative ones the trace is

@@ -13,7 +13,7 @@ from fairpca._arrays import orthonormal, subspace_distance
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import Oracle
 from fairpca.criteria import CRITERIA
-from fairpca.fitting import pose, pose_on
+from fairpca.fitting import Matrices, pose
 from fairpca.solvers import solve_problem
 from fairpca.solvers.many_groups import solve_many_groups
 
@@ -319,7 +319,7 @@ def test_large_matrices_need_products_only(family):
     covariances = FAMILIES[family](np.random.default_rng(120), 4, 120)
     dense = solve(covariances, 8)
     traces = np.trace(covariances, axis1=1, axis2=2)
-    problem = pose_on(OnlyProducts(DenseOracle(covariances)), traces, 8, CRITERIA["loss"])
+    problem = Matrices(OnlyProducts(DenseOracle(covariances)), traces).problem(8, CRITERIA["loss"])
     own = problem.oracle.n_eigen
     solution = solve_many_groups(problem, exact_search=False)
     certificate = check(solution, covariances, 8)
