@@ -37,7 +37,8 @@ def _missing(script):
     modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     roots = {module.partition(".")[0] for module in modules}
     missing = sorted(root for root in roots if importlib.util.find_spec(root) is None)
-    return missing + ["FAIRPCA_DATA"] * ("fetch_" in text and "FAIRPCA_DATA" not in os.environ)
+    tables = "fetch_" in text or "FAIRPCA_DATA" in text
+    return missing + ["FAIRPCA_DATA"] * (tables and "FAIRPCA_DATA" not in os.environ)
 
 
 def runnable(folder):

@@ -37,11 +37,12 @@ from fairpca.shrinkage import NoisyGroupWarning
 
 # Up to this many columns and groups several numbers of components are looked at on the rows in
 # hand, at most this many; beyond, where fits take longer, only the one asked for.
-_FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 5, 8
+_FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 5, 6
 # Gap at which fits stop that are only looked at: searches for the rest take long.
 _ROUGH = 1e-6
-# With more groups each is not left out in turn: that takes as many fits of every candidate.
-_MOST_UNSEEN = 20
+# With more groups each is not left out in turn: that takes as many fits of every candidate, and
+# `cross_fit(unseen=True)` is for those who want them.
+_MOST_UNSEEN = 8
 # Columns with such names and at least so many distinct values, which repeat, may list blocks.
 _FEW_BLOCKS = 20
 _LIKE_AN_ID = re.compile(r"(^|[_\W])(id|person|patient|subject|household|user|client)s?$", re.I)

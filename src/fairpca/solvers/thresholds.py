@@ -14,7 +14,6 @@ distance between the two is halved.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -100,9 +99,8 @@ def solve_thresholds(
             high, best = min(t, high), found.components.T
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
-            weighted = functools.partial(np.dot, found.weights)
-            least = proof.lower_bound + float(weighted(shift)) - proof.resolution
-            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
+            least = proof.lower_bound + float(found.weights @ shift) - proof.resolution
+            low = max(low, _least(_enough(allowed, found.weights, least), scale))
         tried = max(tried, low)
         if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
             # All groups are allowed the same there, so a smaller t asks for a better basis of the
@@ -172,7 +170,7 @@ def _followed(
     shift = np.zeros_like(problem.offsets)
     for _ in range(_MOST_DESCENTS):
         least = float(weights @ shift) + value
-        t = _least(lambda t, w=weights, b=least: bool(w @ allowed(t) >= b), problem.oracle.scale)
+        t = _least(_enough(allowed, weights, least), problem.oracle.scale)
         shift = allowed(min(t, high))
         moved = replace(problem, offsets=problem.offsets - shift)
         end = descend(moved, basis, weights, fine=fine)
@@ -180,6 +178,11 @@ def _followed(
         if abs(value) <= slack:
             break
     return basis
+
+
+def _enough(allowed: Limits, weights: FloatArray, least: float) -> Callable[[float], bool]:
+    """Return the condition that what t allows, in the weighted mean, is at least so much."""
+    return lambda t: bool(weights @ allowed(t) >= least)
 
 
 def _least(holds: Callable[[float], bool], step: float) -> float:
