@@ -1,7 +1,7 @@
 """Build the site as its readers get it, then open its pages in Chromium, from the file system.
 
-``python .ci/site.py`` builds into a temporary folder, ``python .ci/site.py FOLDER`` into that one.
-Sphinx names links that lead nowhere; the browser finds what is wrong once a page is drawn.
+``python .ci/site.py FOLDER`` keeps them. Sphinx names links that lead nowhere; the browser finds
+what is wrong once a page is drawn.
 """
 
 from __future__ import annotations
@@ -36,15 +36,11 @@ TOO_WIDE = """() => {
 
 def watch(page, wrong: list[str]) -> None:
     """Note errors of a page's scripts, files that are missing, and requests that leave."""
+    near = ("file:", "data:", "blob:")
     page.on("console", lambda m: m.type == "error" and wrong.append(f"{page.url}: {m.text}"))
     page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
-    page.on("requestfailed", lambda asked: wrong.append(f"{page.url} lacks {asked.url}"))
-
-    def asked(request):
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            wrong.append(f"{page.url} asks for {request.url}")
-
-    page.on("request", asked)
+    page.on("requestfailed", lambda r: wrong.append(f"{page.url} lacks {r.url}"))
+    page.on("request", lambda r: r.url.startswith(near) or wrong.append(f"asks for {r.url}"))
 
 
 def browsed(site: Path) -> list[str]:
@@ -87,7 +83,7 @@ def main() -> int:
         )
         wrong = browsed(site)
     print("\n".join(wrong) or "nothing is wrong with them, and no request leaves")
-    return 1 if wrong else 0
+    return len(wrong)
 
 
 if __name__ == "__main__":

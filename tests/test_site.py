@@ -18,7 +18,7 @@ from data_dir import data_dir
 
 SOURCE = Path(fairpca.__file__).parent
 ROOT = Path(__file__).parents[1]
-REFERENCE = ROOT / "docs" / "reference"
+REFERENCE = ROOT / "docs/reference"
 # Spark starts slowly: `distributed/test_spark.py` runs these examples in the session it has.
 ELSEWHERE = {"fairpca.distributed.spark"}
 
@@ -83,7 +83,7 @@ def test_pages_name_every_command_and_every_extra():
     shown = re.findall(r"^```\{command-help\} ?(\w*)$", page, re.M)
     assert shown == ["", *typer.get_command(app).commands]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    page = (ROOT / "docs" / "start" / "install.md").read_text("utf-8")
+    page = (ROOT / "docs/start/install.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == {*project["optional-dependencies"]}
 
 
