@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairpca
-from fairpca import FairPCA
 
 from many_group_problems import FAMILIES, instance, lines
 
@@ -19,6 +18,7 @@ def kept(S, U):
     return np.einsum("rn,knm,rm->k", U, S, U)
 
 
+@settings(max_examples=25)
 @given(families, seeds, st.sampled_from([2, 3, 5]), st.sampled_from([0.9, 0.99, 1.0, 1.2, 3.0]))
 def test_floors_are_met_or_proven_out_of_reach(family, seed, k, share):
     """Floors are those of some basis, times a share: up to one they can be met."""
@@ -46,9 +46,10 @@ def test_floors_that_nobody_can_meet_end_in_a_sentence():
         fairpca.solve(S, 1, criterion="variance", thresholds=lambda t: np.minimum(t, -0.6))
 
 
-PLANE = np.linspace(0, np.pi, 20_001)
+PLANE = np.linspace(0, np.pi, 4_001)
 
 
+@settings(max_examples=15)
 @given(seeds, st.sampled_from([2, 3, 4]), st.sampled_from(["root", "root and penalty", "power"]))
 def test_transforms_against_every_line_of_the_plane(seed, k, kind):
     """A group's error may have any rising transform of its own."""
@@ -78,23 +79,7 @@ def test_transforms_against_every_line_of_the_plane(seed, k, kind):
 
 
 def test_three_lines_leave_a_true_gap():
+    # What allows all groups the same may be one number, and squares may be large.
     found = fairpca.solve(lines(3), 1, thresholds=lambda t: np.sign(t) * t**2)
     assert found.certificate.value == pytest.approx(np.sqrt(0.75), abs=1e-6)
     assert found.certificate.lower_bound <= np.sqrt(0.75) + 1e-9
-
-
-@given(seeds, st.sampled_from([2, 3]), st.sampled_from([0.0, 0.02, 0.3]))
-def test_nobody_is_harmed_more_than_max_harm(seed, k, harm):
-    rng = np.random.default_rng(seed)
-    labels = np.r_[np.arange(k), rng.integers(0, k, 60)]
-    X = np.einsum("mi,mij->mj", rng.normal(size=(60 + k, 4)), rng.normal(size=(k, 4, 4))[labels])
-    plain = FairPCA(2, criterion="error").fit(X)
-    careful = FairPCA(2, max_harm=harm).fit(X, sensitive_features=labels)
-    Z = X - X.mean(axis=0)
-    S = np.array([Z[labels == g].T @ Z[labels == g] / np.sum(labels == g) for g in range(k)])
-    before, after = (kept(S, model.components_) for model in (plain, careful))
-    traces = np.trace(S, axis1=1, axis2=2)
-    assert np.all(after >= before - harm * traces - 1e-7 * traces.max())
-    own = np.linalg.eigvalsh(S)[:, -2:].sum(axis=1)
-    # The worst group loses no more than with PCA.
-    assert (own - after).max() <= (own - before).max() + 1e-7 * traces.max()

@@ -25,7 +25,7 @@ from fairpca._arrays import FloatArray
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 
-Allowed = Callable[[float], Any]
+Thresholds = Callable[[float], Any]
 Solve = Callable[..., Solution]
 
 # Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
@@ -33,15 +33,15 @@ Solve = Callable[..., Solution]
 _MOST_ROUNDS, _SLACK = 40, 1e-10
 # Neighbouring t closer than this share are the same.
 _FINE = 1e-14
-# No t is larger.
-_LARGEST = 1e200
+# No t is larger; a square or a cube of it is still a number.
+_LARGEST = 1e100
 # Where no proof moves t any more, the distance is halved until this share of it is left.
 _UNDECIDED = 0.05
 
 
 def solve_thresholds(
     problem: Problem,
-    allowed: Allowed,
+    thresholds: Thresholds,
     solve: Solve,
     basis: FloatArray | None = None,
     *,
@@ -52,7 +52,7 @@ def solve_thresholds(
     Parameters
     ----------
     problem : Problem
-    allowed : callable
+    thresholds : callable
         Maps t to the most that every group may have of f_i, shape (k,).
     solve : callable
         Solves a plain problem; takes weights to start from as `start`.
@@ -71,14 +71,21 @@ def solve_thresholds(
     ValueError
         If no basis was found that is within the limits for any t.
     """
-    scale = problem.oracle.scale or 1.0
+    scale, k = problem.oracle.scale or 1.0, len(problem.offsets)
+
+    def allowed(t: float) -> FloatArray:
+        return np.broadcast_to(np.asarray(thresholds(t), dtype=float), k)
+
     slack = max(_SLACK * scale, 16 * problem.resolution)
-    ceiling = np.asarray(allowed(_LARGEST), dtype=float)
+    ceiling = allowed(_LARGEST)
 
     def reached(losses: FloatArray) -> float:
         # What no t allows is excused where it is rounding.
         rounded = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
         return _least(lambda t: bool((rounded <= allowed(t)).all()), scale)
+
+    def open_from(most: Callable[..., Any], shift: FloatArray, bound: float) -> float:
+        return _least(lambda t: bool(most(allowed(t) - shift) >= bound), scale)
 
     low, high, best = -np.inf, np.inf, basis
     if basis is not None:
@@ -91,9 +98,9 @@ def solve_thresholds(
             high, best = min(t, high), found.components.T
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
-            weighted = functools.partial(np.dot, found.weights)
-            least = proof.lower_bound + float(weighted(shift)) - proof.resolution
-            low = max(low, _least(lambda t, w=weighted, b=least: bool(w(allowed(t)) >= b), scale))
+            # A search proves its bound for the largest value alone, not for the weights.
+            most = np.max if proof.nodes else functools.partial(np.dot, found.weights)
+            low = max(low, open_from(most, shift, proof.lower_bound - proof.resolution))
         tried = max(tried, low)
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
@@ -108,7 +115,7 @@ def solve_thresholds(
         at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
             break
-        shift = np.broadcast_to(np.asarray(allowed(at), dtype=float), problem.offsets.shape)
+        shift = allowed(at)
         moved = replace(problem, offsets=problem.offsets - shift)
         found = solve(moved, start=found.weights)
         if not ahead and found.certificate.lower_bound > 0:
