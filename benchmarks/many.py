@@ -17,7 +17,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import fairpca
-from benchmarks.cases import several
 from benchmarks.race import say
 from fairpca import GroupMoments
 
@@ -30,8 +29,10 @@ def _matrices(X: Any, labels: Any) -> Any:
     return GroupMoments.from_array(X, labels).covariances
 
 
-def _credit(k: int, ranks: Any) -> Problems:
-    covariances = _matrices(*several("credit", k))
+def _credit(sensitive: Any, ranks: Any) -> Problems:
+    bunch = fairpca.datasets.fetch_credit_default(sensitive=sensitive)
+    X = np.asarray(bunch.data, dtype=float)
+    covariances = _matrices((X - X.mean(axis=0)) / X.std(axis=0), bunch.sensitive_features)
     for r in ranks:
         yield covariances, r
 
@@ -120,8 +121,8 @@ def _seven_alike() -> Problems:
 
 
 SUITES: dict[str, Callable[[], Problems]] = {
-    "credit, 4 groups": lambda: _credit(4, range(1, 20, 2)),
-    "credit, 8 groups": lambda: _credit(8, range(1, 20, 2)),
+    "credit, 4 groups": lambda: _credit("education", range(1, 20, 2)),
+    "credit, 8 groups": lambda: _credit(["sex", "education"], range(1, 20, 2)),
     "credit, 30 groups": _credit_thirty,
     "bank by job": _bank_by_job,
     "environments p=10 k=5": lambda: _environments(10, 5, range(1, 10), range(3)),

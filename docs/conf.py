@@ -51,8 +51,8 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-# Gallery: scripts run while the site is built, and an error in one of them stops the build. Without
-# the tables or the library that a script needs, it is shown without its output.
+# Gallery: scripts run while the site is built, and an error in one of them stops the build. One
+# without the tables or the library that it needs is shown without its output.
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",

@@ -9,7 +9,6 @@ import numpy as np
 import fairpca
 from experiments.baselines import sdr_on_gram, smallest
 from experiments.tables import FloatArray, PaperTable
-from fairpca.covariances.dense import DenseOracle
 from fairpca.methods import EigOpt
 
 
@@ -79,11 +78,9 @@ class Curves:
     def _polished(covariances: FloatArray, t: float, r: int) -> float:
         """Place t itself to all digits.
 
-        On large matrices the solver stops when value and bound agree; both are flat in t there,
-        so t is known to half their digits. One secant step on the loss difference is enough.
+        The solver stops when value and bound agree; both are flat in t there, so t is known to
+        half their digits. One secant step on the loss difference is enough.
         """
-        if DenseOracle(covariances).in_full(r):
-            return t
         own = np.array([-smallest(-matrix, r, tol=0)[0].sum() for matrix in covariances])
 
         def difference(at: float) -> float:

@@ -2,7 +2,6 @@
 
 import os
 import random
-import sys
 
 # scikit-learn's common checks skip their array API part unless SciPy is told before its import.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -32,49 +31,6 @@ def pytest_configure(config):
             os.environ.setdefault(variable, "1")
     if not os.environ.get("CI") and config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = random.SystemRandom().randrange(2**32)
-
-
-def _trust_counts():
-    counts = vars(sys.modules["_trust_counts"]) if "_trust_counts" in sys.modules else {}
-    return {name[6:]: n for name, n in counts.items() if name.startswith("cases ")}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session):
-    """Send the counts of this process to the one that prints."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["trust"] = _trust_counts()
-
-
-class _FromWorkers:
-    """Counts of worker processes; the hook exists only where pytest-xdist is loaded."""
-
-    def __init__(self):
-        self.counts = {}
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node, error):
-        for kind, n in getattr(node, "workeroutput", {}).get("trust", {}).items():
-            self.counts[kind] = self.counts.get(kind, 0) + n
-
-
-_workers = _FromWorkers()
-
-
-def pytest_sessionstart(session):
-    session.config.pluginmanager.register(_workers, "trust-workers")
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    """Say how many generated cases ran, and from which seed."""
-    counts = _workers.counts or _trust_counts()
-    if counts:
-        seed = "fixed by the name of each test" if os.environ.get("CI") else None
-        seed = seed or f"--hypothesis-seed={config.getoption('hypothesis_seed')}"
-        terminalreporter.section("trust")
-        for kind, n in sorted(counts.items()):
-            terminalreporter.line(f"{n:7,}  {kind}")
-        terminalreporter.line(f"trust: {sum(counts.values()):,} generated cases, seed {seed}")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -9,7 +9,7 @@ from sklearn.utils import _array_api, estimator_checks
 
 from fairpca import FairPCA, GroupMoments
 from fairpca._arrays import fetched
-from fairpca.covariances import chebyshev
+from fairpca.covariances import partial
 
 from data_dir import reference
 from tables import COMMON, TABLES, credit_codes, education
@@ -119,9 +119,7 @@ def test_models_move(library):
     np.testing.assert_allclose(fetched(there.transform(library(X))), here.transform(X), atol=1e-9)
     like_pca = there.to_sklearn().transform(library(X))
     np.testing.assert_allclose(fetched(like_pca), here.transform(X), atol=1e-9)
-    with pytest.raises(
-        ValueError, match=r"X is in NumPy, the model in (array_api_strict|torch|cupy)"
-    ):
+    with pytest.raises(ValueError, match=r"FairPCA\.transform\(\).*move_estimator_to"):
         there.transform(X)
     back = _array_api.move_estimator_to(there, np, "cpu")
     np.testing.assert_allclose(back.transform(X), here.transform(X))
@@ -148,11 +146,11 @@ def test_wrong_rows_are_refused(library):
 @pytest.fixture
 def everything_there(monkeypatch):
     """Matrices of few columns stay on the device, and are decomposed by filtered blocks."""
-    monkeypatch.setattr(chebyshev, "_FILTER_FROM", 2)
-    monkeypatch.setattr(chebyshev, "_SPARE", 4)
+    monkeypatch.setattr(partial, "_FILTER_FROM", 2)
+    monkeypatch.setattr(partial, "_SPARE", 4)
     for name in ("_FILTER_SHARE", "_COLD_SHARE"):
-        monkeypatch.setattr(chebyshev, name, 0.5)
-    monkeypatch.setattr(chebyshev, "_MOST_PRODUCTS", 20.0)
+        monkeypatch.setattr(partial, name, 0.5)
+    monkeypatch.setattr(partial, "_MOST_PRODUCTS", 20.0)
 
 
 @pytest.mark.parametrize("spectrum", ["steep", "flat", "tied"])

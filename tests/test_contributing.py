@@ -42,7 +42,7 @@ def test_examples_run(title, tmp_path, monkeypatch, same_criteria):
 
 
 def test_there_is_an_example_for_every_kind_of_addition():
-    kinds = {"a criterion", "a solver step", "a method", "a file format", "an engine"}
+    kinds = {"a criterion", "a method", "a file format", "an engine"}
     assert set(EXAMPLES) == {f"Add {kind}" for kind in kinds}
 
 

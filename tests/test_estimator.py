@@ -22,7 +22,6 @@ from sklearn.preprocessing import StandardScaler
 from fairpca import (
     FairPCA,
     GroupMoments,
-    NoisyGroupWarning,
 )
 from fairpca._arrays import subspace_distance
 

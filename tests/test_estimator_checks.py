@@ -4,14 +4,17 @@ import importlib.util
 
 import pytest
 import sklearn
+from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from fairpca import FairPCA
+from fairpca import FairPCA, MaxMinDistanceAnalysis
 
 MODELS = [
     FairPCA(),
     FairPCA(n_components=1),
     FairPCA(criterion="share"),
+    MaxMinDistanceAnalysis(),
+    MaxMinDistanceAnalysis(within="identity"),
 ]
 
 
@@ -41,7 +44,7 @@ def can_run(check):
 
 def named(part):
     """Return a short name of an estimator or a check."""
-    if isinstance(part, FairPCA):
+    if isinstance(part, BaseEstimator):
         return repr(part)
     asked = [str(value) for value in getattr(part, "keywords", {}).values() if value is not None]
     return "-".join([getattr(part, "func", part).__name__, *asked])

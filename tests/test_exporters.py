@@ -14,8 +14,8 @@ from tables import about_own_means
 @pytest.fixture(scope="module", params=[False, True])
 def model(request):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 20)) * np.linspace(3, 0.5, 20) + 2
-    return FairPCA(5, whiten=request.param).fit(X, sensitive_features=np.arange(300) % 3), X
+    X = rng.normal(size=(10_000, 20)) * np.linspace(3, 0.5, 20) + 2
+    return FairPCA(5, whiten=request.param).fit(X, sensitive_features=np.arange(len(X)) % 3), X
 
 
 def test_faiss(model):
@@ -24,12 +24,15 @@ def test_faiss(model):
     X = X.astype(np.float32)
     transform, Z = reducer.to_faiss(), reducer.transform(X)
     np.testing.assert_allclose(transform.apply(X), Z, atol=1e-4)
+    # What is rounded to float32 there is the same map.
+    rows, shift = reducer._affine()
+    np.testing.assert_allclose(X.astype(float) @ rows.T + shift, Z, atol=1e-6)
     index = faiss.IndexPreTransform(transform, faiss.IndexFlatL2(5))
     index.add(X)
     found = index.search(X[:20], 3)[1]
     nearest = np.argsort(((Z[:20, None] - Z) ** 2).sum(axis=2), axis=1)[:, :3]
     assert np.mean(found == nearest) > 0.98
-    other = methods.BalancedPCA(2).fit(X, sensitive_features=np.arange(300) % 2)
+    other = methods.BalancedPCA(2).fit(X, sensitive_features=np.arange(len(X)) % 2)
     np.testing.assert_allclose(other.to_faiss().apply(X), other.transform(X), atol=1e-4)
 
 
@@ -42,8 +45,6 @@ def test_sentence_transformers(model):
     layer, rows = reducer.to_sentence_transformers(), torch.tensor(X, dtype=torch.float32)
     found = layer({"sentence_embedding": rows})["sentence_embedding"].detach().numpy()
     np.testing.assert_allclose(found, reducer.transform(X), atol=1e-4)
-    exact = layer.double()({"sentence_embedding": torch.tensor(X)})["sentence_embedding"]
-    np.testing.assert_allclose(exact.detach().numpy(), reducer.transform(X), atol=1e-5)
 
 
 @pytest.mark.slow

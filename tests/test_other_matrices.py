@@ -118,9 +118,9 @@ def test_wrong_matrices_are_refused_in_words():
         fairpca.solve(matrices, 1, criterion="share")
     with pytest.raises(ValueError, match=r"criterion='relative' divides by traces.* is 0;"):
         fairpca.solve([np.diag([1.0, -1.0]), matrices[1]], 1, criterion="relative")
-    with pytest.raises(ValueError, match=r"B has shape \(3, 3\) and must be \(2, 2\)"):
+    with pytest.raises(ValueError, match="mismatch"):
         fairpca.solve(matrices, 1, B=np.eye(3))
-    with pytest.raises(ValueError, match="B is not positive definite"):
+    with pytest.raises(ValueError, match="not positive definite"):
         fairpca.solve(matrices, 1, B=np.diag([1.0, -1.0]))
     moments = fairpca.GroupMoments.from_array(np.eye(4), [0, 0, 1, 1])
     with pytest.raises(ValueError, match=r"moments\.covariances"):

@@ -140,10 +140,10 @@ def test_wrong_arguments_are_named(cells):
     adata = annotated(cells)
     adata.obs["gaps"] = np.where(np.arange(adata.n_obs) % 200 == 1, np.nan, 1.0)
     for change, match in [
-        ({"groupby": "site"}, "groupby='site' is not in adata.obs"),
+        ({"groupby": "site"}, "adata.obs has no 'site'; it has .*'batch'"),
         ({"groupby": "gaps"}, "2 missing label"),
-        ({"layer": "raw"}, "layer='raw' is not in adata.layers"),
-        ({"mask_var": "best"}, "mask_var='best' is not in adata.var"),
+        ({"layer": "raw"}, "adata.layers has no 'raw'"),
+        ({"mask_var": "best"}, "adata.var has no 'best'"),
         ({"n_comps": 0}, "=0 must be between 1"),
         ({"criterion": "best"}, "criterion='best'"),
     ]:

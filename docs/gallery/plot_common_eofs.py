@@ -16,17 +16,16 @@ source is served as well as possible. This example shows, on maps, what that cha
 # mixtures of the observed ones, with all patterns 25 degrees too far west, a bias that real models
 # have too (there it is the cold tongue that reaches too far).
 
-from importlib.util import find_spec
 from pathlib import Path
 
+import eofs
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
-from fairpca.metrics import group_losses
 from fairpca.xarray import FairEOF
 
-folder = Path(find_spec("eofs").origin).parent / "examples" / "example_data"
+folder = Path(eofs.__file__).parent / "examples" / "example_data"
 with xr.open_dataset(folder / "sst_ndjfm_anom.nc") as data:
     observed = data["sst"].load()
 ocean = observed.isel(time=0, drop=True).notnull()
@@ -44,29 +43,18 @@ print(dict(observed.sizes), dict(model.sizes))
 # %%
 # Ordinary EOFs and common ones
 # -----------------------------
-# Ordinary EOFs of all winters are FairEOF with a single group. For common EOFs pass a list: every
-# entry is a group. Cells count by their area.
+# For common EOFs pass a list: every entry is a group. Cells count by their area. With
+# ``shrinkage=1`` no source has a covariance of its own, which gives the ordinary EOFs of all
+# winters. A loss is the variance that a source loses, weighted by area, against three EOFs of its
+# own.
 
-together = xr.concat([observed.drop_vars("time"), model], "time")
-source = np.repeat(["observed", "model"], [observed.sizes["time"], model.sizes["time"]])
-fits = {
-    "EOFs": FairEOF(3).fit(together, group=np.zeros(len(source)), weights="coslat"),
-    "FairEOF": FairEOF(3).fit([observed, model], group=["observed", "model"], weights="coslat"),
-}
-print(fits["FairEOF"].certificate_)
-
-# %%
-# A loss is the variance that a source loses, weighted by area, against three EOFs of its own.
-# FairEOF has it ready; for the ordinary EOFs we compute it from the same rows.
-
-cells = together.stack(cell=("latitude", "longitude")).dropna("cell")
-rows = (cells * np.sqrt(np.cos(np.deg2rad(cells.latitude)))).to_numpy()
+fits = {"EOFs": FairEOF(3, shrinkage=1.0), "FairEOF": FairEOF(3)}
 losses = {}
 for name, eof in fits.items():
-    found = group_losses(eof.model_, rows, sensitive_features=source)
-    # Labels are sorted: the model comes first.
-    losses[name] = {"observed": found[1], "model": found[0]}
-    print(f"{name:8}", {key: round(float(value), 2) for key, value in losses[name].items()})
+    eof.fit([observed, model], group=["observed", "model"], weights="coslat")
+    losses[name] = eof.group_losses().to_series().to_dict()
+    print(f"{name:8}", {key: round(loss, 2) for key, loss in losses[name].items()})
+print(fits["FairEOF"].certificate_)
 
 # %%
 # The modes, land in grey. The sign of a mode is arbitrary; here the tropical cells are positive on

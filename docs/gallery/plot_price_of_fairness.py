@@ -4,9 +4,8 @@ What does it cost everybody to serve the worst group better?
 
 PCA has the smallest error over all rows. Any projection that serves its worst group better has a
 larger one: that is the price, the question of Samadi et al. in "The Price of Fair PCA" (2018).
-This example draws it two ways: for every number of components, and, with one number of
-components, for every compromise between PCA and FairPCA, with a proof of how low the price could
-be at all.
+This example draws it for every compromise between PCA and FairPCA, with a proof of how low the
+price could be at all.
 """
 
 # %%
@@ -15,57 +14,15 @@ be at all.
 # Some digits are written in more ways than others, and PCA of all digits serves them unequally.
 # Moments are counted once.
 
-# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
-from sklearn.decomposition import PCA
 
-from fairpca import FairPCA, GroupMoments, component_path
-from fairpca.metrics import group_errors, group_losses
+from fairpca import FairPCA, GroupMoments
 
 X, digit = load_digits(return_X_y=True)
 moments = GroupMoments.from_array(X, digit)
 share = moments.count / moments.count.sum()
-
-# %%
-# Over the number of components
-# -----------------------------
-# Each arrow goes from PCA to FairPCA with as many components: down is a smaller worst loss, to
-# the right a larger error over all rows. ``component_path`` solves all numbers of components in
-# one call.
-
-ranks = np.arange(1, 11)
-path = component_path(moments, ranks[-1])
-pcas = [PCA(r).fit(X) for r in ranks]
-before = np.array(
-    [(share @ group_errors(p, moments), group_losses(p, moments).max()) for p in pcas]
-)
-after = np.column_stack([path.errors @ share, path.losses.max(axis=1)])
-price, cut = after[:, 0] / before[:, 0] - 1, 1 - after[:, 1] / before[:, 1]
-for r, paid, gained in zip(ranks, price, cut, strict=True):
-    print(
-        f"{r:2d} components: worst loss {gained:.0%} smaller, error of all rows {paid:.1%} larger"
-    )
-
-figure, axis = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-for start, end in zip(before, after, strict=True):
-    axis.annotate(
-        "",
-        end,
-        start,
-        arrowprops={"arrowstyle": "-|>", "color": "0.6", "shrinkA": 4, "shrinkB": 4},
-    )
-axis.plot(*before.T, "o", color="#D55E00", label="PCA")
-axis.plot(*after.T, "s", color="#0072B2", label="FairPCA")
-for r, point in zip(ranks, before, strict=True):
-    axis.annotate(str(r), point, (0, 7), textcoords="offset points", ha="center", fontsize="small")
-axis.set(xlabel="mean squared error of all rows", ylabel="worst loss of a digit", ylim=(0, None))
-axis.set_title("the number is that of components", fontsize="medium", loc="left")
-axis.margins(y=0.1)
-axis.spines[["top", "right"]].set_visible(False)
-axis.legend(frameon=False, loc="lower right")
-plt.show()
 
 # %%
 # Between PCA and FairPCA

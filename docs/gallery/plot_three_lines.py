@@ -5,7 +5,7 @@ Why does my certificate not close? Three lines and a true gap
 With two groups the value and the lower bound of a certificate always meet. With three they may
 not, and this example shows the smallest case in which no better projection exists *and* the dual
 bound stays far below: three groups on three lines. It also shows what closes such a gap: a search
-(``prove=True``), or one more component.
+(``prove=True``).
 """
 
 # %%
@@ -99,13 +99,6 @@ print(model.certificate_)
 print("losses", model.group_losses_.round(6))
 
 # %%
-# The other remedy is one more component. Losses are still set against a PCA of *one* component,
-# so nothing is lost here; the certificate says what was done.
-
-more = FairPCA(1, max_extra_components=1).fit_moments(moments)
-print(more.n_components_, "components:", more.certificate_)
-
-# %%
 # More lines, larger gaps
 # -----------------------
 # With more lines, evenly spaced, the dual still believes in 1/2 and the truth moves towards 1.
@@ -142,7 +135,6 @@ plt.show()
 # * Read it: "at most 0.3 % could be gained" is often all one needs to know.
 # * ``FairPCA(..., prove=True)`` looks for a better projection and a better bound, for tables of
 #   up to 256 columns.
-# * ``max_extra_components=1`` closes the gap by keeping a little more.
 #
 # Why two groups never have a gap: :ref:`sphx_glr_auto_gallery_plot_joint_numerical_range.py`. How
 # the search works: :doc:`/theory/branch_and_bound`.

@@ -88,7 +88,7 @@ def timing(rounds=3):
         begin = time.perf_counter()
         sc.pp.pca(adata, 50, svd_solver="arpack")
         middle = time.perf_counter()
-        fairpca.scverse.pca(adata, "small", 50)
+        fairpca.scverse.pca(adata, 50, groupby="small")
         end = time.perf_counter()
         print(f"scanpy {middle - begin:.1f} s, ours {end - middle:.1f} s", flush=True)
     print(adata.uns["X_fairpca"]["certificate"]["text"])
@@ -109,7 +109,7 @@ def new_cells():
 def umap():
     """Run what follows a PCA in scanpy."""
     adata = sc.datasets.pbmc68k_reduced()
-    fairpca.scverse.pca(adata, "bulk_labels", 20, mask_var="highly_variable")
+    fairpca.scverse.pca(adata, 20, groupby="bulk_labels", mask_var="highly_variable")
     sc.pp.neighbors(adata, use_rep="X_fairpca")
     sc.tl.umap(adata)
     print(adata.obsm["X_umap"].shape, np.isfinite(adata.obsm["X_umap"]).all())

@@ -1,89 +1,38 @@
 """Group-fair dimensionality reduction with a proof of how good the answer is.
 
 Names are imported when they are first used, so that the command line answers ``--help`` without
-importing scikit-learn. Functions and the packages beside them have different names (`audit` and
-`fairpca.auditing`, `solve` and `fairpca.solvers`), so that importing a submodule never hides a
-function.
+importing scikit-learn. Which names there are, and where they live, is written once, in the stub
+beside this file, which type checkers read too. Functions and the packages beside them have
+different names (`audit` and `fairpca.auditing`, `solve` and `fairpca.solvers`), so that importing
+a submodule never hides a function.
 """
 
 from __future__ import annotations
 
+import ast as _ast
 import importlib as _importlib
+import pathlib as _pathlib
 import typing as _typing
-
-if _typing.TYPE_CHECKING:
-    from fairpca import datasets as datasets
-    from fairpca import genetics as genetics
-    from fairpca import io as io
-    from fairpca import methods as methods
-    from fairpca import metrics as metrics
-    from fairpca import plots as plots
-    from fairpca import report as report
-    from fairpca import scverse as scverse
-    from fairpca import solvers as solvers
-    from fairpca import xarray as xarray
-    from fairpca.auditing import Audit as Audit
-    from fairpca.auditing import audit as audit
-    from fairpca.comparison import compare as compare
-    from fairpca.cross_fitting import CrossFit as CrossFit
-    from fairpca.cross_fitting import cross_fit as cross_fit
-    from fairpca.estimator import FairPCA as FairPCA
-    from fairpca.fitting import solve as solve
-    from fairpca.moments import GroupMoments as GroupMoments
-    from fairpca.moments import Groups as Groups
-    from fairpca.paths import ComponentPath as ComponentPath
-    from fairpca.paths import component_path as component_path
-    from fairpca.paths import joint_numerical_range as joint_numerical_range
-    from fairpca.paths import phi as phi
-    from fairpca.separation import MaxMinDistanceAnalysis as MaxMinDistanceAnalysis
-    from fairpca.shrinkage import NoisyGroupWarning as NoisyGroupWarning
-    from fairpca.solvers import Certificate as Certificate
-    from fairpca.solvers import Solution as Solution
 
 __version__ = "0.3.0"
 
-# Where each public name lives; an empty string marks a submodule.
+_STUB = _pathlib.Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
 _HOMES = {
-    "Audit": "auditing",
-    "Certificate": "solvers",
-    "ComponentPath": "paths",
-    "CrossFit": "cross_fitting",
-    "FairPCA": "estimator",
-    "GroupMoments": "moments",
-    "Groups": "moments",
-    "MaxMinDistanceAnalysis": "separation",
-    "NoisyGroupWarning": "shrinkage",
-    "Solution": "solvers",
-    "audit": "auditing",
-    "compare": "comparison",
-    "component_path": "paths",
-    "cross_fit": "cross_fitting",
-    "datasets": "",
-    "distributed": "",
-    "genetics": "",
-    "io": "",
-    "joint_numerical_range": "paths",
-    "methods": "",
-    "metrics": "",
-    "persistence": "",
-    "phi": "paths",
-    "plots": "",
-    "report": "",
-    "scverse": "",
-    "solve": "fitting",
-    "solvers": "",
-    "xarray": "",
+    alias.name: node.module
+    for node in _ast.parse(_STUB).body
+    if isinstance(node, _ast.ImportFrom)
+    for alias in node.names
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> _typing.Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fairpca' has no attribute {name!r}")
-    home = _HOMES[name]
-    module = _importlib.import_module(f"fairpca.{home or name}")
-    return getattr(module, name) if home else module
+    if _HOMES[name] == "fairpca":
+        return _importlib.import_module(f"fairpca.{name}")
+    return getattr(_importlib.import_module(str(_HOMES[name])), name)
 
 
 def __dir__() -> list[str]:

@@ -91,15 +91,11 @@ def library_of(array: Any) -> Any:
 
 def fetched(array: Any) -> AnyArray:
     """Return an array as NumPy's, brought from whatever device it lives on."""
-    if hasattr(array, "detach"):
-        return np.asarray(array.detach().cpu().numpy())
-    if type(array).__module__ == "cupy":
-        return np.asarray(array.get())
-    if not is_foreign(array) or not hasattr(array, "__array_namespace__"):
+    if not is_foreign(array):
         return np.asarray(array)
     from sklearn.utils._array_api import _convert_to_numpy
 
-    return np.asarray(_convert_to_numpy(array, array.__array_namespace__()))
+    return np.asarray(_convert_to_numpy(array, library_of(array)))
 
 
 def placed(array: Any, like: Any) -> Any:
@@ -139,22 +135,17 @@ def constant_columns(mean: FloatArray, spread: FloatArray) -> NDArray[np.bool_]:
 def symmetric(matrix: _Columns) -> _Columns:
     """Return the symmetric part, so that rounding never leaks into an eigensolver."""
     given: Any = matrix
-    turned = given.mT if is_foreign(given) else np.swapaxes(given, -1, -2)
-    return 0.5 * (given + turned)  # type: ignore[no-any-return]
+    return 0.5 * (given + given.mT)  # type: ignore[no-any-return]
 
 
 def diagonals(matrices: Any) -> FloatArray:
     """Return the diagonals of matrices of shape (k, n, n), here or elsewhere, as (k, n)."""
-    if is_foreign(matrices):
-        return fetched(library_of(matrices).linalg.diagonal(matrices))
-    return np.asarray(np.einsum("kii->ki", matrices))
+    return fetched(library_of(matrices).linalg.diagonal(matrices))
 
 
 def joined(arrays: Sequence[Any], axis: int) -> Any:
     """Return arrays one after the other along an axis, where they live."""
-    # NumPy before 2.0 has no concat.
-    join = library_of(arrays[0]).concat if is_foreign(arrays[0]) else np.concatenate
-    return join(arrays, axis=axis)
+    return library_of(arrays[0]).concat(arrays, axis=axis)
 
 
 def dot(left: Any, right: Any) -> Any:

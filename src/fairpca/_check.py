@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import math
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from numbers import Integral
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils import assert_all_finite, check_array
 
-from fairpca._arrays import (
-    TINY,
-    FloatArray,
-    array_namespace,
-    fetched,
-    is_foreign,
-    is_sparse,
-    symmetric,
-)
+from fairpca._arrays import FloatArray, array_namespace, fetched, is_foreign, symmetric
 
 # What lies between a user's line and a warning of ours: wrappers of methods and pipelines, and
 # decorators.
@@ -32,8 +22,6 @@ _BETWEEN = ("fairpca", "sklearn", "joblib", "numpy", "contextlib")
 # How much alike two names must be, from 0 to 1, for one to be a slip of the other: "ctiy" and
 # "city" are 0.75 alike, "zero" and "error", which nobody means by it, 0.67.
 _ALIKE = 0.7
-# The largest whole number up to which float64 has all of them.
-_WHOLE = 2**53
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -59,12 +47,10 @@ def check_at_least(argument: str, value: Any, least: int) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[Any]) -> str:
-    """Return " Did you mean 'x'?" for known names that are spelled almost alike, or ""."""
+    """Return " Did you mean 'x'?" for the known name that is spelled almost alike, or ""."""
     spelled = {str(entry).lower(): str(entry) for entry in known}
-    near = difflib.get_close_matches(name.lower(), spelled, cutoff=_ALIKE)
-    # Another case is no other name, whatever else is spelled alike.
-    close = [name.lower()] if name.lower() in spelled else near
-    return f" Did you mean {' or '.join(repr(spelled[word]) for word in close)}?" if close else ""
+    near = difflib.get_close_matches(name.lower(), spelled, 1, _ALIKE)
+    return f" Did you mean {spelled[near[0]]!r}?" if near else ""
 
 
 def listed(names: Sequence[Any], most: int = 6, show: Callable[[Any], str] = repr) -> str:
@@ -87,38 +73,21 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 def check_covariances(covariances: Any) -> FloatArray:
     """Return a (k, n, n) float64 array of symmetric matrices, or raise ValueError."""
-    try:
-        matrices = np.asarray(covariances)
-        if np.iscomplexobj(matrices):
-            raise ValueError("complex numbers")
-        matrices = np.asarray(matrices, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"covariances is no array of real numbers ({error}); pass one square matrix per "
-            "group, all of the same size."
-        ) from None
-    if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.shape[0] == 0:
+    matrices = check_array(
+        covariances, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="covariances"
+    )
+    if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2]:
         raise ValueError(
             f"covariances has shape {matrices.shape}; pass one square matrix per group, "
             "shape (n_groups, n_features, n_features)."
         )
-    if not np.all(np.isfinite(matrices)):
-        raise ValueError("covariances contains NaN or infinity; remove or impute them first.")
-    largest = np.abs(matrices).max(initial=0.0)
-    if largest > np.finfo(float).max / (4.0 * max(matrices.shape[1], 1)):
-        raise ValueError(
-            f"covariances reaches {largest:.3g}, too large to add up; divide all of them by one "
-            "number, which changes no component."
-        )
     asymmetry = np.abs(matrices - np.swapaxes(matrices, 1, 2)).max()
-    if asymmetry > 1e-8 * max(largest, TINY):
+    if asymmetry > 1e-8 * np.abs(matrices).max():
         raise ValueError(
             f"covariances is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (S + S.T) / 2 if that is what you mean."
         )
-    # What is smaller than the smallest normal number has lost its digits, and no reciprocal.
-    gone = np.abs(matrices).max(axis=(1, 2)) < TINY
-    return symmetric(np.where(gone[:, None, None], 0.0, matrices))
+    return symmetric(matrices)
 
 
 def is_share(n_components: Any) -> TypeGuard[float]:
@@ -128,7 +97,7 @@ def is_share(n_components: Any) -> TypeGuard[float]:
 
 def check_rank(n_components: Any, n_features: int) -> None:
     """Raise ValueError unless 1 <= n_components <= n_features and it is an integer."""
-    if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
+    if not isinstance(n_components, int | np.integer):
         raise ValueError(
             f"n_components={n_components!r} must be an integer such as 5; FairPCA also takes a "
             "share of variance, a float such as 0.9."
@@ -141,34 +110,37 @@ def check_rank(n_components: Any, n_features: int) -> None:
 
 
 def as_numpy(X: Any) -> Any:
-    """Return arrays of other libraries as NumPy arrays; refuse hidden values, text and dates.
+    """Return arrays of other libraries as NumPy arrays; refuse what would be read wrongly.
 
-    From another device they are brought here only where scikit-learn was told to follow arrays:
-    else nobody expects the copy.
+    That are masked values, dates, and columns of a frame that hold no numbers. From another device
+    rows are brought here only where scikit-learn was told to follow arrays: else nobody expects
+    the copy.
     """
+    if is_foreign(X):
+        return np.asarray(X) if array_namespace(X) is None else fetched(X)
     if np.ma.isMA(X) and np.ma.getmaskarray(X).any():
+        raise ValueError("X is a masked array with masked values; fill or drop them first.")
+    if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+        # A date would be its distance from 1970 in some unit, larger than anything else in X.
         raise ValueError(
-            "X is a masked array with masked values, which would be read as if they were there; "
-            "fill or drop them first."
+            f"X has dtype {X.dtype}; pass numbers, for example days since a date of your own."
         )
-    if isinstance(X, str | Path):
+    frame = X if isinstance(X, np.ndarray) else framed(X, "X")
+    if isinstance(frame, nw.LazyFrame):
         raise ValueError(
-            f"X={str(X)!r} is a name; read the file first, for example with pandas.read_csv, or "
-            "count it with fairpca.io.read_moments and pass what that returns to fit_moments."
+            f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
+            "X.collect() of Polars, or count rows of Spark by fairpca.distributed.spark.moments."
         )
-    if not is_foreign(X):
-        _check_columns(X)
-        return X
-    if array_namespace(X) is not None:
-        return fetched(X)
-    try:
-        return np.asarray(X)
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(
-            f"X lives on the device {getattr(X, 'device', 'of its library')}; fit FairPCA there, "
-            "within sklearn.config_context(array_api_dispatch=True), or pass a copy in the "
-            "memory of the processor: X.cpu() of PyTorch, X.get() of CuPy."
-        ) from error
+    if isinstance(frame, nw.DataFrame):
+        others = [n for n, kind in frame.schema.items() if not kind.is_numeric()]
+        wrong = [name for name in others if _no_numbers(frame[name].to_numpy())]
+        if wrong:
+            raise ValueError(
+                f"X has no numbers in the column(s) {listed(wrong)}; encode text, for example "
+                "with sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels of "
+                "groups belong in sensitive_features alone."
+            )
+    return X
 
 
 def framed(values: Any, argument: str, **options: Any) -> Any:
@@ -185,64 +157,8 @@ def framed(values: Any, argument: str, **options: Any) -> Any:
         ) from None
 
 
-def _check_columns(X: Any) -> None:
-    """Raise ValueError for dates and for columns of a frame that hold no numbers.
-
-    Text that reads as numbers is taken for them, as scikit-learn does. A date would be its
-    distance from 1970 in some unit, larger than anything else in X.
-    """
-    if isinstance(X, np.ndarray):
-        if X.dtype.kind in "mM":
-            raise ValueError(
-                f"X has dtype {X.dtype}; pass numbers, for example days since a date of your own."
-            )
-        if X.dtype.kind in "iu" and X.dtype.itemsize == 8:
-            _warn_of_whole_numbers(X, range(X.shape[-1] if X.ndim else 0))
-        return
-    frame = X if isinstance(X, list | tuple) else framed(X, "X")
-    if isinstance(frame, nw.LazyFrame):
-        raise ValueError(
-            f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
-            "X.collect() of Polars, or count rows of Spark by fairpca.distributed.spark.moments."
-        )
-    if not isinstance(frame, nw.DataFrame):
-        return
-    if not frame.columns:
-        raise ValueError("X has no columns; pass at least one feature.")
-    kinds = frame.schema.items()
-    wrong = [
-        name
-        for name, dtype in kinds
-        if not (dtype.is_numeric() or dtype == nw.Boolean) and _no_numbers(frame[name].to_numpy())
-    ]
-    if wrong:
-        raise ValueError(
-            f"X has no numbers in the column(s) {listed(wrong)}; encode text, for example with "
-            "sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels of groups "
-            "belong in sensitive_features alone."
-        )
-    whole = [name for name, dtype in kinds if dtype in (nw.Int64, nw.UInt64)]
-    if whole and all(isinstance(name, str) for name in whole):
-        _warn_of_whole_numbers(frame.select(whole).to_numpy(), whole)
-
-
-def _warn_of_whole_numbers(columns: Any, names: Sequence[Any]) -> None:
-    """Warn where whole numbers are too large for float64, which would round them."""
-    if columns.ndim != 2 or not columns.size or columns.dtype.kind not in "iu":
-        return
-    large = (columns.max(axis=0) > _WHOLE) | (columns.min(axis=0) < -_WHOLE)
-    if large.any():
-        which = listed([names[j] for j in np.flatnonzero(large)])
-        warn(
-            f"X has whole numbers past 2**53 in column(s) {which}; they are rounded to float64. "
-            "Identifiers are no features; subtract a constant from times."
-        )
-
-
 def _no_numbers(values: Any) -> bool:
     """Whether these are dates, or text and other objects that do not read as numbers."""
-    if values.dtype.kind in "biufc":
-        return False
     try:
         values.astype(float)
     except (TypeError, ValueError):
@@ -252,10 +168,9 @@ def _no_numbers(values: Any) -> bool:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a frame; None where X is none, or has other names."""
-    frame = None if isinstance(X, np.ndarray) else framed(X, "X", eager_only=True)
-    if not isinstance(frame, nw.DataFrame) or not all(isinstance(n, str) for n in frame.columns):
-        return None
-    return tuple(frame.columns)
+    frame: Any = X if isinstance(X, np.ndarray) else framed(X, "X", eager_only=True)
+    known = isinstance(frame, nw.DataFrame) and {*map(type, frame.columns)} == {str}
+    return tuple(frame.columns) if known else None
 
 
 def check_names(reducer: Any, X: Any) -> None:
@@ -266,14 +181,13 @@ def check_names(reducer: Any, X: Any) -> None:
     """
     known: Any = getattr(reducer, "feature_names_in_", None)
     names = None if known is None else column_names(X)
-    if names is None or len(names) != len(known):
+    if names is None or len(names) != len(known) or names == tuple(known):
         return
-    for j, (name, fitted) in enumerate(zip(names, known, strict=True), 1):
-        if name != fitted:
-            raise ValueError(
-                f"column {j} of X is {name!r}, and of the table that {type(reducer).__name__} was "
-                f"fitted to is {fitted!r}; pass those columns, in the same order."
-            )
+    j = next(j for j, name in enumerate(names) if name != known[j])
+    raise ValueError(
+        f"column {j + 1} of X is {names[j]!r}, and of the table that {type(reducer).__name__} was "
+        f"fitted to is {known[j]!r}; pass those columns, in the same order."
+    )
 
 
 def check_table(X: Any) -> Any:
@@ -293,18 +207,9 @@ def check_table(X: Any) -> Any:
         return X
     X = as_numpy(X)
     if not all(hasattr(X, name) for name in ("dtype", "shape", "__getitem__")):
-        given, X = X, np.asarray(X)
-        if X.dtype == object:
-            # Columns that know gaps become objects, and pandas' own NA no number.
-            X = check_array(given, ensure_all_finite=False, ensure_min_samples=0, ensure_2d=False)
-    if not is_sparse(X) and len(X.shape) != 2:
+        X = check_array(X, ensure_all_finite=False, ensure_min_samples=0, ensure_2d=False)
+    if len(X.shape) != 2:
         raise ValueError(f"X has {len(X.shape)} dimension(s); pass rows and columns, (m, n).")
-    # Dask writes NaN for a number of rows that it does not know.
-    if math.isnan(X.shape[0]):
-        raise ValueError(
-            "X has an unknown number of rows; call X.compute_chunk_sizes() first, or count "
-            "it with fairpca.distributed.dask.moments."
-        )
     if getattr(X.dtype, "kind", "f") not in "biufO":
         raise ValueError(f"X has dtype {X.dtype}; pass real numbers.")
     return X
@@ -340,31 +245,15 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
     """
     if sample_weight is None:
         return None
-    if np.ma.isMA(sample_weight) and np.ma.getmaskarray(sample_weight).any():
-        raise ValueError(
-            "sample_weight is a masked array with masked values; fill them, with 0 for rows that "
-            "do not count."
-        )
-    try:
-        found = fetched(sample_weight)
-        if found.dtype.kind == "c":
-            raise ValueError("complex numbers")
-        weights = np.asarray(found, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"sample_weight is no array of real numbers ({error}); pass one number per row."
-        ) from None
+    given = fetched(sample_weight) if is_foreign(sample_weight) else sample_weight
+    how: Any = {"ensure_2d": False, "ensure_min_samples": 0, "input_name": "sample_weight"}
+    weights: FloatArray = check_array(given, dtype=np.float64, **how)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {weights.shape} but X has {n_rows} rows; pass one weight "
             "per row."
-        )
-    if not np.isfinite(weights.sum()):
-        raise ValueError(
-            "sample_weight contains NaN or infinity, or adds up to it; drop those rows, or divide "
-            "all weights by one number, which changes no component."
         )
     if (weights < 0).any():
         raise ValueError(
@@ -376,22 +265,18 @@ def check_weights(sample_weight: Any, n_rows: int, *, all_zero: bool = False) ->
     return weights
 
 
-def check_rows(n_rows: int, estimator: str) -> None:
-    """Raise ValueError unless there are two rows."""
+def check_groups(labels: Sequence[Any], weight: FloatArray, n_rows: int = 2) -> None:
+    """Raise ValueError where there is no group, one without weight, or a single row."""
     if n_rows < 2:
         raise ValueError(
-            f"X has {n_rows} sample(s) and {estimator} needs at least 2: a single row has no "
-            "variance. Pass more rows."
+            f"X has {n_rows} sample(s), and a fit needs at least 2: a single row has no variance. "
+            "Pass more rows."
         )
-
-
-def check_groups(labels: Sequence[Any], weight: FloatArray) -> None:
-    """Raise ValueError where there is no group, or one without weight."""
     empty = [label for label, w in zip(labels, weight, strict=True) if w <= 0]
     if empty:
         raise ValueError(
-            f"sensitive_features: group(s) {', '.join(map(repr, empty))} have no row with "
-            "positive sample_weight; drop those rows or give them weight."
+            f"sensitive_features: group(s) {listed(empty)} have no row with positive "
+            "sample_weight; drop those rows or give them weight."
         )
     if not labels:
         raise ValueError(

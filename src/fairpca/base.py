@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -12,7 +10,6 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,8 +22,8 @@ from fairpca._arrays import (
     fetched,
     fix_signs,
     is_dask,
-    is_foreign,
     is_sparse,
+    library_of,
     orthonormal,
     placed,
     rounding_level,
@@ -37,16 +34,10 @@ from fairpca.moments.group_moments import GroupMoments, with_weight
 from fairpca.moments.groups import Groups
 
 # What a fitted sklearn PCA has too, under the same names.
-LIKE_PCA = (
-    "components_",
-    "mean_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "singular_values_",
-    "noise_variance_",
-    "n_components_",
-    "n_samples_",
-)
+_LIKE_PCA = (
+    "components_ mean_ explained_variance_ explained_variance_ratio_ singular_values_ "
+    "noise_variance_ n_components_ n_samples_ n_features_in_ feature_names_in_"
+).split()
 # Groups in the table of a notebook, those that lose most; more than a screen of them is not read.
 _NOTEBOOK_ROWS = 30
 # Entries of the rows that `transform` centres at a time: 32 megabytes. All at once would take the
@@ -122,13 +113,6 @@ def projection_attributes(
     }
 
 
-def _place(array: Any) -> str:
-    """Return in words where an array lives."""
-    if not is_foreign(array):
-        return "in NumPy"
-    return f"in {type(array).__module__.partition('.')[0]} on {array.device}"
-
-
 class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of estimators with orthonormal `components_` (rows) and one `mean_` for everybody.
 
@@ -144,8 +128,9 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     group_names_: list[str]
     group_counts_: IntArray
     group_losses_: FloatArray
-    # What `group_losses_` are about: each group's own mean, or the mean of all rows ("global").
-    _losses_about: str = "group"
+    # How labels become groups: parameters of FairPCA.
+    group_by: str = "intersection"
+    unlabelled: str = "error"
     # Whether projected columns are divided by their standard deviation: a parameter of FairPCA.
     whiten: bool = False
     # Whether rows of other array libraries are followed to where they live (`array_namespace`).
@@ -194,7 +179,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             projected -= self.mean_ @ columns
             return projected.astype(X.dtype, copy=False)
         # Centred before the product: afterwards, a large mean would have eaten the digits.
-        if xp is not None:
+        if xp is not np:
             return xp.astype((X - self.mean_) @ columns, X.dtype)
         projected = np.empty((len(X), columns.shape[1]), dtype=X.dtype)
         step = max(_CENTRED_ENTRIES // X.shape[1], 1)
@@ -204,45 +189,28 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return projected
 
     def _validated(self, X: Any, xp: Any, **options: Any) -> Any:
-        """Return rows in float64 or float32, of NumPy or of the library `xp`."""
-        return validate_data(
-            self,
-            as_numpy(X) if xp is None else X,
-            dtype=[(xp or np).float64, (xp or np).float32],
-            accept_sparse=self._accept_sparse,
-            **options,
-        )
+        """Return rows in float64 or float32, as arrays of the library `xp`."""
+        rows, dtypes = as_numpy(X) if xp is np else X, [xp.float64, xp.float32]
+        sparse = self._accept_sparse
+        return validate_data(self, rows, dtype=dtypes, accept_sparse=sparse, **options)
 
     def _followed(self, X: Any, method: str) -> Any:
-        """Return the library of X and of the model, which must be one; None for NumPy.
+        """Return the library of X and of the model, which must be one.
 
         Raises
         ------
         ValueError
             If X and the model live in different libraries or on different devices.
         """
-        xp = array_namespace(X) if self._follows_arrays else None
-        mine = self.components_
-        if xp is None and not is_foreign(mine):
-            return None
-        if xp is not None and xp is array_namespace(mine) and X.device == mine.device:
+        xp, mine = (self._follows_arrays and array_namespace(X)) or np, self.components_
+        if xp is library_of(mine) and (xp is np or X.device == mine.device):
             return xp
         raise ValueError(
             f"X given to {type(self).__name__}.{method}() must use the same namespace and the "
-            f"same device as the rows of the fit. X is {_place(X)}, the model {_place(mine)}. "
-            "Within sklearn.config_context(array_api_dispatch=True), pass X where the model is, "
-            "or move the model with sklearn.utils._array_api.move_estimator_to."
+            "same device as the rows of the fit. Within "
+            "sklearn.config_context(array_api_dispatch=True), pass X where the model is, or move "
+            "the model with sklearn.utils._array_api.move_estimator_to."
         )
-
-    def _on_host(self) -> Any:
-        """Return a copy whose arrays are NumPy's; the model itself where they are already."""
-        if not is_foreign(self.__dict__.get("components_")):
-            return self
-        found = copy.copy(self)
-        found.__dict__.update(
-            {name: fetched(v) for name, v in vars(self).items() if is_foreign(v)}
-        )
-        return found
 
     @property
     def _scoring_rows(self) -> FloatArray:
@@ -269,20 +237,16 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         xp = self._followed(X, "inverse_transform")
-        Z = X
-        if xp is None:
-            # Any number of dimensions and rows: the message below is clearer.
-            limits = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0}
-            Z = check_array(X, dtype=[np.float64, np.float32], input_name="X", **limits)
+        # Any number of dimensions and rows: the message below is clearer.
+        limits = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0}
+        Z = check_array(X, dtype=[xp.float64, xp.float32], input_name="X", **limits)
         if Z.ndim != 2 or Z.shape[1] != self.n_components_:
             raise ValueError(
                 f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
                 "those that transform returns."
             )
         rows = self.components_ * self._spread if self.whiten else self.components_
-        if xp is not None:
-            return xp.astype(xp.astype(Z, xp.float64) @ rows + self.mean_, Z.dtype)
-        return (Z @ rows + self.mean_).astype(Z.dtype, copy=False)
+        return xp.astype(xp.astype(Z, xp.float64) @ rows + self.mean_, Z.dtype)
 
     def to_sklearn(self) -> PCA:
         """Return a fitted `sklearn.decomposition.PCA` with the same transform.
@@ -290,14 +254,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         For tools that know PCA but not this class (exporters, explainers).
         """
         check_is_fitted(self)
-        unknown = [name for name in LIKE_PCA if not hasattr(self, name)]
-        if unknown:
-            raise NotFittedError(
-                f"{type(self).__name__} has no {unknown[0]} after partial_fit, and PCA needs it; "
-                "fit all rows at once."
-            )
         pca = PCA(n_components=self.n_components_, whiten=self.whiten)
-        for name in (*LIKE_PCA, "n_features_in_", "feature_names_in_"):
+        for name in _LIKE_PCA:
             if hasattr(self, name):
                 setattr(pca, name, getattr(self, name))
         pca._fit_svd_solver = "full"
@@ -341,9 +299,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _affine(self) -> tuple[FloatArray, FloatArray]:
         """Return the matrix A, shape (r, n), and the vector b of the transform ``A x + b``."""
         check_is_fitted(self)
-        host = self._on_host()
-        rows = np.ascontiguousarray(host._scoring_rows)
-        return rows, -rows @ host.mean_
+        rows = np.ascontiguousarray(fetched(self._scoring_rows))
+        return rows, -rows @ fetched(self.mean_)
 
     def groups_frame(self) -> Any:
         """Return a pandas frame with one row a group: labels, rows, loss, error, share kept.
@@ -355,14 +312,13 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return pandas.DataFrame(self._groups_table())
 
     def _groups_table(self) -> dict[str, Any]:
-        known = self._on_host().__dict__
-        several = len(self.group_names_) > 1 and getattr(self, "group_by", "") != "marginal"
+        several = len(self.group_names_) > 1 and self.group_by != "marginal"
         labels = list(zip(*self.groups_, strict=True)) if several else [self.groups_]
         names = self.group_names_ if several else [" or ".join(self.group_names_)]
-        found = {str(name): list(column) for name, column in zip(names, labels, strict=True)}
+        found: dict[str, Any] = dict(zip(map(str, names), map(list, labels), strict=True))
         for name in ("counts", "losses", "errors", "shares"):
-            if f"group_{name}_" in known:
-                found[name] = known[f"group_{name}_"]
+            if f"group_{name}_" in self.__dict__:
+                found[name] = fetched(self.__dict__[f"group_{name}_"])
         return found
 
     def _read(
@@ -384,15 +340,12 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if isinstance(X, LinearOperator):
             self._note_columns(X.shape[1])
         else:
-            xp = array_namespace(X) if self._follows_arrays else None
+            xp = (self._follows_arrays and array_namespace(X)) or np
             X = self._validated(X, xp, reset=reset, ensure_all_finite=check_finite)
         weights = check_weights(sample_weight, X.shape[0], all_zero=part)
         if labels is None:
             warn_one_group()
-        rules = {
-            "group_by": getattr(self, "group_by", "intersection"),
-            "unlabelled": getattr(self, "unlabelled", "error"),
-        }
+        rules = {"group_by": self.group_by, "unlabelled": self.unlabelled}
         groups = Groups.of(labels, X.shape[0], rows=X, **rules)
         return with_weight(X, groups, weights)
 
@@ -425,39 +378,30 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _groups_html(self) -> str:
         """Return a table of the groups and the certificate; "" where nothing is fitted."""
-        if "components_" not in self.__dict__ or "group_losses_" not in self.__dict__:
+        if "group_losses_" not in self.__dict__:
             return ""
         table = self._groups_table()
         order = np.argsort(-np.asarray(table["losses"]), kind="stable")[:_NOTEBOOK_ROWS]
         head = "".join(f"<th>{escape(name)}</th>" for name in table)
-        cells = (
-            "".join(f"<td>{escape(_shown(column[g]))}</td>" for column in table.values())
-            for g in order
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        proof = getattr(self, "certificate_", "")
+        body = ""
+        for g in order:
+            cells = (column[g] for column in table.values())
+            shown = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells)
+            body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in shown) + "</tr>"
+        proof = escape(str(getattr(self, "certificate_", "")))
         return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p>{escape(str(proof))}</p><p>Of the rows of the fit, the {len(order)} groups that "
-            "lose most against a PCA of their own; fairpca.audit measures new rows.</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{proof}</p>"
+            f"<p>Of the rows of the fit, the {len(order)} groups that lose most against a PCA of "
+            "their own; fairpca.audit measures new rows.</p>"
         )
-
-    @contextlib.contextmanager
-    def _restore_on_error(self) -> Iterator[None]:
-        """Keep everything that was fitted where an error or an interrupt ends a fit."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _set_fitted(self, attributes: dict[str, Any]) -> None:
         """Set fitted attributes in place of those of an earlier fit; the one place that does."""
-        for name in [name for name in self.__dict__ if is_result(name)]:
-            del self.__dict__[name]
-        self.__dict__.update(attributes)
+        kept = {n: v for n, v in vars(self).items() if not n.endswith("_") or n.endswith("_in_")}
+        self.__dict__ = kept | attributes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")
 
     @property
     def _n_features_out(self) -> int:
@@ -469,13 +413,3 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.sparse = bool(self._accept_sparse)
         tags.array_api_support = self._follows_arrays
         return tags
-
-
-def _shown(value: Any) -> str:
-    """Return a cell of the notebook's table."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def is_result(name: str) -> bool:
-    """Whether an attribute is what solving finds; the columns are known from the rows alone."""
-    return name.endswith("_") and not name.startswith("_") and not name.endswith("_in_")

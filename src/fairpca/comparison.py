@@ -389,7 +389,7 @@ class _Bench:
             rows, self.span = in_span(X, groups, None)
         moments = GroupMoments.from_array(rows, groups)
         self.source = MomentCovariances(moments, center=center)
-        self.matrices = Matrices(self.source)
+        self.matrices = Matrices.of(self.source)
         # By number of components: the bound of the worst loss, and the bandwidth of the kernel.
         self.known: dict[int, tuple[float, float]] = {}
 

@@ -36,7 +36,13 @@ from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
 from fairpca.estimator import FairPCA
-from fairpca.moments.group_moments import GroupMoments, memberships, split_folds, with_weight
+from fairpca.moments.group_moments import (
+    GroupMoments,
+    as_folds,
+    memberships,
+    split_folds,
+    with_weight,
+)
 from fairpca.moments.groups import Groups, Label, block_codes, warn_of_measurements
 from fairpca.shrinkage import NoisyGroupWarning
 
@@ -316,11 +322,9 @@ def cross_fit(
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size or ranks.dtype.kind not in "iu":
         raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
-    if isinstance(X, GroupMoments) or (
-        isinstance(X, Sequence) and any(isinstance(fold, GroupMoments) for fold in X)
-    ):
+    if (counted := as_folds(X)) is not None:
         check_counted(sensitive_features, sample_weight if blocks is None else blocks)
-        dealings = iter([[X] if isinstance(X, GroupMoments) else list(X)])
+        dealings = iter([counted])
     else:
         labels = (sensitive_features, sample_weight, blocks)
         dealings = _dealings(X, *labels, int(ranks.max()), n_folds, n_repeats, random_state)

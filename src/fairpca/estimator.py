@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpca._arrays import (
-    TINY,
-    FloatArray,
-    array_namespace,
-    fetched,
-    is_dask,
-    is_foreign,
-    placed,
-    rounding_level,
-    threads_for,
-)
-from fairpca._check import (
-    as_numpy,
-    check_choice,
-    check_groups,
-    check_rank,
-    check_rows,
-    is_share,
-    warn,
-)
+from fairpca._arrays import TINY, FloatArray, fetched, is_dask, placed, rounding_level, threads_for
+from fairpca._check import as_numpy, check_choice, check_rank, is_share, listed, warn
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.sources import (
     FOLDS,
@@ -39,10 +21,17 @@ from fairpca.covariances.sources import (
 )
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import SHARE_KEPT, Settings, fit_source
-from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.group_moments import GroupMoments, as_folds
 from fairpca.moments.groups import warn_of_measurements
 from fairpca.paths import fit_nested
-from fairpca.shrinkage import warn_of_noise
+from fairpca.shrinkage import NoisyGroupWarning
+from fairpca.solvers.solution import OPTIMAL_GAP
+
+# Groups with at least this many rows are not suspected: what chance adds to their losses is small.
+_MANY_ROWS = 1000
+# Dual weight on suspected groups from which on the answer is theirs. Of two groups each has about
+# half of the weight, whichever of them is noise.
+_TELLING_WEIGHT = 0.25
 
 
 class FairPCA(LinearReducer):
@@ -166,8 +155,8 @@ class FairPCA(LinearReducer):
     Solver via Eigenvalue Optimization". The model is that of S. Samadi, U. Tantipongpipat,
     J. Morgenstern, M. Singh and S. Vempala, "The Price of Fair PCA" (2018).
 
-    Weights act like repeated rows; with ``shrinkage="auto"`` a row of weight 2 is left out once, two
-    equal rows each by itself. Variances divide by the sum of weights minus one.
+    Weights act like repeated rows; with ``shrinkage="auto"`` a row of weight 2 is left out once,
+    two equal rows each by itself. Variances divide by the sum of weights minus one.
 
     Examples
     --------
@@ -241,42 +230,23 @@ class FairPCA(LinearReducer):
         -------
         self
         """
-        settings = self._checked()
-        with self._restore_on_error():
-            if is_dask(X):
-                from fairpca.distributed import dask
+        settings, in_folds = self._checked(), self.shrinkage == "auto"
+        if is_dask(X):
+            from fairpca.distributed import dask
 
-                rules = {"group_by": self.group_by, "unlabelled": self.unlabelled}
-                n_folds = FOLDS if self.shrinkage == "auto" else 0
-                return self.fit_moments(
-                    dask.moments(
-                        X,
-                        sensitive_features,
-                        sample_weight=sample_weight,
-                        n_folds=n_folds,
-                        **rules,
-                    )
-                )
-            X, groups, weight = self._read(
-                X, sensitive_features, sample_weight, check_finite=False
-            )
-            warn_of_measurements(groups)
-            r = self.n_components
-            if r is not None and not is_share(r):
-                check_rank(r, X.shape[1])
-            # A share of variance never needs more directions than the rows span.
-            source = choose_source(
-                X,
-                groups,
-                weight,
-                1 if is_share(r) else r or X.shape[1],
-                group_by=self.group_by,
-                center=self.center,
-                in_folds=self.shrinkage == "auto",
-            )
-            # Not a slice of the rows, which would keep all of them.
-            place = None if array_namespace(X) is None else placed(np.empty(0), X)
-            return self._solve(source, settings, place=place)
+            how: Any = {"group_by": self.group_by, "unlabelled": self.unlabelled}
+            how |= {"sample_weight": sample_weight, "n_folds": FOLDS if in_folds else 0}
+            return self.fit_moments(dask.moments(X, sensitive_features, **how))
+        X, groups, weight = self._read(X, sensitive_features, sample_weight, check_finite=False)
+        warn_of_measurements(groups)
+        r: Any = self.n_components
+        if r is not None and not is_share(r):
+            check_rank(r, X.shape[1])
+        # A share of variance never needs more directions than the rows span.
+        most = 1 if is_share(r) else r or X.shape[1]
+        how = {"group_by": self.group_by, "center": self.center}
+        source = choose_source(X, groups, weight, most, in_folds=in_folds, **how)
+        return self._solve(source, settings, like=X)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -304,24 +274,13 @@ class FairPCA(LinearReducer):
                 "too wide to keep their moments, or it was stored without them; count all rows "
                 "with partial_fit on a new estimator."
             )
-        if self.shrinkage == "auto":
-            raise ValueError(
-                "shrinkage='auto' leaves rows out in turn and needs all of them at once; call "
-                "fit, or count folds of a large table and pass them to fit_moments."
-            )
-        with self._restore_on_error():
-            X, groups, weight = self._read(
-                X, sensitive_features, sample_weight, check_finite=False, reset=fresh, part=True
-            )
-            moments = counted(X, groups, weight, in_folds=False)
-            if seen is not None:
-                moments = seen.merge(moments)
-            start = None
-            if not fresh and list(moments.grouped(self.group_by).labels) == self.groups_:
-                start = fetched(self.group_weights_)
-            source = MomentCovariances(moments, self.group_by, self.center)
-            place = None if array_namespace(X) is None else placed(np.empty(0), X)
-            return self._solve(source, settings, start, place)
+        X, groups, weight = self._read(
+            X, sensitive_features, sample_weight, check_finite=False, reset=fresh, part=True
+        )
+        moments = counted(X, groups, weight, in_folds=False)
+        moments = moments if seen is None else seen.merge(moments)
+        source = MomentCovariances(moments, self.group_by, self.center)
+        return self._solve(source, settings, like=X)
 
     def fit_moments(self, moments: GroupMoments | list[GroupMoments]) -> FairPCA:
         """Fit from moments that were counted elsewhere: in chunks, in processes, on a cluster.
@@ -336,10 +295,10 @@ class FairPCA(LinearReducer):
         self
         """
         settings = self._checked()
-        with self._restore_on_error():
-            for part in moments if isinstance(moments, list) else [moments]:
-                self._note_moments(part)
-            return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
+        given: Any = moments
+        for part in as_folds(given) or [given]:
+            self._note_moments(part)
+        return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
     def get_covariance(self) -> Any:
         """Return the covariance of rows under the probabilistic model of PCA.
@@ -354,13 +313,11 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
-        if is_foreign(self.components_):
-            return placed(self._on_host().get_covariance(), self.components_)
         # Not as in PCA, whose components never have less variance than what is left out.
-        rows, noise = self.components_, self.noise_variance_
-        found = (rows.T * (self.explained_variance_ - noise)) @ rows
+        rows, noise = fetched(self.components_), self.noise_variance_
+        found = (rows.T * (fetched(self.explained_variance_) - noise)) @ rows
         found[np.diag_indices_from(found)] += noise
-        return found
+        return placed(found, self.components_)
 
     def get_precision(self) -> Any:
         """Return the inverse of `get_covariance`.
@@ -370,21 +327,19 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
-        if is_foreign(self.components_):
-            return placed(self._on_host().get_precision(), self.components_)
-        rows, noise = self.components_, self.noise_variance_
+        rows, noise = fetched(self.components_), self.noise_variance_
         # A direction without variance has a precision beyond all bounds.
-        variances = np.maximum(self.explained_variance_, TINY)[:, None]
-        if len(rows) == rows.shape[1]:
-            return np.asarray(rows.T @ (rows / variances))
-        if noise == 0:
-            raise ValueError(
-                "the rows of the fit have no variance outside of the components, so their "
-                "covariance has no inverse; leave out columns that are constant or depend on "
-                "others, or fit fewer components."
-            )
-        outside = np.eye(rows.shape[1]) - rows.T @ rows
-        return np.asarray(rows.T @ (rows / variances) + outside / noise)
+        variances = np.maximum(fetched(self.explained_variance_), TINY)[:, None]
+        found = rows.T @ (rows / variances)
+        if len(rows) < rows.shape[1]:
+            if noise == 0:
+                raise ValueError(
+                    "the rows of the fit have no variance outside of the components, so their "
+                    "covariance has no inverse; leave out columns that are constant or depend on "
+                    "others, or fit fewer components."
+                )
+            found += (np.eye(rows.shape[1]) - rows.T @ rows) / noise
+        return placed(found, self.components_)
 
     def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of every row under the model of `get_covariance`.
@@ -402,12 +357,13 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        if self._followed(X, "score_samples") is not None:
-            return placed(self._on_host().score_samples(fetched(X)), X)
+        self._followed(X, "score_samples")
         X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
-        rows, noise, known = self.components_, self.noise_variance_, self.explained_variance_ > 0
-        variances = self.explained_variance_[known]
-        centred, spare = X - self.mean_, rows.shape[1] - len(rows)
+        rows, noise = fetched(self.components_), self.noise_variance_
+        variances = fetched(self.explained_variance_)
+        known = variances > 0
+        variances = variances[known]
+        centred, spare = X - fetched(self.mean_), rows.shape[1] - len(rows)
         lengths = np.einsum("ij,ij->i", centred, centred)
         # Along the components and outside of them, without a matrix of all columns.
         inside = centred @ rows.T
@@ -424,7 +380,7 @@ class FairPCA(LinearReducer):
                 off += outside
         # What a model of no variance along a direction holds for impossible, up to rounding.
         never = off > rounding_level(1.0, rows.shape[1]) * (variances.sum() + lengths)
-        return np.where(never, -np.inf, -0.5 * (distances + constant))
+        return placed(np.where(never, -np.inf, -0.5 * (distances + constant)), self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of `score_samples`: a model of all rows, whomever it serves.
@@ -442,10 +398,6 @@ class FairPCA(LinearReducer):
 
     # What follows fills the attributes; nothing below is called by users.
 
-    @property
-    def _losses_about(self) -> str:  # type: ignore[override]
-        return self.center
-
     def _checked(self) -> Settings:
         """Return how to solve; ValueError for a parameter that makes no sense."""
         for name in ("nested", "whiten"):
@@ -456,48 +408,30 @@ class FairPCA(LinearReducer):
                 f"n_components={r!r}: a float is the share of variance every group keeps and must "
                 "lie between 0 and 1; for a number of components pass an integer."
             )
-        seed = self.random_state
-        if seed is None:
-            # A fixed seed, so that the default is deterministic.
-            seed = 0
-        elif not isinstance(seed, int | np.integer):
-            seed = int(check_random_state(seed).randint(2**31 - 1))
-        return Settings(
-            self.criterion,
-            self.center,
-            self.shrinkage,
-            self.max_harm,
-            self.tol,
-            self.max_iter,
-            seed,
-            self.prove,
-        ).check()
+        known = {field.name: getattr(self, field.name) for field in fields(Settings)}
+        # A fixed seed, so that the default is deterministic.
+        seed = 0 if self.random_state is None else self.random_state
+        if hasattr(seed, "randint"):
+            seed = int(seed.randint(2**31 - 1))
+        return Settings(**known | {"random_state": seed}).check()
 
-    def _solve(
-        self,
-        source: CovarianceSource,
-        settings: Settings,
-        start: FloatArray | None = None,
-        place: Any = None,
-    ) -> FairPCA:
-        """Solve and set every fitted attribute; arrays go to the library of `place`."""
-        groups, total = source.groups, source.total
-        check_rows(total.count, type(self).__name__)
-        check_groups(groups.labels, groups.weight)
+    def _solve(self, source: CovarianceSource, settings: Settings, like: Any = None) -> FairPCA:
+        """Solve and set every fitted attribute; arrays go where `like` is."""
         extra: dict[str, Any] = {}
         if self.nested:
             fit, values, bounds = fit_nested(source, self.n_components, settings)
             extra = {"nested_values_": values, "nested_bounds_": bounds}
         else:
-            fit = fit_source(source, self.n_components, settings, start)
+            fit = fit_source(source, self.n_components, settings)
         solution, (n, r) = fit.solution, fit.basis.shape
         certificate, priced = solution.certificate, solution.stop_reason == SHARE_KEPT
         # A gap that was asked for is none to be warned of.
-        if not certificate.optimal and certificate.gap > self.tol and not (priced or self.nested):
+        open_gap = certificate.gap > max(self.tol, OPTIMAL_GAP)
+        if open_gap and not (priced or self.nested):
             warn(
                 f"The gap between the worst group's value and its lower bound is open: "
                 f"{certificate}. The projection is valid; only its optimality is unproven."
-                f"{settings.more_proof(len(groups.labels), n)}",
+                f"{settings.more_proof(len(source.groups.labels), n)}",
                 ConvergenceWarning,
             )
         with threads_for(n):
@@ -509,7 +443,7 @@ class FairPCA(LinearReducer):
             # The components' variances, and a flat rest.
             spectrum = np.full(n, found["noise_variance_"])
             spectrum[:r] = np.sort(found["explained_variance_"])[::-1]
-            warn_of_noise(groups, fit.losses, solution.weights, spectrum, r)
+            _warn_of_noise(source.groups, fit.losses, solution.weights, spectrum, r)
         found |= {
             "shrinkage_": fit.shrinkage,
             "group_values_": solution.losses,
@@ -520,9 +454,54 @@ class FairPCA(LinearReducer):
             "stop_reason_": solution.stop_reason,
             **extra,
         }
-        if place is not None:
-            arrays = {name: part for name, part in found.items() if isinstance(part, np.ndarray)}
-            found |= {name: placed(part, place) for name, part in arrays.items()}
+        for name, part in found.items():
+            found[name] = placed(part, like) if isinstance(part, np.ndarray) else part
         self._set_fitted(found)
         self._moments = source.moments
         return self
+
+
+def _warn_of_noise(
+    groups: Any, losses: FloatArray, weights: FloatArray, spectrum: FloatArray, r: int
+) -> None:
+    """Warn where the optimum rests on groups whose losses are no larger than chance makes them.
+
+    A group's own PCA fits the noise of its rows: it keeps more of them than it would of new ones.
+    Take one direction inside the leading r and one outside, with variances a > b. In a sample
+    their covariance is not zero; its square has the mean ``a b / rows``, and with that entry off
+    the diagonal the larger eigenvalue of the 2 x 2 matrix exceeds a. The own PCA gains this in the
+    rows at hand and loses about as much in new ones; both are added up over all pairs.
+
+    Parameters
+    ----------
+    groups : GroupFacts
+    losses, weights : ndarray of shape (k,)
+        Losses and dual weights of the projection found.
+    spectrum : ndarray of shape (n,)
+        Variances of all rows, largest first.
+    r : int
+    """
+    few = np.flatnonzero((groups.count < _MANY_ROWS) & (weights > 0))
+    if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT or not spectrum[0] > 0:
+        return
+    if losses.max() <= rounding_level(float(groups.traces.max()), len(spectrum)):
+        # Nobody loses anything, and then the dual weights say nothing.
+        return
+    inside, outside = spectrum[:r, None], spectrum[None, r:]
+    apart = np.maximum(inside - outside, 0.0)
+    unit = groups.traces[few] / spectrum.sum()
+    rows = np.maximum(groups.count[few], 1.0)
+    chance = np.array([np.sum(np.sqrt(apart**2 + 4 * inside * outside / m) - apart) for m in rows])
+    noisy = few[losses[few] <= unit * chance]
+    if weights[noisy].sum() <= _TELLING_WEIGHT:
+        return
+    order = noisy[np.argsort(-weights[noisy], kind="stable")]
+    sizes = [f"{m} row{'s' if m != 1 else ''}" for m in groups.count]
+    named = listed(order.tolist(), 5, lambda g: f"{groups.labels[g]!r} ({sizes[g]})")
+    warn(
+        f"The projection rests on groups whose loss is no larger than chance makes it in so few "
+        f"rows: {named}. They count for {100 * weights[noisy].sum():.0f} % in its choice, "
+        "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
+        "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
+        NoisyGroupWarning,
+    )

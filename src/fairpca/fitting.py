@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -29,19 +30,23 @@ from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import CRITERIA, Criterion
-from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.group_moments import as_folds
 from fairpca.shrinkage import held_out_shares
 from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.rank_path import RankPath
 from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 from fairpca.solvers.thresholds import solve_thresholds
+from fairpca.solvers.two_groups import RankPath
 
 # Squares of eigenvalues, and products of these, are no numbers outside of this range.
 _RANGE = (1e-100, 1e100)
+# The part of a share that counts as all of it, up to rounding.
+_KEPT = 1 - 1e-12
 # Eigenvalues that a search for a share begins with, twice as many where these are not enough.
 _FIRST_WIDTH = 32
+# No group is moved towards what all share.
+_NONE = np.zeros(1)
 #: Why a fit with a share of variance stopped, where the share cost something of the criterion.
 SHARE_KEPT = "the projection with the largest smallest share, for the sake of n_components"
 
@@ -52,10 +57,10 @@ class Settings:
 
     criterion: str = "loss"
     center: str = "global"
-    # Or an array with a number for each group.
+    # A number, None or "auto"; or an array with a number for each group.
     shrinkage: Any = None
-    max_harm: float | None = None
-    tol: float = 1e-10
+    max_harm: Any = None
+    tol: Any = 1e-10
     max_iter: int = 200
     random_state: int = 0
     prove: bool = False
@@ -64,35 +69,23 @@ class Settings:
         """Return the settings; ValueError names the first one that makes no sense."""
         check_choice("criterion", self.criterion, CRITERIA)
         check_choice("center", self.center, CENTERS)
-        for name in ("shrinkage", "max_harm"):
+        for name, others in (("shrinkage", (None, "auto")), ("max_harm", (None,))):
             given = getattr(self, name)
             number = isinstance(given, Real) and not isinstance(given, bool)
-            known = given is None or (name == "shrinkage" and given == "auto")
-            if not known and not (number and 0 <= float(given) <= 1):
-                others = "None, 'auto'" if name == "shrinkage" else "None"
-                raise ValueError(f"{name}={given!r} must be {others} or a number from 0 to 1.")
+            if given not in others and not (number and 0 <= float(given) <= 1):
+                known = ", ".join(map(repr, others))
+                raise ValueError(f"{name}={given!r} must be {known} or a number from 0 to 1.")
         if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:
             raise ValueError(f"tol={self.tol!r} must be between 0 and 1, for example 1e-10.")
         check_at_least("max_iter", self.max_iter, 1)
         check_choice("prove", self.prove, (False, True))
-        if self.random_state is not None:
-            check_at_least("random_state", self.random_state, 0)
+        check_at_least("random_state", self.random_state, 0)
         return self
 
     def more_proof(self, n_groups: int, n_features: int) -> str:
         """Return what to do about an open gap, for a warning; empty where no search follows."""
         searched = n_groups > 2 and n_features <= MOST_FEATURES
         return "" if self.prove or not searched else " prove=True searches for a better proof."
-
-    def solve(self, problem: Problem, **changes: Any) -> Solution:
-        """Solve a problem of one rank; `changes` are options of `solve_problem`."""
-        options: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "random_state": self.random_state,
-            "prove": self.prove,
-        }
-        return solve_problem(problem, **{**options, **changes})
 
 
 @dataclass(frozen=True)
@@ -119,23 +112,31 @@ class Fit:
     shrinkage: FloatArray
 
 
+@dataclass
 class Matrices:
-    """The matrices of a source, divided by their traces or not, with their own leading pairs.
+    """The matrices of groups, scaled or not, with their own leading pairs.
 
-    Parameters
+    Attributes
     ----------
-    source : CovarianceSource
-    as_share : bool
+    oracle : Oracle
+    traces : ndarray of shape (k,)
     ask_for : int
         The largest rank that own pairs will be asked for, where that is known.
     """
 
-    def __init__(self, source: CovarianceSource, as_share: bool = False, ask_for: int = 0) -> None:
-        scales = _scales(source.groups.traces, as_share)
-        self.traces, self.ask_for = source.groups.traces * scales, ask_for
-        self.oracle = source.oracle(scales)
-        self._own: tuple[EigenPairs, ...] = ()
-        self._own_rank = 0
+    oracle: Oracle
+    traces: FloatArray
+    ask_for: int = 0
+    _own: tuple[EigenPairs, ...] = ()
+    _own_rank: int = 0
+
+    @classmethod
+    def of(cls, source: CovarianceSource, as_share: bool = False, ask_for: int = 0) -> Matrices:
+        """Return the matrices of a source, divided by their traces or not."""
+        traces = source.groups.traces
+        # A group without variance loses nothing by any projection; its factor stays one.
+        scales = 1 / np.where(as_share & (traces >= TINY), traces, 1.0)
+        return cls(source.oracle(scales), traces * scales, ask_for)
 
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return at least `r` leading pairs of each group's own (scaled) matrix."""
@@ -143,6 +144,20 @@ class Matrices:
             self._own_rank = min(max(r, self.ask_for), self.oracle.n_features)
             self._own = self.oracle.own_pairs(self._own_rank)
         return self._own
+
+    def problem(self, r: int, criterion: Criterion) -> Problem:
+        """Return the problem of rank `r`."""
+        low, high = _RANGE
+        if not (low < self.oracle.scale < high or self.oracle.scale == 0):
+            raise ValueError(
+                f"the variances reach {self.oracle.scale:.3g}, and their squares leave the range "
+                "of numbers; divide all columns of X, or all covariances, by one number."
+            )
+        offsets, own = criterion.trace * self.traces, None
+        if criterion.own:
+            own = self.own_pairs(r)
+            offsets = offsets + criterion.own * np.array([p.values[:r].sum() for p in own])
+        return Problem(self.oracle, offsets, r, own)
 
 
 class Ranks:
@@ -164,58 +179,52 @@ class Ranks:
     def __init__(
         self, source: CovarianceSource, settings: Settings, max_components: int | None = None
     ) -> None:
+        groups = source.groups
+        check_groups(groups.labels, groups.weight, source.total.count)
         self.source, self.settings = source, settings
         self.criterion = CRITERIA[settings.criterion]
+        names = ("tol", "max_iter", "random_state", "prove")
+        self.options: dict[str, Any] = {name: getattr(settings, name) for name in names}
         self._ask_for = max_components or 0
         # Of the rows as they are; losses are measured with these, whatever is solved for.
-        self.rows = Matrices(source, ask_for=self._ask_for)
+        self.rows = Matrices.of(source, ask_for=self._ask_for)
         self.n_features = self.rows.oracle.n_features
         self._known: tuple[bytes, Matrices] | None = None
         self._path: RankPath | None = None
 
-    def matrices(self, shares: FloatArray | None = None) -> Matrices:
+    def matrices(self, shares: FloatArray = _NONE) -> Matrices:
         """Return what is solved for: the groups' matrices scaled, and moved so far."""
-        moved = shares is not None and shares.any()
+        moved = shares.any()
         if not moved and not self.criterion.as_share:
             return self.rows
-        key = shares.tobytes() if shares is not None and moved else b""
+        key = shares.tobytes() if moved else b""
         if self._known is None or self._known[0] != key:
-            source = self.source.shrunk(shares) if shares is not None and moved else self.source
-            self._known = key, Matrices(source, self.criterion.as_share, self._ask_for)
+            source = self.source.shrunk(shares) if moved else self.source
+            self._known = key, Matrices.of(source, self.criterion.as_share, self._ask_for)
         return self._known[1]
-
-    def problem(self, r: int, matrices: Matrices) -> Problem:
-        """Return the problem of rank `r`."""
-        own = matrices.own_pairs(r) if self.criterion.own else None
-        return pose_on(matrices.oracle, matrices.traces, r, self.criterion, own)
 
     def solve(self, r: int, start: FloatArray | None = None, exact_search: bool = True) -> Fit:
         """Solve one rank; `start` are weights of a neighbouring one.
 
         Without `exact_search` a gap is reported as the dual leaves it.
         """
-        settings, groups = self.settings, self.source.groups
+        settings, moved = self.settings, self.settings.shrinkage
         with threads_for(self.n_features):
-            shares = np.zeros(len(groups.weight))
-            if isinstance(settings.shrinkage, str):
-                shares = self._held_out(r)
-            elif settings.shrinkage is not None:
-                shares = shares + settings.shrinkage
+            moved = self._held_out(r) if isinstance(moved, str) else moved
+            shares = np.zeros_like(self.source.groups.weight) + (0.0 if moved is None else moved)
             matrices = self.matrices(shares)
-            problem = self.problem(r, matrices)
+            problem = matrices.problem(r, self.criterion)
             # Whoever is content with a rough bound does not wait for a search.
             search = exact_search and settings.tol <= OPTIMAL_GAP
-            options: dict[str, Any] = {"exact_search": search}
             about = ["of the shrunk covariances"] if shares.any() else []
             if settings.max_harm is not None:
-                solution = self._harmless(problem, matrices, options)
+                solution = self._harmless(problem, matrices, search)
                 about.append(f"with nobody harmed by more than {settings.max_harm:.3g}")
             elif self._ask_for and (path := self._shared(matrices)) is not None:
-                solution = path.solve(
-                    problem, tol=settings.tol, max_iter=settings.max_iter, start=start
-                )
+                how = {"tol": settings.tol, "max_iter": settings.max_iter}
+                solution = path.solve(problem, start=start, **how)
             else:
-                solution = settings.solve(problem, start=start, **options)
+                solution = solve_problem(problem, start=start, exact_search=search, **self.options)
             if about:
                 proof = replace(solution.certificate, about=", ".join(about))
                 solution = replace(solution, certificate=proof)
@@ -231,7 +240,7 @@ class Ranks:
             )
         return held_out_shares(self.source.folds, r, center=self.source.center)
 
-    def _harmless(self, problem: Problem, matrices: Matrices, options: dict[str, Any]) -> Solution:
+    def _harmless(self, problem: Problem, matrices: Matrices, search: bool) -> Solution:
         """Return the best basis with which no group is much worse off than with PCA.
 
         The most that a group may lose above what it loses by PCA is a share of its variance.
@@ -240,10 +249,10 @@ class Ranks:
         caps = problem.losses(basis) + self.settings.max_harm * matrices.traces
 
         def solve(problem: Problem, **more: Any) -> Solution:
-            if more:
-                # Of the many problems only the first, without limits, is worth a search.
-                more |= {"exact_search": self.settings.prove, "prove": False}
-            return self.settings.solve(problem, **{**options, **more})
+            # Of the many problems only the first, without limits, is worth a search.
+            later = {"exact_search": self.settings.prove, "prove": False} if more else {}
+            first = self.options | {"exact_search": search}
+            return solve_problem(problem, **first | more | later)
 
         return solve_thresholds(
             problem, lambda t: np.minimum(t, caps), solve, basis, tol=self.settings.tol
@@ -281,7 +290,7 @@ class Ranks:
         """
         n, width = self.n_features, min(max(r, _FIRST_WIDTH), self.n_features)
         matrices = self.matrices()
-        needed = _to_rounding(share) * float(weights @ matrices.traces)
+        needed = _KEPT * share * float(weights @ matrices.traces)
         with threads_for(n):
             while True:
                 pairs = matrices.oracle.leading(weights, width)
@@ -296,21 +305,7 @@ class Ranks:
 
     def keeps(self, fit: Fit, share: float) -> bool:
         """Return whether every group keeps that share of its variance, up to rounding."""
-        return bool(np.all(self.source.groups.shares(fit.retained) >= _to_rounding(share)))
-
-
-def _to_rounding(share: float) -> float:
-    """Return what counts as a share that is kept."""
-    return share * (1 - 1e-12)
-
-
-def _scales(traces: FloatArray, as_share: bool) -> FloatArray:
-    """Return the factor each matrix is multiplied by.
-
-    A group without variance loses nothing by any projection; its factor stays one.
-    """
-    ones = np.ones_like(traces)
-    return np.divide(1.0, traces, out=ones, where=traces >= TINY) if as_share else ones
+        return bool(np.all(self.source.groups.shares(fit.retained) >= _KEPT * share))
 
 
 def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") -> Problem:
@@ -327,58 +322,25 @@ def pose(covariances: FloatArray, n_components: int, criterion: str = "loss") ->
             f"criterion={criterion!r} divides by traces, and one of them is {traces.min():.3g}; "
             "choose 'loss', 'error' or 'variance'."
         )
-    scales = _scales(traces, chosen.as_share)
+    scales = 1 / np.where(chosen.as_share & (traces >= TINY), traces, 1.0)
     if chosen.as_share:
         covariances = covariances * scales[:, None, None]
     # Positive and negative eigenvalues may cancel in a trace. Without negative ones the trace is
     # the larger number.
     norms = np.sqrt(np.einsum("kij,kij->k", covariances, covariances))
     largest = float(np.maximum(np.abs(traces * scales), norms).max())
-    return pose_on(DenseOracle(covariances, largest), traces * scales, n_components, chosen)
+    oracle = DenseOracle(covariances, largest)
+    return Matrices(oracle, traces * scales).problem(n_components, chosen)
 
 
-def pose_on(
-    oracle: Oracle,
-    traces: FloatArray,
-    n_components: int,
-    criterion: Criterion,
-    own: tuple[EigenPairs, ...] | None = None,
-) -> Problem:
-    """Return the problem of a criterion for matrices already scaled and known by an oracle.
-
-    The traces are those of the scaled matrices. `own` are each group's own leading pairs where
-    somebody has them; otherwise they are computed if they are needed.
-    """
-    low, high = _RANGE
-    if not (low < oracle.scale < high or oracle.scale == 0):
-        raise ValueError(
-            f"the variances reach {oracle.scale:.3g}, and their squares leave the range of "
-            "numbers; divide all columns of X, or all covariances, by one number."
-        )
-    offsets = criterion.trace * traces
-    if criterion.own:
-        own = own or oracle.own_pairs(n_components)
-        sums = [pairs.values[:n_components].sum() for pairs in own]
-        offsets = offsets + criterion.own * np.array(sums)
-    return Problem(oracle, offsets, n_components, own)
-
-
-def fit_source(
-    source: CovarianceSource,
-    n_components: Any,
-    settings: Settings,
-    start: FloatArray | None = None,
-) -> Fit:
-    """Solve for a number of components, None for all, or a share every group must keep.
-
-    `start` are weights of a neighbouring problem with the same groups.
-    """
+def fit_source(source: CovarianceSource, n_components: Any, settings: Settings) -> Fit:
+    """Solve for a number of components, None for all, or a share every group must keep."""
     if is_share(n_components):
         return _fit_share(source, float(n_components), settings)
     ranks = Ranks(source, settings)
     r = ranks.n_features if n_components is None else int(n_components)
     check_rank(r, ranks.n_features)
-    return ranks.solve(r, start)
+    return ranks.solve(r)
 
 
 def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fit:
@@ -413,7 +375,7 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
     if ranks.keeps(asked, share):
         return asked
     if settings.shrinkage is None and settings.max_harm is None:
-        problem = ranks.problem(r, ranks.matrices())
+        problem = ranks.matrices().problem(r, ranks.criterion)
         losses = problem.losses(most.basis)
         proof = problem.certificate(asked.solution.certificate.lower_bound, float(losses.max()))
         solution = replace(
@@ -495,12 +457,10 @@ def solve(
     settings = Settings(
         criterion, center, shrinkage, max_harm, tol, max_iter, random_state, prove
     ).check()
-    listed = isinstance(covariances, list) and isinstance(covariances[0], GroupMoments)
-    if listed or isinstance(covariances, GroupMoments):
+    if as_folds(covariances) is not None:
         if B is not None or thresholds is not None:
             raise ValueError("B= and thresholds= need matrices; pass moments.covariances.")
         source = MomentCovariances(covariances, center=center)
-        check_groups(source.groups.labels, source.groups.weight)
         check_rank(n_components, len(source.groups.mean[0]))
         return fit_source(source, int(n_components), settings).solution
     if shrinkage is not None or max_harm is not None:
@@ -510,17 +470,18 @@ def solve(
         )
     matrices = check_covariances(covariances)
     check_rank(n_components, matrices.shape[-1])
-    root = None if B is None else _root(B, matrices.shape[-1])
+    root = None if B is None else np.linalg.cholesky(check_covariances([B])[0])
     if root is not None:
         # With U = L^-T V and B = L L.T, U.T B U is V.T V.
         inverse = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True)
         matrices = symmetric(inverse @ matrices @ inverse.T)
     with threads_for(matrices.shape[-1]):
         problem = pose(matrices, int(n_components), criterion)
+        how: Any = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "prove": prove}
         if thresholds is None:
-            solution = settings.solve(problem)
+            solution = solve_problem(problem, **how)
         else:
-            solution = solve_thresholds(problem, thresholds, settings.solve)
+            solution = solve_thresholds(problem, thresholds, partial(solve_problem, **how))
     if root is None:
         return solution
     back = scipy.linalg.solve_triangular(root, solution.components.T, trans="T", lower=True)
@@ -529,17 +490,3 @@ def solve(
     proof = solution.certificate
     proof = replace(proof, resolution=proof.resolution + EPS * condition * problem.oracle.scale)
     return replace(solution, components=np.ascontiguousarray(back.T), certificate=proof)
-
-
-def _root(B: Any, n: int) -> FloatArray:
-    """Return the Cholesky factor of `B`, or raise ValueError."""
-    matrix = check_covariances([B])[0] if np.ndim(B) == 2 else np.zeros((0, 0))
-    if len(matrix) != n:
-        raise ValueError(f"B has shape {np.shape(B)} and must be ({n}, {n}), like covariances.")
-    try:
-        return np.asarray(np.linalg.cholesky(matrix))
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "B is not positive definite; add a small multiple of the identity, or leave out the "
-            "columns that depend on others."
-        ) from None

@@ -4,29 +4,33 @@ A genotype counts how many of a person's two alleles are the first one (A1) of t
 or 2, one byte each. Rows are never one table of float64, which would take eight times the memory.
 Read `StandardizedGenotypes.columns` first.
 
-Population labels and `fairpca.MaxMinDistanceAnalysis` keep all populations apart; `fairpca.FairPCA`
-takes the same rows.
+`fairpca.MaxMinDistanceAnalysis` keeps all populations apart; `fairpca.FairPCA` takes the same
+rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import gen_batches
 
 from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, listed, require
 from fairpca.moments.storage import atomic_write
 
+__all__ = [
+    "Genotypes", "StandardizedGenotypes", "read_plink", "read_populations", "standardize",
+    "write_eigenvec", "write_loadings",
+]  # fmt: skip
+
 #: What stands for a genotype that is not known.
 MISSING = -127
-#: Ways to standardise: divided by the standard deviation that drift gives, or only centred.
-KINDS = ("patterson", "center")
 # The first bytes of a .bed file whose genotypes are stored SNP by SNP.
 _MAGIC = b"\x6c\x1b\x01"
 # Entries of a block of SNPs: 64 megabytes as float64.
@@ -60,8 +64,8 @@ class Genotypes:
 
     def take(self, people: Any) -> Genotypes:
         """Return some people: their positions, or a mask."""
-        fields = (self.snps, self.families[people], self.alleles, self.chromosomes)
-        return Genotypes(self.rows[people], self.samples[people], *fields)
+        own = {name: getattr(self, name)[people] for name in ("rows", "samples", "families")}
+        return replace(self, **own)
 
 
 def read_plink(path: str | Path) -> Genotypes:
@@ -83,10 +87,10 @@ def read_plink(path: str | Path) -> Genotypes:
     for end in (".bed", ".bim", ".fam"):
         if not Path(stem + end).is_file():
             raise FileNotFoundError(f"{stem}{end} is missing; a PLINK file set has all three.")
-    m, n = (sum(1 for line in open(stem + end, "rb") if line.strip()) for end in (".fam", ".bim"))
+    m, n = (len(Path(stem + end).read_bytes().strip().splitlines()) for end in (".fam", ".bim"))
     with open(stem + ".bed", "rb") as file:
-        start = file.read(3)
-    size, expected = Path(stem + ".bed").stat().st_size, 3 + n * ((m + 3) // 4)
+        start, size = file.read(3), file.seek(0, 2)
+    expected = 3 + n * ((m + 3) // 4)
     if start != _MAGIC:
         raise ValueError(f"{stem}.bed is not a PLINK 1 file that is stored SNP by SNP.")
     if size != expected:
@@ -96,9 +100,9 @@ def read_plink(path: str | Path) -> Genotypes:
         )
     with opened(stem + ".bed", iid_count=m, sid_count=n) as bed:
         rows = bed.read(dtype="int8", order="F")
-        names = (np.asarray(part, dtype=str) for part in (bed.iid, bed.sid, bed.fid))
         alleles = np.array([bed.allele_1, bed.allele_2], dtype=str)
-        return Genotypes(rows, *names, alleles, np.asarray(bed.chromosome, dtype=str))
+        words = [bed.iid, bed.sid, bed.fid, alleles, bed.chromosome]
+        return Genotypes(rows, *(np.asarray(part, dtype=str) for part in words))
 
 
 def read_populations(
@@ -126,12 +130,11 @@ def read_populations(
     column = column or (names or [""])[-1]
     if "IID" not in names or column not in names:
         raise ValueError(f"{path} needs the columns IID and {column!r}; it has {listed(names)}.")
-    wide = [line for line in lines if len(line) != len(names)]
-    if wide:
-        raise ValueError(f"{path} has {len(names)} columns and a line with {len(wide[0])}.")
     person, group = names.index("IID"), names.index(column)
     known: dict[str, str] = {}
     for line in lines:
+        if len(line) != len(names):
+            raise ValueError(f"{path} has {len(names)} columns and a line with {len(line)}.")
         if known.setdefault(line[person], line[group]) != line[group]:
             raise ValueError(f"{path} has {line[person]!r} in two populations.")
     lost = [name for name in samples if known.get(str(name), "NA") == "NA"]
@@ -143,7 +146,7 @@ def read_populations(
     return np.array([known[str(name)] for name in samples])
 
 
-class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
+class StandardizedGenotypes(LinearOperator):
     """Genotypes with every SNP standardised where it is used; missing ones count as the mean.
 
     A LinearOperator: ``self @ V`` and ``self.T @ W`` go through blocks of SNPs.
@@ -159,7 +162,7 @@ class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
 
     def __init__(self, genotypes: Genotypes, frequencies: FloatArray, scale: FloatArray) -> None:
         self.genotypes, self.frequencies, self.scale = genotypes, frequencies, scale
-        super().__init__(np.float64, genotypes.rows.shape)
+        super().__init__(np.float64, genotypes.rows.shape)  # type: ignore[call-arg]
 
     def columns(self, part: slice) -> FloatArray:
         """Return some SNPs as float64, shape (m, width)."""
@@ -173,8 +176,7 @@ class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
     def parts(self) -> list[slice]:
         """Return slices of columns, in order, each small enough to be float64."""
         m, n = self.shape
-        step = max(_ENTRIES // max(m, 1), 1)
-        return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+        return list(gen_batches(n, max(_ENTRIES // m, 1)))
 
     def take(self, people: Any) -> StandardizedGenotypes:
         """Return some people, standardised as before."""
@@ -185,12 +187,6 @@ class StandardizedGenotypes(LinearOperator):  # type: ignore[misc]
 
     def _rmatmat(self, W: FloatArray) -> FloatArray:
         return np.concatenate([self.columns(part).T @ W for part in self.parts()])
-
-    def _matvec(self, v: FloatArray) -> FloatArray:
-        return self._matmat(v.reshape(-1, 1))
-
-    def _rmatvec(self, w: FloatArray) -> FloatArray:
-        return self._rmatmat(w.reshape(-1, 1))
 
 
 def standardize(
@@ -211,12 +207,11 @@ def standardize(
     StandardizedGenotypes
         A missing genotype is 2p before, and zero after.
     """
-    check_choice("kind", kind, KINDS)
+    check_choice("kind", kind, ("patterson", "center"))
     rows = genotypes.rows
     if frequencies is None:
-        step = max(_ENTRIES // max(len(rows), 1), 1)
-        blocks = (rows[:, at : at + step] for at in range(0, rows.shape[1], step))
-        frequencies = np.concatenate([_frequencies(block) for block in blocks])
+        parts = gen_batches(rows.shape[1], max(_ENTRIES // len(rows), 1))
+        frequencies = np.concatenate([_frequencies(rows[:, part]) for part in parts])
     if frequencies.shape != (rows.shape[1],):
         raise ValueError(f"frequencies has shape {frequencies.shape} for {rows.shape[1]} SNPs.")
     variance = 2 * frequencies * (1 - frequencies)
@@ -252,9 +247,8 @@ def write_eigenvec(
     """
     if len(samples) != len(scores):
         raise ValueError(f"there are {len(samples)} samples and {len(scores)} rows of scores.")
-    names = [samples] if families is None else [families, samples]
-    head = ["IID"] if families is None else ["FID", "IID"]
-    _write(path, [*head, *_numbered(scores.shape[1])], names, scores)
+    words = {"IID": samples} if families is None else {"FID": families, "IID": samples}
+    _write(path, [*words, *_numbered(scores.shape[1])], list(words.values()), scores)
 
 
 def write_loadings(path: str | Path, rows: StandardizedGenotypes, components: FloatArray) -> None:
@@ -277,9 +271,9 @@ def write_loadings(path: str | Path, rows: StandardizedGenotypes, components: Fl
         `components_` of the model.
     """
     genotypes = rows.genotypes
+    if components.shape[1:] != rows.scale.shape:
+        raise ValueError(f"components has shape {components.shape} for {rows.shape[1]} SNPs.")
     weights = (components * rows.scale).T
-    if len(weights) != len(genotypes.snps):
-        raise ValueError(f"components has {len(weights)} columns for {len(genotypes.snps)} SNPs.")
     first, other = genotypes.alleles
     frequencies = [genotypes.chromosomes, genotypes.snps, other, first]
     head = ["ID", "A1", *_numbered(weights.shape[1])]

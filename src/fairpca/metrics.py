@@ -118,7 +118,7 @@ def measured(
         What the projection subtracts, where that is not the mean of all rows.
     """
     groups, total, r = source.groups, source.total, basis.shape[1]
-    matrices = matrices or Matrices(source)
+    matrices = matrices or Matrices.of(source)
     kept = matrices.oracle.retained_variance(basis)
     own = np.array([pairs.values[:r].sum() for pairs in matrices.own_pairs(r)])
     rounding = _arrays.rounding_level(float(groups.traces.max()), len(basis))
@@ -167,10 +167,10 @@ def basis_of(reducer: Any) -> FloatArray:
     except (TypeError, ValueError):
         # Empty, so that the one message below covers it.
         rows = np.empty(0)
-    if rows.ndim != 2 or rows.size == 0:
+    if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
         raise ValueError(
             f"reducer={reducer!r} is no linear reducer: pass a fitted estimator with "
-            "`components_` or an array with one component per row."
+            "`components_` or an array with one component per row, all of them finite."
         )
     return _arrays.span(rows.T)
 
@@ -593,7 +593,7 @@ def covariance_gap(
     """
     how = "group", "intersection"
     basis, source, _ = _read(reducer, X, sensitive_features, sample_weight, *how)
-    inner = Matrices(source).oracle.project(basis)
+    inner = Matrices.of(source).oracle.project(basis)
     return max((float(np.linalg.norm(a - b, 2)) for a, b in combinations(inner, 2)), default=0.0)
 
 

@@ -15,20 +15,13 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray, complement, orthonormal
-from fairpca._check import (
-    check_at_least,
-    check_choice,
-    check_covariances,
-    check_groups,
-    check_rank,
-    check_rows,
-    is_share,
-)
+from fairpca._check import check_at_least, check_choice, check_covariances, check_rank, is_share
 from fairpca.covariances.dense import DenseOracle, leading_pairs
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances
 from fairpca.fitting import Fit, Ranks, Settings, fit_source, pose
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Label
+from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Certificate
 
@@ -111,18 +104,14 @@ def component_path(
     settings.check()
     check_choice("group_by", group_by, ("intersection", "marginal"))
     source = MomentCovariances(moments, group_by, center)
-    check_rows(source.total.count, "component_path")
-    check_groups(source.groups.labels, source.groups.weight)
     n = source.groups.mean.shape[1]
     largest = n if max_components is None else max_components
     check_at_least("max_components", largest, 1)
     check_rank(largest, n)
     ranks = Ranks(source, settings, largest)
-    fits: list[Any] = []
-    start = None
-    for r in range(1, largest + 1):
-        fits.append(ranks.solve(r, start))
-        start = fits[-1].solution.weights
+    fits = [ranks.solve(1)]
+    for r in range(2, largest + 1):
+        fits.append(ranks.solve(r, fits[-1].solution.weights))
     return ComponentPath(
         np.arange(1, largest + 1),
         np.array([fit.losses for fit in fits]),
@@ -164,11 +153,12 @@ def fit_nested(
         j = columns.shape[1] + 1
         # Of the ranks before the last only the dual's bound is shown; a search takes seconds.
         fits.append(last if j == r else ranks.solve(j, exact_search=False))
-        problem, free = ranks.problem(j, matrices), complement(columns)
+        problem, free = matrices.problem(j, ranks.criterion), complement(columns)
         offsets = problem.offsets - matrices.oracle.retained_variance(columns)
         # Rounding is that of the whole problem, however little variance is left.
         inner = DenseOracle(matrices.oracle.project(free), matrices.oracle.scale)
-        best = settings.solve(Problem(inner, offsets, 1), exact_search=False).components.T
+        step = solve_problem(Problem(inner, offsets, 1), exact_search=False, **ranks.options)
+        best = step.components.T
         columns = orthonormal(np.hstack([columns, free @ best]))
         found = replace(
             last.solution,
@@ -181,9 +171,9 @@ def fit_nested(
         if j >= r and (enough or j == ranks.n_features):
             break
     bounds = np.array([one.solution.certificate.lower_bound for one in fits])
-    kept = [matrices.oracle.retained_variance(columns[:, :j]) for j in range(1, len(fits) + 1)]
-    offsets = [ranks.problem(j, matrices).offsets for j in range(1, len(fits) + 1)]
-    values = (np.array(offsets) - np.array(kept)).max(axis=1)
+    steps = range(1, len(fits) + 1)
+    problems = [matrices.problem(j, ranks.criterion) for j in steps]
+    values = np.array([p.losses(columns[:, : p.n_components]).max() for p in problems])
     proof = replace(
         problem.certificate(bounds[-1], float(values[-1])), about=last.solution.certificate.about
     )
@@ -217,10 +207,6 @@ class JointNumericalRange:
         """Area of the inscribed polygon."""
         x, y = self.points.T
         return float(0.5 * abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)))
-
-    def support(self, directions: Any) -> FloatArray:
-        """Return the largest ``direction . point`` over the polygon, for unit vectors (..., 2)."""
-        return np.asarray((np.asarray(directions) @ self.points.T).max(axis=-1))
 
 
 def joint_numerical_range(
@@ -269,7 +255,7 @@ def joint_numerical_range(
     # Two directions have their support points on one line.
     check_at_least("n_angles", n_angles, 3)
     check_at_least("max_angles", max_angles, 3)
-    if not isinstance(tol, int | float | np.number) or not tol >= 0:
+    if not tol >= 0:
         raise ValueError(f"tol={tol!r} must be at least 0.")
 
     def support(angle: float) -> FloatArray:
@@ -340,10 +326,7 @@ def phi(covariances: Any, n_components: int, t: Any, *, criterion: str = "loss")
     check_rank(n_components, matrices.shape[1])
     problem = pose(matrices, int(n_components), criterion)
     k = len(matrices)
-    try:
-        points = np.asarray(t, dtype=float)
-    except (TypeError, ValueError):
-        points = np.full((1, 1), np.nan)
+    points = np.asarray(t, dtype=float)
     if k == 2:
         points = np.stack([points, 1 - points], axis=-1)
     on_simplex = points.shape[-1:] == (k,) and np.all(points >= 0)

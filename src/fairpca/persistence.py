@@ -35,8 +35,12 @@ TRUSTED_TYPES = (
     "fairpca.solvers.solution.Certificate",
     "datetime.date",
     "datetime.datetime",
+    # Of SimpleImputer; a type of numbers, read from an array.
+    "numpy.dtype",
 )
 _KIND = "fairpca model 3"
+__all__ = ["SavedModel", "load_model", "save_model"]
+
 _LIBRARIES = ("fairpca", "numpy", "scipy", "scikit-learn")
 # Components of a file are orthonormal up to this: those of float32 rows are to 1e-6.
 _ORTHONORMAL = 1e-4
@@ -225,10 +229,10 @@ def _stored_form(value: Any, moments: bool) -> Any:
     """
     if type(value) in (list, tuple):
         return type(value)(_stored_form(part, moments) for part in value)
+    if isinstance(value, type) or not (is_foreign(value) or hasattr(value, "get_params")):
+        return value
     if is_foreign(value):
         return fetched(value)
-    if not hasattr(value, "get_params"):
-        return value
     stored = copy.copy(value)
     gone = {"_lives_on", "_metadata_request"}
     kept = {k: v for k, v in vars(value).items() if k not in gone}

@@ -103,26 +103,22 @@ def pca(
     """
     require("anndata", extra="scverse", purpose="fairpca.scverse")
     names = [groupby] if isinstance(groupby, str) else list(groupby)
-    for argument, asked, part in (
-        ("groupby", names, "obs"),
-        ("layer", [layer] if layer else [], "layers"),
-        ("mask_var", [mask_var] if isinstance(mask_var, str) else [], "var"),
-    ):
-        for name in asked:
-            if name not in getattr(adata, part):
-                raise ValueError(f"{argument}={name!r} is not in adata.{part}.")
+    marked = mask_var if isinstance(mask_var, str) else None
+    for name, part in ((layer, "layers"), (marked, "var"), *((name, "obs") for name in names)):
+        if name is not None and name not in getattr(adata, part):
+            raise ValueError(f"adata.{part} has no {name!r}; it has {list(getattr(adata, part))}.")
     if adata.isbacked and (copy or adata.is_view):
         raise ValueError(
             "adata is an open file, of which no copy and no part can be changed; pass all of it, "
             "without copy, or read it with adata.to_memory() first."
         )
-    mask = adata.var[mask_var] if isinstance(mask_var, str) else mask_var
+    mask = mask_var if marked is None else adata.var[marked]
     genes = np.ones(adata.n_vars, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     # As objects: categories that only other cells have are no groups of these.
     labels = adata.obs[names].astype(object)
-    model = FairPCA(
-        n_comps, criterion=criterion, center=center, shrinkage=shrinkage, max_harm=max_harm
-    )
+    options: dict[str, Any] = {"criterion": criterion, "center": center}
+    options |= {"shrinkage": shrinkage, "max_harm": max_harm}
+    model = FairPCA(n_comps, **options)
     X = adata.X if layer is None else adata.layers[layer]
     if isinstance(X, np.ndarray) or is_sparse(X) or is_dask(X):
         used = X if genes.all() else X[:, genes]
@@ -134,10 +130,8 @@ def pca(
     loadings, mean = np.zeros((adata.n_vars, n_comps)), np.zeros(adata.n_vars)
     loadings[genes], mean[genes] = model.components_.T, model.mean_
     out.obsm[key_added], out.varm[key_added] = projected, loadings
-    params = {"groupby": names, "zero_center": True, "criterion": criterion, "center": center}
-    params |= {"use_highly_variable": isinstance(mask_var, str) and mask_var == "highly_variable"}
-    params |= {"mask_var": mask_var if isinstance(mask_var, str) else None, "layer": layer}
-    params |= {"shrinkage": shrinkage, "max_harm": max_harm}
+    params = {"groupby": names, "zero_center": True, "mask_var": marked, "layer": layer, **options}
+    params["use_highly_variable"] = marked == "highly_variable"
     proof = model.certificate_
     groups = model.groups_frame().rename(columns={"counts": "cells"})
     # As objects: not every version of anndata can write the newer texts of pandas to a file.

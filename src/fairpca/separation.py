@@ -7,12 +7,11 @@ smallest share of any pair is made as large as possible (max-min distance analys
 
 The rows are needed for the groups' means and for the covariance within groups. All else happens in
 the span of the means, which has one dimension less than there are groups. Read
-`MaxMinDistanceAnalysis`, then `keep_apart`.
+`MaxMinDistanceAnalysis._fit`, then `keep_apart`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,28 +20,13 @@ import scipy.linalg
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 from scipy.spatial.distance import cdist
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn import base
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fairpca._arrays import (
-    EPS,
-    TINY,
-    AnyArray,
-    FloatArray,
-    IntArray,
-    fix_signs,
-    is_dask,
-    is_sparse,
-    orthonormal,
-)
+from fairpca._arrays import EPS, AnyArray, FloatArray, IntArray, fix_signs, is_dask, is_sparse
 from fairpca._check import as_numpy, check_at_least, check_choice, check_weights
 from fairpca.fitting import pose
 from fairpca.genetics import StandardizedGenotypes
@@ -50,8 +34,6 @@ from fairpca.moments.group_moments import GroupMoments
 from fairpca.solvers import Certificate, solve_problem
 from fairpca.solvers.descent import descend
 
-#: What distances are relative to: the covariance within groups, or nothing.
-WITHIN = ("pooled", "identity")
 # Inner products of rows are counted, instead of those of columns, from this many columns a row on.
 _WIDE = 1.5
 # Entries of a block that is float64 at a time: 64 megabytes.
@@ -63,13 +45,18 @@ _SOFTNESS = (1.0, 1000.0)
 # Entries of all starts of a search together, and the fewest and most starts.
 _SEARCHED, _STARTS = 200_000, (4, 64)
 # The best starts are followed to the last digit where pairs times columns times rank are so few.
-_FOLLOWED, _POLISHED = 5, 60_000
+_FOLLOWED, _POLISHED = 3, 60_000
+# Steps of every descent, and the gap that `prove` does not try to close.
+_STEPS, _GAP = 300, 1e-6
 # Pairs that a bound rests on. Any of them prove it; few are missed by leaving the others out.
 _MOST_PAIRS = 500
 
 
-class MaxMinDistanceAnalysis(  # type: ignore[misc]
-    ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+class MaxMinDistanceAnalysis(
+    base.ClassifierMixin,  # type: ignore[misc]
+    base.ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    base.TransformerMixin,  # type: ignore[misc]
+    base.BaseEstimator,  # type: ignore[misc]
 ):
     """Linear projection that keeps every pair of groups apart.
 
@@ -89,10 +76,6 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         1 where rows are few, and the distances are then the plain ones.
     prove : bool, default=False
         Search for a better proof for up to a minute.
-    tol : float, default=1e-6
-        Gap of the lost share at which to stop.
-    max_iter : int, default=300
-        Steps of every descent.
     random_state : int, RandomState instance or None, default=None
         Of the starts; None means a fixed seed.
 
@@ -108,7 +91,7 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
     classes_ : ndarray of shape (k,)
     means_ : ndarray of shape (k, n_features_in_)
     class_count_ : ndarray of shape (k,)
-        Rows of every group.
+        Rows of every group, or the sum of their weights.
     pair_shares_ : ndarray of shape (k, k)
         Share that every squared distance keeps, of the rows in hand; see `new_rows`.
     distances_ : ndarray of shape (k, k)
@@ -140,16 +123,12 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         within: str = "pooled",
         shrinkage: float | str = "auto",
         prove: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 300,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_components = n_components
         self.within = within
         self.shrinkage = shrinkage
         self.prove = prove
-        self.tol = tol
-        self.max_iter = max_iter
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MaxMinDistanceAnalysis:
@@ -172,10 +151,7 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         if is_dask(X):
             moments = GroupMoments.from_array(X, np.asarray(y), sample_weight=sample_weight)
             return self.fit_moments(moments)
-        X, classes, codes, weight = self._read(X, y, sample_weight)
-        counted = _Counted.of_rows(X, codes, weight, len(classes), self.within == "pooled")
-        self._moments = None
-        return self._fit(counted, classes)
+        return self._fit(self._counted(*self._read(X, y, sample_weight)))
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -193,14 +169,17 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         self
         """
         self._check()
-        if self._moments is None and hasattr(self, "components_"):
-            raise ValueError(
-                "partial_fit cannot go on from fit, which keeps no moments; count all rows with "
-                "partial_fit on a new estimator."
-            )
-        X, names, codes, weight = self._read(X, y, sample_weight, reset=self._moments is None)
-        found = GroupMoments.from_array(X, names[codes], sample_weight=weight)
-        return self._fit_moments(found if self._moments is None else self._moments.merge(found))
+        fresh = not hasattr(self, "components_")
+        X, y, weight = self._read(X, y, sample_weight, reset=fresh)
+        moments = GroupMoments.from_array(X, y, sample_weight=weight)
+        if not fresh:
+            if self._moments is None:
+                raise ValueError(
+                    "partial_fit cannot go on: the rows of the fit were too wide for moments, or "
+                    "the model was stored without; count all rows with a new estimator."
+                )
+            moments = self._moments.merge(moments)
+        return self._fit(_Counted.of_moments(moments, self.within == "pooled"))
 
     def fit_moments(self, moments: GroupMoments) -> MaxMinDistanceAnalysis:
         """Fit from moments that were counted elsewhere: in chunks, in processes, on a cluster."""
@@ -208,41 +187,30 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         self.n_features_in_ = moments.n_features
         if moments.feature_names is not None:
             self.feature_names_in_ = np.array(moments.feature_names, dtype=object)
-        return self._fit_moments(moments)
-
-    def _fit_moments(self, moments: GroupMoments) -> MaxMinDistanceAnalysis:
-        """Fit from moments, and keep them for the next batch."""
-        self._moments = moments
-        moments = moments.grouped()
-        counted = _Counted.of_moments(moments, self.within == "pooled")
-        return self._fit(counted, np.array(moments.labels))
+        return self._fit(_Counted.of_moments(moments, self.within == "pooled"))
 
     def _check(self) -> None:
-        check_choice("within", self.within, WITHIN)
+        check_choice("within", self.within, ("pooled", "identity"))
         if self.n_components is not None:
             check_at_least("n_components", self.n_components, 1)
-        check_at_least("max_iter", self.max_iter, 1)
         if self.shrinkage != "auto" and not 0 <= float(self.shrinkage) <= 1:
             raise ValueError(f"shrinkage={self.shrinkage!r} must be 'auto' or from 0 to 1.")
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
-    ) -> tuple[Any, AnyArray, IntArray, FloatArray]:
-        """Return validated rows, the groups, and code and weight of every row that counts."""
+        self, X: Any, y: Any, sample_weight: Any = None, reset: bool = True
+    ) -> tuple[Any, AnyArray, FloatArray]:
+        """Return validated rows, and group and weight of each; those without weight are gone."""
         X = self._rows(X, reset=reset)
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed: groups of rows.")
+            raise ValueError("requires y to be passed, but the target y is None: pass groups.")
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         weight = check_weights(sample_weight, X.shape[0])
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        if len(y) != X.shape[0]:
-            raise ValueError(f"y has {len(y)} entries and X {X.shape[0]} rows.")
-        if not weight.all():
-            kept = np.flatnonzero(weight)
-            X, y, weight = _some(X, kept), y[kept], weight[kept]
-        classes, codes = np.unique(y, return_inverse=True)
-        return X, classes, codes, weight
+        check_consistent_length(X, y)
+        if weight is None:
+            return X, y, np.ones(len(y))
+        kept = np.flatnonzero(weight)
+        return (X, y, weight) if len(kept) == len(y) else (_some(X, kept), y[kept], weight[kept])
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Return validated rows; genotypes stay as they are."""
@@ -255,13 +223,50 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
             raise ValueError(f"X has {X.shape[1]} SNPs; the model has {self.n_features_in_}.")
         return X
 
-    def _fit(self, counted: _Counted, classes: AnyArray) -> MaxMinDistanceAnalysis:
-        found = _separate(counted, self)
-        pooled = counted.weight / counted.weight.sum()
-        self.classes_, self.means_, self.class_count_ = classes, counted.mean, counted.count
-        self.mean_ = pooled @ counted.mean
-        self.__dict__.update({f"{name}_": part for name, part in vars(found).items()})
-        self.n_components_ = len(found.components)
+    def _counted(self, X: Any, y: AnyArray, weight: FloatArray) -> _Counted:
+        """Return what is needed of rows; moments unless they are wide."""
+        wide = isinstance(X, StandardizedGenotypes) or X.shape[1] > _WIDE * X.shape[0]
+        pooled = self.within == "pooled"
+        if wide:
+            return _Counted.of_wide(X, y, weight, pooled)
+        return _Counted.of_moments(GroupMoments.from_array(X, y, sample_weight=weight), pooled)
+
+    def _fit(self, counted: _Counted) -> MaxMinDistanceAnalysis:
+        k = len(counted.mean)
+        if k < 2:
+            raise ValueError("y has one class; distances between groups need two or more.")
+        shrinkage = 1.0 if counted.inner is None else self.shrinkage
+        shrinkage = counted.auto_shrinkage() if shrinkage == "auto" else float(shrinkage)
+        points = counted.mean - counted.mean.mean(axis=0)
+        images = counted.solve(points, shrinkage)
+        inner = points @ images
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        kept = values > _RANK**2 * values[-1]
+        if not values[-1] > 0:
+            raise ValueError("all groups have the same mean; no projection keeps them apart.")
+        sizes, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        inside, distances = vectors * sizes, np.maximum(_squared(inner), 0.0)
+        first, second = np.triu_indices(k, 1)
+        apart = inside[first] - inside[second]
+        lengths = np.linalg.norm(apart, axis=1)
+        differ = lengths > _RANK * lengths.max()
+        apart = apart[differ] / lengths[differ, None]
+        r = min(self.n_components or k - 1, len(sizes))
+        basis, self.certificate_ = keep_apart(apart, r, self.prove, self.random_state or 0)
+        # In order of the spread of the means, every group counting once.
+        spread = inside @ basis
+        mix = vectors / sizes @ basis @ np.linalg.eigh(spread.T @ spread)[1][:, ::-1]
+        components, patterns = (images @ mix).T, (points.T @ mix).T
+        self.components_ = fix_signs(components)
+        self.patterns_ = patterns * np.sign(np.sum(self.components_ * components, axis=1))[:, None]
+        scores = points @ self.components_.T
+        shares, some = np.ones((k, k)), distances > (_RANK * lengths.max()) ** 2
+        shares[some] = (_squared(scores @ scores.T)[some] / distances[some]).clip(0, 1)
+        self.pair_shares_, self.distances_, self.shrinkage_ = shares, distances, shrinkage
+        self.classes_, self.class_count_ = counted.classes, counted.weight
+        self.means_, self.mean_ = counted.mean, counted.centre
+        self.n_components_ = self._n_features_out = r
+        self._moments = counted.moments
         return self
 
     def transform(self, X: Any) -> Any:
@@ -298,10 +303,15 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         return (scores @ self.patterns_ + self.mean_).astype(scores.dtype, copy=False)
 
     def predict(self, X: Any) -> AnyArray:
-        """Return the group whose mean is nearest in the projection."""
-        scores = self.transform(X)
-        means = (self.means_ - self.mean_) @ self.components_.T
-        return np.asarray(self.classes_[cdist(scores, means).argmin(axis=1)])
+        """Return the group whose mean is nearest in the projection.
+
+        The mean of n rows lies from new rows of its group, squared, 1 + 1/n times as far as the
+        group's true mean does. Squared distances are divided by that, so that groups of few rows
+        do not lose their own.
+        """
+        scores, means = self.transform(X), (self.means_ - self.mean_) @ self.components_.T
+        squared = cdist(scores, means, "sqeuclidean") / (1 + 1 / self.class_count_)
+        return np.asarray(self.classes_[squared.argmin(axis=1)])
 
     def new_rows(self, X: Any, y: Any, *, n_folds: int = 5) -> NewRows:
         """Return what fits with these parameters keep of rows that they have not seen.
@@ -321,43 +331,44 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         NewRows
         """
         check_at_least("n_folds", n_folds, 2)
-        other = type(self)(**self.get_params())
+        other = base.clone(self)
         other._check()
-        X, classes, codes, weight = other._read(X, y, None)
-        rng, k = check_random_state(self.random_state or 0), len(classes)
-        order = rng.permutation(len(codes))
-        order = order[np.argsort(codes[order], kind="stable")]
+        X, y, weight = other._read(X, y)
+        classes, codes = np.unique(y, return_inverse=True)
         # Rows of every group are dealt to the halves of all folds in turn.
-        begin = np.searchsorted(codes[order], np.arange(k))
-        part = np.empty(len(codes), dtype=int)
-        part[order] = (np.arange(len(codes)) - begin[codes[order]]) % (2 * n_folds)
-        kept, length, landed = np.zeros((3, k, k))
+        order = check_random_state(self.random_state or 0).permutation(len(y))
+        part = np.empty(len(y), dtype=int)
+        for group in range(len(classes)):
+            own = order[codes[order] == group]
+            part[own] = np.arange(len(own)) % (2 * n_folds)
+        kept, length, landed = np.zeros((3, len(classes), len(classes)))
         for fold in range(n_folds):
-            train = np.flatnonzero(part // 2 != fold)
-            present, inside = np.unique(codes[train], return_inverse=True)
-            counted = _Counted.of_rows(
-                _some(X, train), inside, weight[train], len(present), self.within == "pooled"
-            )
-            found = _separate(counted, other)
-            centre = counted.weight @ counted.mean / counted.weight.sum()
-            halves = [np.flatnonzero(part == 2 * fold + half) for half in (0, 1)]
-            means, has = zip(*(_means(X, h, codes, k) for h in halves), strict=True)
-            scores = [(mean - centre) @ found.components.T for mean in means]
-            metric = counted.solve(means[1] - centre, found.shrinkage)
-            both = np.outer(has[0] & has[1], has[0] & has[1])
+            train, test = np.flatnonzero(part // 2 != fold), np.flatnonzero(part // 2 == fold)
+            counted = other._counted(_some(X, train), y[train], weight[train])
+            other._fit(counted)
+            near = np.searchsorted(classes, other.predict(_some(X, test)))
+            np.add.at(landed, (codes[test], near), 1)
+            means, both = [], np.ones_like(kept, dtype=bool)
+            for half in (2 * fold, 2 * fold + 1):
+                rows = np.flatnonzero(part == half)
+                member = np.eye(len(classes))[codes[rows]]
+                count = member.sum(axis=0)
+                both &= np.minimum.outer(count, count) > 0
+                mean = np.asarray(_some(X, rows).T @ (member / np.maximum(count, 1))).T
+                means.append(mean - other.mean_)
+            scores = [mean @ other.components_.T for mean in means]
+            whole = means[0] @ counted.solve(means[1], other.shrinkage_)
             kept += np.where(both, _squared(scores[0] @ scores[1].T), 0)
-            length += np.where(both, _squared((means[0] - centre) @ metric), 0)
-            test = np.concatenate(halves)
-            seen = _some(X, test) @ found.components.T
-            near = cdist(seen, counted.mean @ found.components.T).argmin(axis=1)
-            np.add.at(landed, (codes[test], present[near]), 1)
-        shares = np.divide(kept, length, out=np.full((k, k), np.nan), where=length > 0)
+            length += np.where(both, _squared(whole), 0)
+        shares = np.divide(kept, length, out=np.full_like(kept, np.nan), where=length > 0)
         np.fill_diagonal(shares, 1.0)
-        confusion = landed / np.maximum(landed.sum(axis=1, keepdims=True), 1)
-        return NewRows(classes, shares, confusion)
+        return NewRows(classes, shares, landed / np.maximum(landed.sum(1, keepdims=True), 1))
 
     def to_sklearn(self) -> LinearDiscriminantAnalysis:
-        """Return a fitted LinearDiscriminantAnalysis with the same `transform` and `predict`."""
+        """Return a fitted LinearDiscriminantAnalysis with the same `transform`.
+
+        It predicts by the nearest mean, as `predict` does where groups have equally many rows.
+        """
         check_is_fitted(self)
         found = LinearDiscriminantAnalysis(n_components=self.n_components_)
         scores = (self.means_ - self.mean_) @ self.components_.T
@@ -366,17 +377,11 @@ class MaxMinDistanceAnalysis(  # type: ignore[misc]
         if len(coef) == 2:
             coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
         found.classes_, found.means_, found.xbar_ = self.classes_, self.means_, self.mean_
-        found.priors_ = np.full(len(self.classes_), 1 / len(self.classes_))
         found.scalings_, found.coef_, found.intercept_ = self.components_.T, coef, intercept
         found._max_components = self.n_components_
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(found, name, getattr(self, name))
+        names = ("n_features_in_", "feature_names_in_")
+        vars(found).update({name: vars(self)[name] for name in names if name in vars(self)})
         return found
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -415,56 +420,57 @@ class _Counted:
 
     Attributes
     ----------
+    classes : ndarray of shape (k,)
     count, weight : ndarray of shape (k,)
     mean : ndarray of shape (k, n)
     inner : ndarray of shape (n, n) or (m, m), or None
-        Sum of products of columns, or of rows, about the groups' means.
-    cross : ndarray of shape (m, k) or None
-        Products of rows about the groups' means with these, where `inner` is of rows.
-    rows : tuple or None
-        X, codes and root of the weight of every row, where `inner` is of rows.
+        Sum of products of columns about the groups' means; of wide rows, products of rows.
+    moments : GroupMoments or None
+    wide : tuple or None
+        Of wide rows: the rows, the root of every row's weight, shape (m, 1), and an orthonormal
+        basis of what is the same in every row of a group, shape (m, k).
     """
 
+    classes: AnyArray
     count: IntArray
     weight: FloatArray
     mean: FloatArray
     inner: FloatArray | None
-    cross: FloatArray | None = None
-    rows: tuple[Any, IntArray, FloatArray] | None = None
+    moments: GroupMoments | None = None
+    wide: tuple[Any, FloatArray, Any] | None = None
 
     @classmethod
     def of_moments(cls, moments: GroupMoments, pooled: bool) -> _Counted:
         """Return what moments know."""
-        inner = moments.scatter.sum(axis=0) if pooled else None
-        return cls(moments.count, moments.weight, moments.mean, inner)
+        some = moments.grouped()
+        inner = some.scatter.sum(axis=0) if pooled else None
+        return cls(np.array(some.labels), some.count, some.weight, some.mean, inner, moments)
 
     @classmethod
-    def of_rows(
-        cls, X: Any, codes: IntArray, weight: FloatArray, k: int, pooled: bool
-    ) -> _Counted:
-        """Count rows in blocks: of columns where these are many, else of rows."""
-        m, n = X.shape
-        count, total = np.bincount(codes, minlength=k), np.bincount(codes, weight, minlength=k)
-        share = scipy.sparse.csr_array((weight / total[codes], (codes, np.arange(m))), (k, m))
-        root, wide = np.sqrt(weight)[:, None], n > _WIDE * m
-        inner = np.zeros((min(m, n),) * 2, order="F")
-        mean, cross = np.empty((k, n)), np.zeros((m, k))
-        if is_sparse(X):
-            X = X.tocsc()
-        for part, block in _blocks(X, columns=True):
+    def of_wide(cls, X: Any, y: AnyArray, weight: FloatArray, pooled: bool) -> _Counted:
+        """Count rows in blocks of columns."""
+        classes, codes, count = np.unique(y, return_inverse=True, return_counts=True)
+        (m, n), k, total = X.shape, len(classes), np.bincount(codes, weight)
+        share: Any = scipy.sparse.csr_array((weight / total[codes], (codes, np.arange(m))), (k, m))
+        root, mean = np.sqrt(weight)[:, None], np.empty((k, n))
+        inner: FloatArray | None = np.zeros((m, m), order="F") if pooled else None
+        X = X.tocsc() if is_sparse(X) else X
+        for part in gen_batches(n, max(_ENTRIES // m, 1)):
+            block: Any = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
+            block = (block.toarray() if is_sparse(block) else block).astype(np.float64)
             mean[:, part] = share @ block
-            if pooled and wide:
+            if inner is not None:
                 rest = np.asfortranarray(root * (block - mean[:, part][codes]))
                 inner = dsyrk(1.0, rest, beta=1.0, c=inner, overwrite_c=1)
-                cross += rest @ mean[:, part].T
-        if not pooled:
-            return cls(count, total, mean, None)
-        if wide:
-            return cls(count, total, mean, _mirrored(inner), cross, (X, codes, root))
-        for part, block in _blocks(X.tocsr() if is_sparse(X) else X, columns=False):
-            rest = root[part] * (block - mean[codes[part]])
-            inner = dsyrk(1.0, rest.T, beta=1.0, c=inner, overwrite_c=1)
-        return cls(count, total, mean, _mirrored(inner))
+        if inner is not None:
+            inner += np.triu(inner, 1).T
+        wide = X, root, share.sqrt().T
+        return cls(classes, count, total.astype(float), mean, inner, None, wide)
+
+    @property
+    def centre(self) -> FloatArray:
+        """Mean of all rows, shape (n,)."""
+        return np.asarray(self.weight @ self.mean / self.weight.sum())
 
     @property
     def freedom(self) -> float:
@@ -481,20 +487,14 @@ class _Counted:
         over = (rows + 1 - 2 / n) * (square - trace**2 / n)
         return min(((1 - 2 / n) * square + trace**2) / over, 1.0) if over > 0 else 1.0
 
-    def solve(
-        self, points: FloatArray, shrinkage: float, cross: FloatArray | None = None
-    ) -> FloatArray:
-        """Return ``W^-1 @ points.T``, shape (n, q), for the shrunk covariance W within groups.
-
-        `cross` are products of the rows with the points, where somebody has them.
-        """
-        n = self.mean.shape[1]
-        trace = 0.0 if self.inner is None else float(np.trace(self.inner)) / self.freedom
-        if self.inner is None or trace == 0:
+    def solve(self, points: FloatArray, shrinkage: float) -> FloatArray:
+        """Return ``W^-1 @ points.T``, shape (n, q), for the shrunk covariance W within groups."""
+        if self.inner is None or not np.trace(self.inner) > 0:
             return points.T
+        n, trace = self.mean.shape[1], float(np.trace(self.inner)) / self.freedom
         ridge, part = shrinkage * trace / n, (1 - shrinkage) / self.freedom
         if part == 0:
-            return points.T / ridge
+            return np.asarray(points.T / ridge)
         matrix = part * self.inner
         matrix[np.diag_indices_from(matrix)] += ridge
         try:
@@ -504,55 +504,20 @@ class _Counted:
                 f"shrinkage={shrinkage:g}: the covariance within groups has no inverse; take "
                 "'auto' or a larger number, or leave out columns that depend on others."
             ) from None
-        if self.rows is None:
+        if self.wide is None:
             return np.asarray(scipy.linalg.cho_solve(factor, points.T))
-        # Woodbury: the covariance is a multiple of the identity and one of R.T R.
-        if cross is None:
-            cross = sum(rest @ points[:, at].T for at, rest in self._about_means())
-        inside = scipy.linalg.cho_solve(factor, part * np.asarray(cross))
-        found = points.T.copy()
-        for at, rest in self._about_means():
-            found[at] -= rest.T @ inside
-        return found / ridge
-
-    def _about_means(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield blocks of columns of the rows about their groups' means."""
-        assert self.rows is not None
-        X, codes, root = self.rows
-        for part, block in _blocks(X, columns=True):
-            yield part, root * (block - self.mean[:, part][codes])
+        # Woodbury: the covariance is a multiple of the identity and one of R.T R, where R are the
+        # rows about their groups' means, times the root of their weight.
+        X, root, same = self.wide
+        cross = root * (X @ points.T)
+        cross -= same @ (same.T @ cross)
+        inside = root * scipy.linalg.cho_solve(factor, part * cross)
+        return np.asarray((points.T - X.T @ inside) / ridge)
 
 
 def _some(X: Any, rows: IntArray) -> Any:
     """Return some rows, in the form that all have."""
     return X.take(rows) if isinstance(X, StandardizedGenotypes) else X[rows]
-
-
-def _blocks(X: Any, *, columns: bool) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield dense float64 blocks of columns, or of rows, and where they are."""
-    m, n = X.shape
-    length, step = (n, _ENTRIES // m) if columns else (m, _ENTRIES // n)
-    for start in range(0, length, max(step, 1)):
-        part = slice(start, start + max(step, 1))
-        if isinstance(X, StandardizedGenotypes):
-            yield part, X.columns(part) if columns else X.take(part).columns(slice(None))
-            continue
-        block = X[:, part] if columns else X[part]
-        yield part, np.asarray(block.toarray() if is_sparse(X) else block, dtype=np.float64)
-
-
-def _means(X: Any, rows: IntArray, codes: IntArray, k: int) -> tuple[FloatArray, AnyArray]:
-    """Return the means of some rows by group, shape (k, n), and which groups have any."""
-    count = np.bincount(codes[rows], minlength=k)
-    share = np.eye(k)[codes[rows]] / np.maximum(count, 1)
-    return np.asarray(_some(X, rows).T @ share).T, count > 0
-
-
-def _mirrored(lower: FloatArray) -> FloatArray:
-    """Return the symmetric matrix of which BLAS has filled the upper half."""
-    found = np.asarray(lower + lower.T)
-    found[np.diag_indices_from(found)] /= 2
-    return found
 
 
 def _squared(inner: FloatArray) -> FloatArray:
@@ -561,77 +526,8 @@ def _squared(inner: FloatArray) -> FloatArray:
     return np.asarray(own[:, None] + own - inner - inner.T)
 
 
-@dataclass(frozen=True)
-class _Separated:
-    """What a fit finds; the attributes of `MaxMinDistanceAnalysis` without the underscore."""
-
-    components: FloatArray
-    patterns: FloatArray
-    pair_shares: FloatArray
-    distances: FloatArray
-    shrinkage: float
-    certificate: Certificate
-
-
-def _separate(counted: _Counted, model: MaxMinDistanceAnalysis) -> _Separated:
-    """Return the projection of counted rows with the parameters of a model."""
-    k = len(counted.mean)
-    if k < 2:
-        raise ValueError("y has one class; distances between groups need two or more.")
-    shrinkage = 1.0 if counted.inner is None else model.shrinkage
-    shrinkage = counted.auto_shrinkage() if shrinkage == "auto" else float(shrinkage)
-    points, cross = counted.mean - counted.mean.mean(axis=0), counted.cross
-    if cross is not None:
-        cross = cross - cross.mean(axis=1, keepdims=True)
-    images = counted.solve(points, shrinkage, cross)
-    inner = points @ images
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    kept = values > _RANK**2 * max(values[-1], TINY)
-    if not kept.any():
-        raise ValueError("all groups have the same mean; no projection keeps them apart.")
-    sizes, vectors = np.sqrt(values[kept]), vectors[:, kept]
-    points_inside, distances = vectors * sizes, np.maximum(_squared(inner), 0.0)
-    first, second = np.triu_indices(k, 1)
-    apart = points_inside[first] - points_inside[second]
-    lengths = np.linalg.norm(apart, axis=1)
-    apart = apart[lengths > _RANK * lengths.max()]
-    apart /= np.linalg.norm(apart, axis=1, keepdims=True)
-    r = min(model.n_components or k - 1, len(sizes))
-    basis, certificate = keep_apart(
-        apart,
-        r,
-        prove=model.prove,
-        tol=model.tol,
-        max_iter=model.max_iter,
-        random_state=model.random_state or 0,
-    )
-    # In order of the spread of the means, every group counting once.
-    spread = points_inside @ basis
-    basis = basis @ np.linalg.eigh(spread.T @ spread)[1][:, ::-1]
-    mix = vectors / sizes @ basis
-    components, patterns = (images @ mix).T, (points.T @ mix).T
-    if counted.inner is None:
-        components = patterns = orthonormal(patterns.T).T
-    fixed = fix_signs(components)
-    patterns = patterns * np.sign(np.sum(fixed * components, axis=1))[:, None]
-    scores = points @ fixed.T
-    shares = np.divide(
-        _squared(scores @ scores.T),
-        distances,
-        out=np.ones((k, k)),
-        where=distances > (_RANK * lengths.max()) ** 2,
-    )
-    return _Separated(fixed, patterns, np.minimum(shares, 1.0), distances, shrinkage, certificate)
-
-
 def keep_apart(
-    directions: FloatArray,
-    r: int,
-    *,
-    prove: bool = False,
-    tol: float = 1e-6,
-    max_iter: int = 300,
-    random_state: Any = 0,
+    directions: FloatArray, r: int, prove: bool = False, random_state: Any = 0
 ) -> tuple[FloatArray, Certificate]:
     """Return the basis of rank r that keeps most of the direction it keeps least of.
 
@@ -645,7 +541,7 @@ def keep_apart(
     directions : ndarray of shape (p, q)
         Of unit length.
     r : int
-    prove, tol, max_iter, random_state
+    prove, random_state
         As in `MaxMinDistanceAnalysis`.
 
     Returns
@@ -659,9 +555,9 @@ def keep_apart(
     if r >= q:
         return np.eye(q), Certificate.of(0.0, 0.0, scale=1.0, resolution=q * EPS)
     rng = check_random_state(random_state)
-    n_starts = int(np.clip(_SEARCHED // (p * q), *_STARTS))
+    n_starts = int(np.clip(_SEARCHED // (p * q), _STARTS[0], min(_STARTS[1], 8 * r * (q - r))))
     bases = np.linalg.qr(rng.standard_normal((n_starts, q, r)))[0]
-    bases, weights = _descents(directions, bases, max_iter), _relaxed(directions, r, 2 * max_iter)
+    bases, weights = _descents(directions, bases), _relaxed(directions, r)
 
     def smallest(basis: FloatArray) -> float:
         return float(np.sum((directions @ basis) ** 2, axis=1).min())
@@ -678,8 +574,8 @@ def keep_apart(
     near = problem.oracle.leading(weights, r)
     how = {"stop_reason": "descents ended", "solver": "descent"}
     certificate = problem.solution(basis, weights, near, **how).certificate
-    if prove and certificate.gap > tol:
-        searched = solve_problem(problem, tol=tol, prove=True)
+    if prove and certificate.gap > _GAP:
+        searched = solve_problem(problem, tol=_GAP, prove=True)
         bound = max(certificate.lower_bound, searched.certificate.lower_bound)
         basis = max(basis, searched.components.T, key=smallest)
         certificate = problem.certificate(bound, 1.0 - smallest(basis))
@@ -696,11 +592,11 @@ def _hardening(ratio: float, steps: int) -> FloatArray:
     return ratio * np.geomspace(*_SOFTNESS, steps)
 
 
-def _descents(directions: FloatArray, bases: FloatArray, steps: int) -> FloatArray:
+def _descents(directions: FloatArray, bases: FloatArray) -> FloatArray:
     """Return bases after steps with momentum up a soft minimum that hardens, shape (b, q, r)."""
     q, r = bases.shape[1:]
     pace = np.zeros_like(bases)
-    for hardness in _hardening(q / r, steps):
+    for hardness in _hardening(q / r, _STEPS):
         scores = directions @ bases
         shares = np.sum(scores**2, axis=2)
         soft = np.exp(hardness * (shares.min(axis=1, keepdims=True) - shares))
@@ -711,12 +607,12 @@ def _descents(directions: FloatArray, bases: FloatArray, steps: int) -> FloatArr
     return bases
 
 
-def _relaxed(directions: FloatArray, r: int, steps: int) -> FloatArray:
+def _relaxed(directions: FloatArray, r: int) -> FloatArray:
     """Return the weights of directions with the best bound on the way to the relaxed optimum."""
     q = directions.shape[1]
     matrix, pace = np.eye(q) * r / q, np.zeros((q, q))
     best, weights = np.inf, np.empty(0)
-    for hardness in _hardening(q / r, steps):
+    for hardness in _hardening(q / r, 2 * _STEPS):
         shares = np.einsum("pq,pq->p", directions @ matrix, directions)
         soft = np.exp(hardness * (shares.min() - shares))
         soft /= soft.sum()
@@ -727,11 +623,8 @@ def _relaxed(directions: FloatArray, r: int, steps: int) -> FloatArray:
         pace = 0.95 * pace + q / hardness * slope
         values, vectors = np.linalg.eigh(matrix + pace)
         # The nearest matrix with trace r and eigenvalues from 0 to 1.
-        low, high = values[0] - 1.0, values[-1]
-        for _ in range(50):
-            middle = (low + high) / 2
-            enough = np.clip(values - middle, 0, 1).sum() > r
-            low, high = (middle, high) if enough else (low, middle)
+        ends = np.sort(np.concatenate([values, values - 1.0]))[::-1]
+        low = np.interp(r, np.clip(values[:, None] - ends, 0, 1).sum(axis=0), ends)
         moved = (vectors * np.clip(values - low, 0, 1)) @ vectors.T
         matrix, pace = moved, moved - matrix
     return weights

@@ -1,22 +1,15 @@
-"""How much of a group is noise: what few rows tell of its covariance, and of its loss."""
+"""How much of a group is noise: what few rows tell of its covariance."""
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
-from fairpca._arrays import FloatArray, rounding_level
-from fairpca._check import listed, warn
+from fairpca._arrays import FloatArray
 from fairpca.covariances.dense import leading_pairs
 from fairpca.moments.group_moments import GroupMoments
 
-# Groups with at least this many rows are not suspected: what chance adds to their losses is small.
-_MANY_ROWS = 1000
-# Dual weight on suspected groups from which on the answer is theirs. Of two groups each has about
-# half of the weight, whichever of them is noise.
-_TELLING_WEIGHT = 0.25
 # Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets.
 _PARTS, _SHARED_ROWS = 5, (0.0, 400.0, 2000.0)
 # Rows with which half of what they say is believed. The standard error of so few is known badly:
@@ -107,49 +100,3 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
 def _kept(matrix: FloatArray, basis: FloatArray) -> float:
     """Return what a basis keeps of a matrix."""
     return float(np.einsum("ir,ir->", basis, matrix @ basis))
-
-
-def warn_of_noise(
-    groups: Any, losses: FloatArray, weights: FloatArray, spectrum: FloatArray, r: int
-) -> None:
-    """Warn where the optimum rests on groups whose losses are no larger than chance makes them.
-
-    A group's own PCA fits the noise of its rows: it keeps more of them than it would of new ones.
-    Take one direction inside the leading r and one outside, with variances a > b. In a sample
-    their covariance is not zero; its square has the mean ``a b / rows``, and with that entry off
-    the diagonal the larger eigenvalue of the 2 x 2 matrix exceeds a. The own PCA gains this in the
-    rows at hand and loses about as much in new ones; both are added up over all pairs.
-
-    Parameters
-    ----------
-    groups : GroupFacts
-    losses, weights : ndarray of shape (k,)
-        Losses and dual weights of the projection found.
-    spectrum : ndarray of shape (n,)
-        Variances of all rows, largest first.
-    r : int
-    """
-    few = np.flatnonzero((groups.count < _MANY_ROWS) & (weights > 0))
-    if len(weights) < 2 or weights[few].sum() <= _TELLING_WEIGHT or not spectrum[0] > 0:
-        return
-    if losses.max() <= rounding_level(float(groups.traces.max()), len(spectrum)):
-        # Nobody loses anything, and then the dual weights say nothing.
-        return
-    inside, outside = spectrum[:r, None], spectrum[None, r:]
-    apart = np.maximum(inside - outside, 0.0)
-    unit = groups.traces[few] / spectrum.sum()
-    rows = np.maximum(groups.count[few], 1.0)
-    chance = np.array([np.sum(np.sqrt(apart**2 + 4 * inside * outside / m) - apart) for m in rows])
-    noisy = few[losses[few] <= unit * chance]
-    if weights[noisy].sum() <= _TELLING_WEIGHT:
-        return
-    order = noisy[np.argsort(-weights[noisy], kind="stable")]
-    sizes = [f"{m} row{'s' if m != 1 else ''}" for m in groups.count]
-    named = listed(order.tolist(), 5, lambda g: f"{groups.labels[g]!r} ({sizes[g]})")
-    warn(
-        f"The projection rests on groups whose loss is no larger than chance makes it in so few "
-        f"rows: {named}. They count for {100 * weights[noisy].sum():.0f} % in its choice, "
-        "and on new rows PCA may serve everybody as well. Pass shrinkage='auto', merge small "
-        "groups or add rows; fairpca.cross_fit shows what every group loses on rows left out.",
-        NoisyGroupWarning,
-    )

@@ -115,7 +115,7 @@ class FairEOF:
         """
         xarray, several = _require("xarray"), isinstance(X, list | tuple)
         preprocessing = _require("xeofs.preprocessing")
-        dims = (dim,) if isinstance(dim, str) or not isinstance(dim, Sequence) else tuple(dim)
+        dims = tuple(dim) if isinstance(dim, list | tuple) else (dim,)
         whole, labels = X, group
         if several:
             names = list(range(len(X)) if group is None else group)
@@ -128,17 +128,16 @@ class FairEOF:
             whole = xarray.concat(parts, dims[0], join="exact", coords="minimal", compat="equals")
         elif group is not None:
             labels = _labels(X, dims, group)
-        how = {"with_std": self.standardize, "with_coslat": isinstance(weights, str)}
-        cells = preprocessing.Preprocessor(**how)
-        if isinstance(weights, str):
+        coslat = isinstance(weights, str)
+        if coslat:
             check_choice("weights", weights, ("coslat",))
             weights = None
+        cells = preprocessing.Preprocessor(with_std=self.standardize, with_coslat=coslat)
         # Cells that the weights lack would be left out without a word.
         with xarray.set_options(arithmetic_join="exact"):
             rows = _quietly(cells.fit_transform, _numbered(whole, dims), dims, weights)
-        how = {name: getattr(self, name) for name in ("criterion", "center", "shrinkage")}
-        model = FairPCA(self.n_modes, max_harm=self.max_harm, **how)
-        # Set last, so that a fit that fails leaves the one before.
+        options = ("criterion", "center", "shrinkage", "max_harm")
+        model = FairPCA(self.n_modes, **{name: getattr(self, name) for name in options})
         self.model_ = model.fit(rows.to_numpy(), sensitive_features=labels)
         self._cells, self._dims, self._features = cells, dims, rows.coords["feature"]
         self._scores = self.transform(X)
@@ -224,16 +223,15 @@ class FairEOF:
     def group_losses(self) -> Any:
         """Return what every group loses against EOFs of its own, as a DataArray over `group`."""
         model = self._fitted.model_
-        names = [str(label) for label in model.groups_]
-        coords = {"group": names, "samples": ("group", model.group_counts_)}
-        losses = model.group_losses_
-        return _require("xarray").DataArray(losses, coords, "group", "group_losses", self._attrs)
+        samples = ("group", model.group_counts_)
+        coords = {"group": list(map(str, model.groups_)), "samples": samples}
+        of = coords, "group", "group_losses", self._attrs
+        return _require("xarray").DataArray(model.group_losses_, *of)
 
     @property
     def certificate_(self) -> Certificate:
         """The worst group's value, and what no modes of this number go below."""
-        found: Certificate = self._fitted.model_.certificate_
-        return found
+        return self._fitted.model_.certificate_  # type: ignore[no-any-return]
 
     @property
     def _fitted(self) -> FairEOF:
@@ -247,16 +245,15 @@ class FairEOF:
 
     @property
     def _components(self) -> Any:
-        coords = {**self._modes, "feature": self._features}
-        values = self.model_.components_
-        return _require("xarray").DataArray(values, coords, ("mode", "feature"), "components")
+        coords, dims = {**self._modes, "feature": self._features}, ("mode", "feature")
+        return _require("xarray").DataArray(self.model_.components_, coords, dims, "components")
 
     @property
     def _attrs(self) -> dict[str, str]:
         """What is written beside every result; only texts, which files can hold."""
-        known = {"model": "FairEOF", "software": f"fairpca {__version__}"}
-        known |= {"criterion": self.criterion, "center": self.center}
-        return {**known, "certificate": str(self.model_.certificate_)}
+        of, proof = {"criterion": self.criterion, "center": self.center}, self.model_.certificate_
+        software = {"model": "FairEOF", "software": f"fairpca {__version__}"}
+        return software | of | {"certificate": str(proof)}
 
     def _of_modes(self, name: str) -> Any:
         """Return an attribute of the model that has one number for every mode."""
@@ -267,8 +264,8 @@ class FairEOF:
 def _quietly(call: Callable[..., Any], *given: Any) -> Any:
     """Call xeofs without its warnings of habits that xarray will refuse one day."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning)
-        warnings.filterwarnings("ignore", category=PendingDeprecationWarning)
+        for category in (FutureWarning, PendingDeprecationWarning):
+            warnings.filterwarnings("ignore", category=category)
         return call(*given)
 
 

@@ -1,6 +1,5 @@
 """The command line in this process, and tables for it."""
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +16,6 @@ class Done:
     code: int
     out: str
     err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import pytest
 
 from fairpca._arrays import subspace_distance
 from fairpca.covariances.dense import DenseOracle, by_krylov, by_lapack, full_pairs, leading_pairs
-from fairpca.covariances.krylov import krylov_pairs
+from fairpca.covariances.partial import krylov_pairs
 
 
 def spectrum(n, values, seed=0):

@@ -33,12 +33,6 @@ def low_education():
 
 
 @cache
-def samadi():
-    """SEX to PAY_AMT5: the authors' loader drops PAY_AMT6."""
-    return standardised(raw()[:, SEX : LABEL - 1], ddof=1), low_education()
-
-
-@cache
 def tantipongpipat():
     """All columns but ID and label; the repeated ones share one scale; three groups."""
     X = raw()[:, EDUCATION:LABEL].copy()

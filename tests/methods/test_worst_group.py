@@ -4,11 +4,13 @@ Sections are those of the specification of the methods; [P] marks numbers that a
 [R] published and computed again, [C] computed only.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
-from credit_variants import education, raw, samadi, tantipongpipat
+from credit_variants import education, raw, tantipongpipat
 
-import fairpca
+from fairpca import FairPCA
 from fairpca.fitting import pose
 from fairpca.methods import (
     RADA,
@@ -19,20 +21,17 @@ from fairpca.methods import (
     StablePCA,
     WorstCasePCA,
 )
-from fairpca.methods.multi_criteria import extreme_point, rank_bound
+from fairpca.methods.multi_criteria import extreme_point
 from fairpca.methods.sdr import column_generation, relaxed_losses
 
-from many_group_problems import instance, lemma_8_1, lines
+from many_group_problems import lemma_8_1, lines
 from tables import credit, credit_codes
 from tables import education as credit_education
 
-# Section 0 [C] and section 1 (c) [C].
+# Section 0 [C].
 CREDIT = {1: 0.0277142888, 5: 0.2626556625, 10: 0.1722215097, 15: 0.0135750005}
-OPTIMA = {5: 0.0490095962, 10: 0.2112795560, 15: 0.0021124847}
 # Section 12 [C], four education groups: least variance kept.
 VARIANCES = {2: 9.03744670, 5: 12.42391517, 10: 15.67793702, 15: 17.34111973}
-# Section 2 [R]: largest loss of the three groups of Tantipongpipat et al.
-THREE_GROUPS = {1: 0.2081496461, 2: 0.1908603989, 3: 0.3711875525, 5: 0.5093941501}
 
 
 def worst(model, matrices, r, criterion):
@@ -47,7 +46,7 @@ def worst(model, matrices, r, criterion):
 @pytest.mark.parametrize("r", CREDIT)
 def test_all_roads_lead_to_one_value(r):
     X, group = credit()
-    exact = fairpca.FairPCA(r, center="group").fit(X, sensitive_features=group)
+    exact = FairPCA(r, center="group").fit(X, sensitive_features=group)
     assert exact.certificate_.value == pytest.approx(CREDIT[r], abs=1e-10)
     for model in (
         EigOpt(r), SDRFairPCA(r, solver="columns"), MultiCriteriaPCA(r), MinorizationFairPCA(r),
@@ -56,10 +55,16 @@ def test_all_roads_lead_to_one_value(r):
         found = model.fit(X, sensitive_features=group).group_losses_.max()
         assert found == pytest.approx(CREDIT[r], abs=1e-6), type(model).__name__
         assert found >= CREDIT[r] - 1e-9
-        if isinstance(model, EigOpt):
-            # A search by value places t no better than that; a root of the derivative is exact.
-            apart, root = (abs(np.divide(*m.group_values_) - 1) for m in (model, exact))
-            assert root < 1e-12 < apart < 1e-4
+
+
+def test_a_search_by_value_leaves_losses_apart():
+    """The paper claims 1e-5; its printed listing leaves the tolerance of t at 1e-4."""
+    X, group = credit()
+    tight, printed, root = (
+        [abs(np.divide(*m(r).fit(X, sensitive_features=group).group_losses_) - 1) for r in CREDIT]
+        for m in (EigOpt, partial(EigOpt, tol=1e-4), partial(FairPCA, center="group"))
+    )
+    assert max(root) < 1e-10 < max(tight) < 1e-5 < max(printed)
 
 
 def test_eigopt_inside_a_tie():
@@ -67,28 +72,6 @@ def test_eigopt_inside_a_tie():
     assert worst(EigOpt(1), [np.diag([1, 0]), np.diag([0, 1])], 1, "loss") == pytest.approx(0.5)
     with pytest.raises(ValueError, match="EigOpt is written for two"):
         EigOpt(1).fit(np.eye(6), sensitive_features=[0, 0, 1, 1, 2, 2])
-
-
-def test_column_generation_reaches_the_optimum_of_samadi():
-    X, group = samadi()
-    for r, optimum in OPTIMA.items():
-        model = SDRFairPCA(r, solver="columns").fit(X, sensitive_features=group)
-        assert model.relaxed_losses_.max() == pytest.approx(optimum, abs=2e-8)
-        assert model.rank_ <= r + 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("r", THREE_GROUPS)
-def test_three_groups_of_tantipongpipat(r):
-    # Sections 2 [R], 6 (a) and 11a.
-    X, group = tantipongpipat()
-    model = MultiCriteriaPCA(r).fit(X, sensitive_features=group)
-    assert model.relaxed_losses_.max() == pytest.approx(THREE_GROUPS[r], abs=1e-8)
-    assert model.rank_ == r <= model.rank_bound_
-    for method in (RADA(r, n_starts=1), MinorizationFairPCA(r)):
-        found = method.fit(X, sensitive_features=group)
-        assert found.group_losses_.max() == pytest.approx(THREE_GROUPS[r], rel=1e-6)
-        assert found.certificate_.gap < 1e-5
 
 
 def test_variance_and_nash_welfare_of_tantipongpipat():
@@ -114,28 +97,6 @@ def test_published_rank_violations(cut, r, k):
     assert model.certificate_.gap > 0.01
 
 
-def semidefinite_value(matrices, offsets, r):
-    """Return the optimum of the relaxation by another library's solver."""
-    cvxpy = pytest.importorskip("cvxpy")
-    P, t = cvxpy.Variable((len(matrices[0]),) * 2, PSD=True), cvxpy.Variable()
-    rules = [np.eye(len(matrices[0])) - P >> 0, cvxpy.trace(P) == r]
-    rules += [c - cvxpy.trace(S @ P) <= t for S, c in zip(matrices, offsets, strict=True)]
-    return cvxpy.Problem(cvxpy.Minimize(t), rules).solve(solver="CLARABEL")
-
-
-@pytest.mark.parametrize(("family", "k"), [("random", 2), ("clustered", 3), ("shared basis", 6)])
-def test_rounding_keeps_values_and_the_rank_bound(family, k):
-    case = instance(family, 5, k, n_max=8)
-    problem, r = pose(case.covariances, case.n_components), case.n_components
-    relaxed = column_generation(problem)
-    value, scale = relaxed_losses(problem, relaxed.projector).max(), problem.oracle.scale
-    optimum = semidefinite_value(case.covariances, problem.offsets, r)
-    assert value == pytest.approx(optimum, abs=1e-6 * scale)
-    extreme = extreme_point(problem, relaxed.projector)
-    assert relaxed_losses(problem, extreme).max() <= value + 1e-7 * scale
-    assert np.linalg.matrix_rank(extreme, 1e-5) <= rank_bound(r, k)
-
-
 def test_relaxations_say_where_they_lie_above_every_basis():
     # Section 2, lemma 8.1: 7/4 against 26/17; three lines: 1/2 against 3/4.
     problem = pose(lemma_8_1(), 1, "variance")
@@ -143,12 +104,8 @@ def test_relaxations_say_where_they_lie_above_every_basis():
     assert -relaxed_losses(problem, found.projector).max() == pytest.approx(7 / 4)
     assert np.linalg.matrix_rank(extreme_point(problem, found.projector), 1e-6) == 2
     problem = pose(lines(3), 1)
-    assert relaxed_losses(problem, column_generation(problem).projector).max() == pytest.approx(
-        0.5
-    )
-    # Section 2: extra dimensions 0 (k=2), 1 (3..5), 2 (6..9), 3 (10..14).
-    extra = [rank_bound(4, k) - 4 for k in range(2, 15)]
-    assert extra == [0] + [1] * 3 + [2] * 4 + [3] * 5
+    relaxed = relaxed_losses(problem, column_generation(problem).projector)
+    assert relaxed.max() == pytest.approx(0.5)
 
 
 def test_rada_finds_known_answers():
@@ -177,8 +134,8 @@ def kept(S, U):
     return np.trace(U.T @ S @ U)
 
 
-def own(S, U):
-    return np.linalg.eigvalsh(S)[-U.shape[1] :].sum()
+def regret(S, U):
+    return np.linalg.eigvalsh(S)[-2:].sum() - kept(S, U)
 
 
 OBJECTIVES = {
@@ -186,17 +143,15 @@ OBJECTIVES = {
     "norm-minPCA": lambda S, U: 1 - kept(S, U) / np.trace(S),
     "maxRCS": lambda S, U: np.trace(S) - kept(S, U),
     "norm-maxRCS": lambda S, U: 1 - kept(S, U) / np.trace(S),
-    "maxRegret": lambda S, U: own(S, U) - kept(S, U),
-    "norm-maxRegret": lambda S, U: (own(S, U) - kept(S, U)) / np.trace(S),
+    "maxRegret": regret,
+    "norm-maxRegret": lambda S, U: regret(S, U) / np.trace(S),
 }
 
 
 def test_worst_case_objectives_are_the_authors():
     rng = np.random.default_rng(4)
-    labels, X = (
-        np.repeat(["a", "b", "c"], [60, 40, 80]),
-        rng.normal(size=(180, 5)) * [3, 2, 2, 1, 1],
-    )
+    labels = np.repeat(["a", "b", "c"], [60, 40, 80])
+    X = rng.normal(size=(180, 5)) * [3, 2, 2, 1, 1]
     X[labels == "b"] = 2 * X[labels == "b"][:, [3, 0, 4, 1, 2]]
     S = [np.cov(X[labels == g].T, bias=True) for g in "abc"]
     fits = {v: WorstCasePCA(2, variant=v).fit(X, sensitive_features=labels) for v in OBJECTIVES}

@@ -7,7 +7,7 @@ from fairpca import FairPCA, GroupMoments, component_path, phi
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.fitting import Ranks, Settings
 
-MOST = 12
+MOST = 8
 
 
 def large(spectrum="power", n=300, m=900, seed=0):
@@ -25,12 +25,13 @@ def large(spectrum="power", n=300, m=900, seed=0):
     return GroupMoments.from_array(X, labels)
 
 
-@pytest.mark.parametrize("spectrum", ["power", "flat", "few"])
-@pytest.mark.parametrize("criterion", ["loss", "error", "relative"])
+@pytest.mark.parametrize(
+    "spectrum, criterion", [("power", "loss"), ("flat", "error"), ("few", "relative")]
+)
 def test_every_rank_is_that_of_a_fit(spectrum, criterion):
     moments = large(spectrum)
     path = component_path(moments, MOST, criterion=criterion)
-    for r in (1, 2, 7, MOST):
+    for r in (1, 5, MOST):
         model = FairPCA(r, criterion=criterion).fit_moments(moments)
         certificate = path.certificates[r - 1]
         assert certificate.gap <= 1e-9
@@ -38,9 +39,8 @@ def test_every_rank_is_that_of_a_fit(spectrum, criterion):
         np.testing.assert_allclose(path.losses[r - 1], model.group_losses_, atol=1e-6)
 
 
-@pytest.mark.parametrize("spectrum", ["power", "flat"])
-def test_bounds_are_not_above_those_of_the_large_matrices(spectrum):
-    moments = large(spectrum)
+def test_bounds_are_not_above_those_of_the_large_matrices():
+    moments = large()
     path = component_path(moments, MOST)
     for r, weights, certificate in zip(
         path.n_components, path.weights, path.certificates, strict=True
@@ -57,7 +57,7 @@ def test_decompositions_are_shared():
     for r in range(1, MOST + 1):
         start = ranks.solve(r, start).solution.weights
     alone = sum(FairPCA(r).fit_moments(moments).n_iter_ for r in range(1, MOST + 1))
-    assert ranks.oracle.n_eigen <= alone / 3
+    assert ranks.rows.oracle.n_eigen <= alone / 3
 
 
 def test_the_allowance_of_decompositions_is_kept():

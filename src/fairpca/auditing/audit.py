@@ -31,24 +31,25 @@ from fairpca.covariances.sources import MomentCovariances
 from fairpca.cross_fitting import cross_fit, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
-from fairpca.moments.group_moments import GroupMoments, split_folds
+from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
 from fairpca.moments.groups import Groups, Label, block_folds, warn_of_measurements
 from fairpca.shrinkage import NoisyGroupWarning
 
 # Up to this many columns and groups several numbers of components are looked at on the rows in
 # hand, at most this many; beyond, where fits take longer, only the one asked for.
-_FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 5, 8
+_FEW_COLUMNS, _FEW_GROUPS, _MOST_RANKS = 64, 5, 6
 # Gap at which fits stop that are only looked at: searches for the rest take long.
 _ROUGH = 1e-6
-# With more groups each is not left out in turn: that takes as many fits of every candidate.
-_MOST_UNSEEN = 20
+# With more groups each is not left out in turn: that takes as many fits of every candidate, and
+# `cross_fit(unseen=True)` is for those who want them.
+_MOST_UNSEEN = 8
 # Columns with such names and at least so many distinct values, which repeat, may list blocks.
 _FEW_BLOCKS = 20
 _LIKE_AN_ID = re.compile(r"(^|[_\W])(id|person|patient|subject|household|user|client)s?$", re.I)
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Rows:
     """The rows under audit: moments of folds, and what they were counted from, where it is known.
 
     Where rows are far fewer than columns, `X` and the moments are in coordinates of their `span`.
@@ -222,12 +223,11 @@ def _parameters(reducer: Any) -> dict[str, Any]:
 
 def _read(
     X: Any, labels: Any, sample_weight: Any, largest: int, center: str, blocks: Any, rules: Any
-) -> _Table:
+) -> _Rows:
     """Return validated rows and labels, and their moments in folds."""
-    if isinstance(X, GroupMoments) or (isinstance(X, list) and isinstance(X[0], GroupMoments)):
+    if (folds := as_folds(X)) is not None:
         _check.check_counted(labels, sample_weight)
-        folds = X if isinstance(X, list) else [X]
-        table = _Table(folds, MomentCovariances(folds, rules["group_by"], center))
+        table = _Rows(folds, MomentCovariances(folds, rules["group_by"], center))
     else:
         if labels is None:
             raise ValueError(
@@ -248,7 +248,7 @@ def _read(
             whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
             folds = [fold for fold in split_folds(whole, sources.FOLDS) if fold.labels]
         source = MomentCovariances(folds, rules["group_by"], center)
-        table = _Table(folds, source, rows, groups, weights, labels, given, span)
+        table = _Rows(folds, source, rows, groups, weights, labels, given, span)
     known = table.source.groups
     if len(known.labels) < 2:
         what = f"one group only, {known.labels[0]!r}" if known.labels else "no labels"
@@ -257,7 +257,7 @@ def _read(
     return table
 
 
-def _asked(n_components: Any, fitted: list[int], table: _Table, fair: Any) -> int:
+def _asked(n_components: Any, fitted: list[int], table: _Rows, fair: Any) -> int:
     """Return the number of components asked about; by default that of the first fitted reducer."""
     n = table.folds[0].n_features
     if n_components is None:
@@ -293,7 +293,7 @@ def _fitted(model: Any, folds: list[GroupMoments]) -> Any:
         return model.fit_moments(folds if in_folds else reduce(GroupMoments.merge, folds))
 
 
-def _fit(name: str, reducer: Any, table: _Table, r: int) -> tuple[FloatArray, float]:
+def _fit(name: str, reducer: Any, table: _Rows, r: int) -> tuple[FloatArray, float]:
     """Return the basis of a reducer fitted here, and its lower bound of the worst loss or NaN.
 
     Where it can be, it is fitted to moments, which know rows without a label; otherwise to rows,
@@ -314,7 +314,7 @@ def _fit(name: str, reducer: Any, table: _Table, r: int) -> tuple[FloatArray, fl
 
 
 def _in_hand(
-    table: _Table, fits: dict[str, Any], ranks: list[int], asked: int, group_by: str
+    table: _Rows, fits: dict[str, Any], ranks: list[int], asked: int, group_by: str
 ) -> tuple[list[Finding], dict[tuple[str, int], FloatArray]]:
     """Measure every candidate with every number of components, PCA first at each of these.
 
@@ -323,7 +323,7 @@ def _in_hand(
     """
     source, found, kept = table.source, [], {}
     fixed = {name: table.inside(fit) for name, fit in fits.items() if hasattr(fit, "components_")}
-    matrices = Matrices(source, ask_for=ranks[-1])
+    matrices = Matrices.of(source, ask_for=ranks[-1])
     for r in ranks:
         lines, bound = {}, np.nan
         for name, reducer in fits.items():
@@ -361,7 +361,7 @@ def _finding(
 
 
 def _new_rows(
-    table: _Table, fits: dict[str, Any], r: int, blocks: Any, seed: int
+    table: _Rows, fits: dict[str, Any], r: int, blocks: Any, seed: int
 ) -> tuple[list[Finding], list[Finding], str]:
     """Return the findings on rows and on groups left out of the fits, or why there are none."""
     groups, why_not = table.source.groups, ""

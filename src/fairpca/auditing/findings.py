@@ -287,12 +287,8 @@ def plain(value: Any) -> Any:
 
     A number that is not finite becomes None; a label of any other type (a date) its text.
     """
-    if isinstance(value, dict):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+    def simpler(part: Any) -> Any:
+        return part.tolist() if hasattr(part, "tolist") else str(part)
+
+    return json.loads(json.dumps(value, default=simpler), parse_constant=lambda _: None)

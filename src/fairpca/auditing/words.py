@@ -217,7 +217,7 @@ def bar_limits(values: FloatArray, ends: FloatArray) -> tuple[float, float]:
     )
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Numbers as text: a title, names of columns, a line a group, lines about all groups."""
 
     title: str
@@ -226,7 +226,7 @@ class Table(NamedTuple):
     totals: list[list[str]]
 
 
-def tables(audit: Audit) -> list[Table]:
+def tables(audit: Audit) -> list[TextTable]:
     """Return what every group loses as text: on new rows where it is known, then in hand, ..."""
     r, found = audit.n_components, []
     titles = {
@@ -246,7 +246,7 @@ def tables(audit: Audit) -> list[Table]:
                 totals.append(["error of all rows", "", *(number(f.total_error) for f in fits)])
             title = f"Loss {where}, % of the group's variance, with {components(r)}"
             columns = [group_title(audit), "rows", *(f.reducer for f in fits)]
-            found.append(Table(title, columns, rows, totals))
+            found.append(TextTable(title, columns, rows, totals))
     return found
 
 

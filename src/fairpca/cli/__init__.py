@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     --------
     >>> from fairpca.cli import run
     >>> run(["--version"])
-    fairpca 0.2.0
+    fairpca 0.3.0
     0
     """
     if sys.stdout is None:
@@ -69,7 +69,9 @@ def run(arguments: Sequence[str]) -> int:
             where = f"{error.filename}: " if error.filename else ""
             note(f"fairpca: {where}{error.strerror or error}")
         elif isinstance(error, ValueError | ImportError | MemoryError | NotImplementedError):
-            note(f"fairpca: {error or 'there is not enough memory; use fewer rows or columns'}")
+            note(
+                f"fairpca: {str(error) or 'there is not enough memory; use fewer rows or columns'}"
+            )
         else:
             kind = type(error).__name__
             note(f"fairpca: {kind}: {error} (a defect of fairpca; {DEBUG}=1 shows where)")

@@ -237,6 +237,6 @@ def demo(
 ) -> None:
     """Show PCA beside FairPCA on rows that come with the package."""
     check_paths([], output, (".png", ".svg", ".pdf"))
-    from fairpca.cli import commands
+    from fairpca.cli.demo import demo as show
 
-    commands.demo(output)
+    show(output)

@@ -17,7 +17,7 @@ from fairpca._arrays import AnyArray, FloatArray
 from fairpca._check import did_you_mean, listed, require
 from fairpca.cli import output
 from fairpca.io.stream import count_prepared
-from fairpca.io.tables import Columns, Layout, Roles, as_list, open_files, prepare
+from fairpca.io.tables import Columns, Layout, Roles, as_list, numbers, open_files, prepare
 from fairpca.moments.group_moments import GroupMoments
 
 # Files of more bytes than this are counted in batches.
@@ -73,7 +73,7 @@ def load(asked: Asked, n_folds: int = 0) -> Loaded:
         found = Loaded(counted.moments, None, None, None, counted.steps, counted.notes)
     else:
         with output.progress(f"reading {listed([path.name for path in files.paths], show=str)}"):
-            frame = files.frame(roles.texts, roles.columns)
+            frame = roles.counting(files.frame(roles.texts, roles.columns))
             drops = missing == "drop"
             groups = roles.groups(frame, unlabelled="ignore" if drops else "error")
             frame = frame.iloc[np.flatnonzero(groups.codes >= 0)]
@@ -137,12 +137,13 @@ def inspect(tables: Sequence[Path], layout: tuple[Any, ...]) -> None:
     """Show the columns of a table, and what they look like."""
     frame = open_files(tables, Layout(*layout)).frame()
     rows, labels = [], []
+    odd: list[str] = []
     for name in frame.columns:
         known = frame[name].dropna()
-        levels = known.astype(str).value_counts()
+        levels = known.value_counts()
         if 1 < len(levels) <= min(_MOST_LEVELS, len(known) // 2):
             labels.append(str(name))
-            shown = [f"{level} ({count:,})" for level, count in levels.iloc[:3].items()]
+            shown = [f"{_text(level)} ({count:,})" for level, count in levels.iloc[:3].items()]
             values = ", ".join(shown) + (", ..." if len(levels) > 3 else "")
         elif known.dtype.kind in "iuf" and len(known):
             values = f"{known.min():.6g} to {known.max():.6g}"
@@ -151,14 +152,24 @@ def inspect(tables: Sequence[Path], layout: tuple[Any, ...]) -> None:
         try:
             left = Columns.of(frame[[name]], [name])
             use = "text" if left.levels else "number"
+            numbers(frame, left.numbers)
         except ValueError as error:
-            use = str(error)
-            use = use.rpartition("(")[2].rstrip(").") if "(" in use else "numbers and text"
+            # "no column is left as a feature: 'x' (constant)." or what is wrong with a cell.
+            use, wrong = str(error).rpartition(" (")[2].removesuffix(")."), str(error)
+            if not wrong.startswith("no column is left"):
+                use, odd = "see below", [*odd, wrong]
         count = len(frame) - len(known)
         rows.append([str(name), use, values, f"{len(levels):,}", f"{count:,}"])
     output.show(f"{len(frame):,} rows, {len(frame.columns):,} columns\n")
     output.table(["column", "use", "values", "distinct", "missing"], rows, words=3)
+    for wrong in odd:
+        output.sentence(wrong)
     output.sentence(f"Likely groups (-g): {', '.join(labels) or 'none'}.")
+
+
+def _text(level: Any) -> str:
+    """Return a cell as it was written: numbers of text files are read as 2.0."""
+    return f"{level:.6g}" if isinstance(level, float) else str(level)
 
 
 def audit(
@@ -257,19 +268,32 @@ def fit(
 
     model = _new_model(_rank(n_components), settings, separate)
     if asked.tables[0].suffix == ".bed":
-        _fit_genotypes(asked, model, target)
+        _fit_genotypes(asked, model, separate, target)
         return
     data = load(asked, _FOLDS if settings["shrinkage"] == "auto" else 0)
     with output.progress("fitting"):
-        if isinstance(data.X, np.ndarray):
-            weights = {} if data.weight is None else {"sample_weight": data.weight}
-            model.fit(data.X, sensitive_features=data.groups, **weights)
-        else:
+        if not isinstance(data.X, np.ndarray):
             model.fit_moments(data.X)
+        elif separate:
+            model.fit(data.X, *_one_column(data.groups), sample_weight=data.weight)
+        else:
+            model.fit(data.X, sensitive_features=data.groups, sample_weight=data.weight)
     notes = {"missing": asked.missing or "error", "preparation": "; ".join(data.notes)}
     save_model(target, Pipeline([*data.steps, ("reducer", model)]), notes=notes)
     output.note(f"wrote {target}")
-    _show_fit(model)
+    if separate:
+        labels = _one_column(data.groups)
+        _show_separation(model, (data.X, labels[0]) if labels else None)
+    else:
+        _show_fit(model)
+
+
+def _one_column(groups: dict[str, AnyArray] | None) -> list[AnyArray]:
+    """Return the labels of the only group column."""
+    labels = list((groups or {}).values())
+    if len(labels) > 1:
+        raise ValueError("--separate takes one group column; join several into one first.")
+    return labels
 
 
 def _new_model(r: int | float, settings: dict[str, Any], separate: bool) -> Any:
@@ -285,6 +309,8 @@ def _new_model(r: int | float, settings: dict[str, Any], separate: bool) -> Any:
             raise ValueError("--separate has no --criterion, --shrinkage or --max-harm.")
         from fairpca import MaxMinDistanceAnalysis
 
+        if isinstance(r, float):
+            raise ValueError(f"--separate --n-components {r}: pass a number such as 5.")
         return MaxMinDistanceAnalysis(r)
     from fairpca.estimator import FairPCA
 
@@ -298,43 +324,82 @@ def _show_fit(model: Any) -> None:
 
     texts = label_texts(model.groups_, model.group_names_, "intersection")
     columns = {"loss": model.group_losses_, "error": model.group_errors_}
-    about = getattr(model, "criterion", None)
-    if about is not None:
-        shrunk = bool(np.any(model.shrinkage_))
-        name = f"{about}, shrunk" if shrunk else about
-        columns.setdefault(name, model.group_values_)
-    output.show(f"{type(model).__name__} with {components(model.n_components_)}, rows in hand\n")
+    about = model.criterion
+    name = f"{about}, shrunk" if np.any(model.shrinkage_) else about
+    columns.setdefault(name, model.group_values_)
+    output.show(f"FairPCA with {components(model.n_components_)}, rows in hand\n")
     rows = zip(texts, model.group_counts_, *columns.values(), strict=True)
     lines = [[text, f"{count:,}", *map(number, values)] for text, count, *values in rows]
     output.table([" x ".join(model.group_names_), "rows", *columns], lines)
-    if about is None:
-        output.sentence(str(model.certificate_))
-        return
-    meaning = getattr(CRITERIA[about], "meaning", "")
-    said = f'The proof is about the column "{name}" of the rows in hand'
-    said += f", {meaning}" * bool(meaning)
-    output.sentence(f"{said}: {model.certificate_}.")
+    meaning = f", {CRITERIA[about].meaning}" * bool(CRITERIA[about].meaning)
+    output.sentence(
+        f'The proof is about the column "{name}" of the rows in hand{meaning}: '
+        f"{model.certificate_}."
+    )
 
 
-def _fit_genotypes(asked: Asked, model: Any, target: Path) -> None:
-    """Fit to a PLINK file set and a file of populations."""
+def _show_separation(model: Any, rows: tuple[Any, AnyArray] | None) -> None:
+    """Print how far every group stays from its neighbour, and who of it is recognised."""
+    from fairpca.auditing.words import components, percent
+
+    shares = model.pair_shares_ + 2 * np.eye(len(model.classes_))
+    near = shares.argmin(axis=1)
+    columns = {
+        "rows": [f"{count:,}" for count in model.class_count_],
+        "closest": [str(model.classes_[j]) for j in near],
+        "of its distance kept": [percent(share) for share in shares.min(axis=1)],
+    }
+    if rows is not None:
+        with output.progress("measuring rows that are left out"):
+            new = model.new_rows(*rows)
+        columns["recognised when left out"] = [percent(share) for share in new.recognised]
+    output.show(f"Groups kept apart by {components(model.n_components_)}, rows in hand\n")
+    lines = [list(line) for line in zip(map(str, model.classes_), *columns.values(), strict=True)]
+    output.table(["group", *columns], lines)
+    output.sentence(f"Largest lost share of a distance: {model.certificate_}.")
+
+
+def _fit_genotypes(asked: Asked, model: Any, separate: bool, target: Path) -> None:
+    """Fit to a PLINK file set and a file of populations; write what PLINK reads, too."""
     from fairpca import genetics
     from fairpca.persistence import save_model
 
+    kind = "center" if asked.raw else "patterson"
     with output.progress("reading genotypes"):
         genotypes = genetics.read_plink(asked.tables[0])
         populations = genetics.read_populations(asked.sensitive_features[0], genotypes.samples)
-        rows = genetics.standardize(genotypes, "center" if asked.raw else "patterson")
+        rows = genetics.standardize(genotypes, kind)
     with output.progress("fitting"):
-        model.fit(rows, sensitive_features=populations)
-    notes = {
-        "kind": "center" if asked.raw else "patterson",
-        "snps": np.asarray(genotypes.snps),
-        "frequencies": rows.frequencies,
-    }
-    save_model(target, model, notes=notes)
-    output.note(f"wrote {target}")
-    _show_fit(model)
+        if separate:
+            model.fit(rows, populations)
+        else:
+            model.fit(rows, sensitive_features=populations)
+    known = {"snps": genotypes.snps, "alleles": genotypes.alleles, "frequencies": rows.frequencies}
+    save_model(target, model, notes={"kind": kind, **known})
+    eigenvec, loadings = (target.with_suffix(end) for end in (".eigenvec", ".loadings"))
+    _write_eigenvec(eigenvec, genotypes, _scores(model, rows))
+    genetics.write_loadings(loadings, rows, model.components_)
+    output.note(
+        f"wrote {target}, {eigenvec}, {loadings} and {loadings}.afreq; PLINK projects new people: "
+        f"plink2 --bfile NEW --read-freq {loadings}.afreq --score {loadings} 1 2 header-read "
+        f"center cols=+scoresums,-scoreavgs --score-col-nums 3-{2 + model.n_components_} --out NEW"
+    )
+    if separate:
+        _show_separation(model, (rows, populations))
+    else:
+        _show_fit(model)
+
+
+def _scores(model: Any, rows: Any) -> FloatArray:
+    """Return the components of standardised genotypes."""
+    return np.asarray(rows @ model.components_.T - model.mean_ @ model.components_.T)
+
+
+def _write_eigenvec(path: Path, genotypes: Any, scores: FloatArray) -> None:
+    """Write scores as PLINK does."""
+    from fairpca.genetics import write_eigenvec
+
+    write_eigenvec(path, genotypes.samples, scores, families=genotypes.families)
 
 
 def _stored_columns(saved: Any, path: Path, missing: str | None) -> tuple[Columns, str]:
@@ -417,17 +482,16 @@ def _transform_genotypes(
     if "snps" not in saved.notes:
         raise ValueError("the model was fitted to a table, not to genotypes.")
     genotypes = genetics.read_plink(bed)
-    if not np.array_equal(genotypes.snps, saved.notes["snps"]):
-        raise ValueError(f"{bed} has other SNPs than the fit; extract the same, in their order.")
+    for name in ("snps", "alleles"):
+        if not np.array_equal(getattr(genotypes, name), saved.notes[name]):
+            raise ValueError(f"{bed} has other {name} than the fit; extract the same, in order.")
     kind, frequencies = saved.notes["kind"], saved.notes["frequencies"]
-    rows = genetics.standardize(genotypes, kind, frequencies=frequencies)
-    model = saved.model
-    scores = rows @ model.components_.T - model.mean_ @ model.components_.T
+    scores = _scores(saved.model, genetics.standardize(genotypes, kind, frequencies=frequencies))
     if eigenvec is not None:
-        genetics.write_eigenvec(eigenvec, genotypes.samples, scores, families=genotypes.families)
+        _write_eigenvec(eigenvec, genotypes, scores)
         output.note(f"wrote {eigenvec}")
     if eigenvec is None or target is not None:
-        found = pandas.DataFrame(scores, columns=model.get_feature_names_out())
+        found = pandas.DataFrame(scores, columns=saved.model.get_feature_names_out())
         found.insert(0, "IID", genotypes.samples)
         _write_scores(found, target)
 
@@ -458,39 +522,4 @@ def compare(asked: Asked, n_components: str, methods: Sequence[str], target: Pat
     elif target.suffix.lower() == ".json":
         output.write(target, found.to_json())
     else:
-        output.write(target, output.csv_text(found.to_frame()))
-
-
-def demo(target: Path) -> None:
-    """Show on handwritten digits what PCA does to the ones, and draw it."""
-    from sklearn.datasets import load_digits
-
-    from fairpca.auditing import audit as run_audit
-    from fairpca.auditing.words import percent
-    from fairpca.moments.storage import atomic_write
-    from fairpca.plots import GroupLossDisplay
-
-    figures = require("matplotlib.figure", extra="app", purpose="the demo's picture")
-    X, digit = load_digits(return_X_y=True)
-    with output.progress("measuring and drawing"):
-        found = run_audit(X, {"digit": np.where(digit == 1, "1", "others")}, 5)
-        figure = figures.Figure(figsize=(7, 3.5), layout="constrained")
-        GroupLossDisplay.from_audit(found, ax=figure.subplots())
-        with atomic_write(target) as file:
-            figure.savefig(file, format=target.suffix.lower().lstrip("."), dpi=120)
-    output.sentence(
-        "1,797 handwritten digits of scikit-learn, 64 pixels each, reduced to five numbers. One "
-        'digit in ten is a "1".'
-    )
-    output.show("")
-    output.sentence(found.verdict())
-    pca, fit = found.at("PCA", on="new"), found.at(found.advice.reducer, on="new")
-    one, others = (float(fit.error[i] / pca.error[i] - 1) for i in (0, 1))
-    output.show("")
-    output.sentence(
-        f'A "1" that the fit has not seen is rebuilt from its five numbers with {percent(-one)} '
-        f"less error by {fit.reducer} than by PCA; the other digits with {percent(others)} more."
-    )
-    output.show("")
-    output.show(f"Picture, of the same rows: {target}")
-    output.show(f"In Python: {found.advice.python}")
+        output.write(target, output.csv_text(found.to_frame().reset_index(names="method")))

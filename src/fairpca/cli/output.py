@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import sys
 import threading
@@ -64,10 +65,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1)
     for row in rows:
         found.add_row(*(Text(plain(cell)) for cell in row))
     console = Console(highlight=False, emoji=False, no_color=not sys.stdout.isatty())
+    # A number that is cut is another number: a narrow terminal wraps the line instead.
+    wide = console.options.update(width=10_000)
+    console.width = max(console.width, console.measure(found, options=wide).minimum + 12 * words)
     with console.capture() as captured:
-        # A number that is cut is another number: a narrow terminal wraps the line instead.
-        least = console.measure(found).minimum + 12 * words
-        console.print(found, width=max(console.width, least), crop=False, soft_wrap=True)
+        console.print(found, crop=False, soft_wrap=True)
     show(re.sub(" +$", "", captured.get(), flags=re.M))
 
 
@@ -148,6 +150,7 @@ def check_paths(tables: Sequence[Path], output: Path | None, endings: Sequence[s
         "it is read by this very command": any(
             path.exists() and path.samefile(output) for path in tables if output.exists()
         ),
+        "it is a link that leads to itself": os.path.islink(os.path.realpath(output)),
         "it is a directory": output.is_dir(),
         f"there is no directory {output.parent}": not output.parent.is_dir(),
     }

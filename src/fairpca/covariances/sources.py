@@ -32,8 +32,7 @@ from fairpca._arrays import (
 from fairpca._check import check_finite, check_square
 from fairpca.covariances.dense import DenseOracle, leading_pairs
 from fairpca.covariances.oracle import Oracle
-from fairpca.covariances.products import CellRows, Mixing, OperatorOracle
-from fairpca.covariances.rows import RowOracle
+from fairpca.covariances.products import CellRows, Mixing, OperatorOracle, RowOracle
 from fairpca.moments.group_moments import GroupMoments, memberships, split_folds
 from fairpca.moments.groups import Groups, Label, row_folds
 

@@ -112,14 +112,10 @@ class Table:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     def as_in_paper(self, in_a: AnyArray, data: AnyArray, names: Sequence[str]) -> Table:
-        """Return the columns that the Fair PCA paper uses, with its groups "A" and "B"."""
+        """Return the columns and groups of the Fair PCA paper, standardised (ddof=1)."""
+        data = (data - data.mean(axis=0)) / data.std(axis=0, ddof=1)
         groupings = {"group": np.where(in_a, "A", "B")}
         return replace(self, data=data, feature_names=names, groupings=groupings)
-
-    def standardised(self) -> Table:
-        """Subtract the mean and divide by the standard deviation (ddof=1) of all rows."""
-        centred = self.data - self.data.mean(axis=0)
-        return replace(self, data=centred / self.data.std(axis=0, ddof=1))
 
     def bunch(
         self, loader: Callable[..., Any], path: Path, sensitive: Names, **options: Unpack[Options]

@@ -84,9 +84,7 @@ def _finished(table: Table, variant: str, in_a: Any) -> Table:
     if variant == "default":
         return table
     data = np.column_stack([table.data[:, 1:], table.target])  # type: ignore[list-item]
-    return table.as_in_paper(
-        in_a, data, [*table.feature_names[1:], table.target_name]
-    ).standardised()
+    return table.as_in_paper(in_a, data, [*table.feature_names[1:], table.target_name])
 
 
 def fetch_bank_marketing(

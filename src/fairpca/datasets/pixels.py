@@ -93,7 +93,7 @@ def fetch_crop_mapping(
     features = [f"f{j}" for j in range(1, rows.shape[1])]
     table = Table(rows[:, 1:], features, groupings, target=crop, target_name="crop")
     if variant == "paper":
-        table = table.as_in_paper(crop == "corn", rows[:, 1:-1], features[:-1]).standardised()
+        table = table.as_in_paper(crop == "corn", rows[:, 1:-1], features[:-1])
     return table.bunch(fetch_crop_mapping, path, sensitive, **options)
 
 
@@ -174,8 +174,7 @@ def fetch_lfw_faces(
         groupings = {n: np.array(_LABELS[n])[arrays[n]] for n in _LABELS if n in arrays}
     pixels = arrays["x3"] / 765.0
     names = [f"pixel_{i}_{j}" for i in range(IMAGE_SHAPE[0]) for j in range(IMAGE_SHAPE[1])]
-    extras = {"images": pixels.reshape(-1, *IMAGE_SHAPE)}
-    table = Table(pixels, names, groupings, extras=extras)
     if variant == "paper":
-        table = table.as_in_paper(groupings["sex"] == "female", pixels, names)
+        groupings = {"group": np.where(groupings["sex"] == "female", "A", "B")}
+    table = Table(pixels, names, groupings, extras={"images": pixels.reshape(-1, *IMAGE_SHAPE)})
     return table.bunch(fetch_lfw_faces, path, sensitive, **options)

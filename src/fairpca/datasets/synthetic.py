@@ -63,16 +63,11 @@ def make_illustration(
     between = angles[1] - angles[0]
     turn = np.arctan2(second * np.sin(between), first + second * np.cos(between))
     angle = angles[0] + turn
-    return _known(
-        make_illustration,
-        lines + across[:, None, None] * np.eye(2),
-        n_samples,
-        ("A", "B"),
-        random_state,
-        optimum=float((first * np.sin(turn)) ** 2),
-        components=np.array([[np.cos(angle), np.sin(angle)]]),
-        angle=float(np.rad2deg(angle)),
-    )
+    answer: dict[str, object] = {"optimum": float((first * np.sin(turn)) ** 2)}
+    answer |= {"angle": float(np.rad2deg(angle))}
+    answer |= {"components": np.array([[np.cos(angle), np.sin(angle)]])}
+    covariances = lines + across[:, None, None] * np.eye(2)
+    return _known(make_illustration, covariances, n_samples, ("A", "B"), random_state, **answer)
 
 
 def make_three_lines(

@@ -7,7 +7,6 @@ worker does with one piece of the rows, whatever engine brought it there, is in 
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import AnyArray
+from fairpca.covariances.sources import memory_limit
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, block_folds, row_folds
 
@@ -24,10 +24,9 @@ __all__ = ["dask", "spark"]
 
 @dataclass(frozen=True)
 class Grouping:
-    """How labels become groups, as in `FairPCA`, and rows folds, as in `moments`."""
+    """How labels become groups, by the `rules` of `Groups.of`, and rows folds."""
 
-    group_by: str
-    unlabelled: str
+    rules: Mapping[str, str]
     n_folds: int
 
     def count(
@@ -49,8 +48,7 @@ class Grouping:
         if not len(X):
             return None
         try:
-            rules = {"group_by": self.group_by, "unlabelled": self.unlabelled}
-            groups = Groups.of(labels, len(X), **rules)
+            groups = Groups.of(labels, len(X), **self.rules)
             if self.n_folds:
                 folds = row_folds(start, len(X), self.n_folds)
                 folds = folds if blocks is None else block_folds(blocks, self.n_folds)
@@ -63,8 +61,7 @@ class Grouping:
         """Return the moments of all pieces, fold by fold where there are folds."""
         if moments is None:
             raise ValueError("X has no rows; check the filter or the files it is read from.")
-        found: GroupMoments | list[GroupMoments] = split_folds(moments, self.n_folds or None)
-        return found
+        return split_folds(moments, self.n_folds or None)  # type: ignore[no-any-return]
 
 
 def flat(named: Mapping[str, str | Sequence[str]]) -> list[str]:
@@ -74,20 +71,20 @@ def flat(named: Mapping[str, str | Sequence[str]]) -> list[str]:
 
 
 def check_width(n_features: int) -> None:
-    """Raise MemoryError where the moments of one group exceed half of this machine's memory."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 16 * n_features**2 > memory:
+    """Raise MemoryError where the moments of one group do not fit into this machine's memory."""
+    most = int((memory_limit() / 8) ** 0.5)
+    if n_features > most:
         raise MemoryError(
-            f"X has {n_features:,} columns, whose moments take {8e-9 * n_features**2:,.0f} GB for "
-            f"every group; about {int((memory / 16) ** 0.5):,} fit. Choose columns, or fit sparse "
-            "rows in memory, whose covariances are never formed."
+            f"X has {n_features:,} columns, and the moments of at most {most:,} fit into memory; "
+            "choose columns, or fit sparse rows in memory, whose covariances are never formed."
         )
 
 
 def merged(parts: Iterable[GroupMoments | None]) -> GroupMoments | None:
     """Merge moments in the order given; None stands for no rows."""
-    known = [part for part in parts if part is not None]
-    return reduce(GroupMoments.merge, known) if known else None
+    known = (part for part in parts if part is not None)
+    first = next(known, None)
+    return None if first is None else reduce(GroupMoments.merge, known, first)
 
 
 def light(model: Any) -> Any:

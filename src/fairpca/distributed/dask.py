@@ -76,7 +76,7 @@ def moments(
     True
     """
     dask = _require("dask")
-    grouping = Grouping(group_by, unlabelled, n_folds)
+    grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds)
     roles = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
     given = {name: v for name, v in {**roles, "blocks": blocks}.items() if v is not None}
     named = {name: v for name, v in given.items() if _names_columns(X, v)}
@@ -91,8 +91,7 @@ def moments(
         sizes = dask.compute(*map(dask.delayed(len), pieces))
     starts = np.cumsum([0, *sizes]).tolist() if by_place else [0] * (len(pieces) + 1)
     if "sensitive_features" in beside and not is_dask(sensitive_features):
-        rules = {"group_by": group_by, "unlabelled": unlabelled}
-        beside["sensitive_features"] = Groups.of(sensitive_features, starts[-1], **rules)
+        beside["sensitive_features"] = Groups.of(sensitive_features, starts[-1], **grouping.rules)
     cut = {name: _cut(name, v, sizes, starts) for name, v in beside.items()}
     # Not pure: Dask would hash all rows in memory to find a task that it has done before.
     count, merge = (dask.delayed(f, pure=False) for f in (grouping.count, merged))
@@ -135,10 +134,10 @@ def transform(model: Any, X: Any) -> Any:
     """
     if hasattr(X, "columns"):
         rows = X[list(getattr(model, "feature_names_in_", X.columns))]
-        names = [str(name) for name in model.get_feature_names_out()]
+        names = list(map(str, model.get_feature_names_out()))
         # An empty frame tells Dask the result without computing a partition.
-        meta = _require("pandas").DataFrame(np.empty((0, len(names))), columns=names)
-        meta.index = X._meta.index[:0]
+        frame, index = _require("pandas").DataFrame, X._meta.index[:0]
+        meta = frame(np.empty((0, len(names))), columns=names, index=index)
         return rows.map_partitions(_project_frame, light(model), names, meta=meta)
     rows = _whole_rows(X)
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
@@ -175,9 +174,10 @@ def _cut(argument: str, values: Any, sizes: Sequence[float], starts: Sequence[in
             values = values.rechunk((tuple(sizes), *values.shape[1:]))
         found = _pieces(values)
     else:
-        values = values if isinstance(values, Groups) else np.asarray(values)
-        if not isinstance(values, Groups) and len(values) != starts[-1]:
-            raise ValueError(f"{argument} has {len(values)} rows but X has {starts[-1]}.")
+        if not isinstance(values, Groups):
+            values = np.asarray(values)
+            if len(values) != starts[-1]:
+                raise ValueError(f"{argument} has {len(values)} rows but X has {starts[-1]}.")
         found = [values.take(np.arange(*ends)) for ends in itertools.pairwise(starts)]
     if len(found) != len(starts) - 1:
         raise ValueError(

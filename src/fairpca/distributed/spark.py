@@ -78,23 +78,20 @@ def moments(
     """
     functions = _require("pyspark.sql.functions")
     roles = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-    roles = {name: v for name, v in {**roles, "blocks": blocks}.items() if v}
-    named = {name: [v] if isinstance(v, str) else list(v) for name, v in roles.items()}
+    named = {name: v for name, v in {**roles, "blocks": blocks}.items() if v}
     features = features or [name for name in frame.columns if name not in flat(named)]
     columns = [*features, *flat(named)]
     if not set(columns) <= set(frame.columns):
-        raise ValueError(
-            f"the frame has no column {listed(sorted({*columns} - {*frame.columns}))}."
-        )
+        missing = listed(sorted({*columns} - {*frame.columns}))
+        raise ValueError(f"the frame has no column {missing}; it has {frame.columns[:12]}.")
     check_width(len(features))
-    grouping = Grouping(group_by, unlabelled, n_folds)
+    grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds)
     # mapInArrow cannot find a column with a dot in its name; on the way they have numbers.
     rows = frame.select(*_quoted(columns)).toDF(*map(str, range(len(columns))))
-    starts, row = {}, 0
+    starts: dict[int, int] = {}
     if n_folds and blocks is None:
-        sizes = rows.mapInArrow(_sizes, "part long, size long").collect()
-        for part, size in sorted(map(tuple, sizes)):
-            starts[part], row = row, row + size
+        sizes = sorted(map(tuple, rows.mapInArrow(_sizes, "part long, size long").collect()))
+        starts = {part: sum(size for _, size in sizes[:i]) for i, (part, _) in enumerate(sizes)}
     count = partial(_count, columns=columns, named=named, starts=starts, grouping=grouping)
     slots = max(min(_SLOTS, _ENTRIES // len(features) ** 2), 1)
     # Sorted by partition, so that the same partitions give the same bits.
@@ -104,10 +101,7 @@ def moments(
         .sortWithinPartitions("part")
         .mapInArrow(_merge, _SCHEMA)
     ).collect()
-    for error in filter(None, (row["error"] for row in found)):
-        raise ValueError(error)
-    found.sort(key=lambda row: row["part"])
-    return grouping.finished(merged(GroupMoments.from_bytes(bytes(r["moments"])) for r in found))
+    return grouping.finished(merged(map(_read, sorted(found, key=lambda row: row["part"]))))
 
 
 def transform(
@@ -145,7 +139,7 @@ def transform(
     pandas = _require("pandas")
     functions = _require("pyspark.sql.functions")
     # Spark knows columns by name only; a model of an array has none.
-    names, small = list(features or model.feature_names_in_), light(model)
+    names, small = features or model.feature_names_in_, light(model)
 
     def score(rows: Any) -> Any:
         return pandas.Series(list(project(rows, small)))
@@ -195,23 +189,21 @@ def _count(
 
 def _merge(batches: Iterator[Any]) -> Iterator[Any]:
     """Yield one row with the merged moments of all rows, or the first error among them."""
+    return _reduced(_read(row) for batch in batches for row in batch.to_pylist())
 
-    def read() -> Iterator[GroupMoments]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                if row["error"]:
-                    raise ValueError(row["error"])
-                yield GroupMoments.from_bytes(row["moments"])
 
-    return _reduced(read())
+def _read(row: Any) -> GroupMoments:
+    """Return the moments of one row of `_SCHEMA`, or raise its error."""
+    if row["error"]:
+        raise ValueError(row["error"])
+    return GroupMoments.from_bytes(bytes(row["moments"]))
 
 
 def _reduced(parts: Iterator[GroupMoments | None]) -> Iterator[Any]:
     """Yield one row of `_SCHEMA` as Arrow, unless all parts are None."""
     total, error = None, ""
     try:
-        for part in parts:
-            total = merged([total, part])
+        total = merged(parts)
     except ValueError as raised:
         error = str(raised)
     if total is not None or error:

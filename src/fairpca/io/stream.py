@@ -112,7 +112,7 @@ def read_moments(
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedTable:
     """Moments of prepared columns, the fitted steps that prepare rows, and what was done."""
 
     moments: GroupMoments | list[GroupMoments]
@@ -128,7 +128,7 @@ def count_prepared(
     standardize: bool = True,
     n_folds: int = 0,
     **rules: str,
-) -> Counted:
+) -> CountedTable:
     """Count what `fairpca.io.tables.prepare` would make of the rows, without holding them.
 
     Arguments are those of `prepare` and `read_moments`; ``missing="median"`` needs all rows at
@@ -158,13 +158,12 @@ def count_prepared(
         # Two rows with this mean and this standard deviation.
         scaler = StandardScaler().fit([found.mean - found.scale, found.mean + found.scale])
         steps.append(("scale", scaler))
-    return Counted(moments, tuple(steps), columns.notes)
+    return CountedTable(moments, tuple(steps), columns.notes)
 
 
 def _looked_at(files: Files, roles: Roles, missing: str) -> tuple[Columns, dict[str, float]]:
     """Return kinds and levels of the features, and the mean of every number with gaps."""
-    size = _batch_rows(roles)
-    first = next(files.batches(roles.features, size), None)
+    first = next(files.batches(roles.features, _batch_rows(roles)), None)
     if first is None:
         raise ValueError(f"{files.paths[0]} has no rows of data.")
     texts = [name for name in roles.features if isinstance(first[name].dropna().get(0), str)]
@@ -172,7 +171,7 @@ def _looked_at(files: Files, roles: Roles, missing: str) -> tuple[Columns, dict[
     levels: dict[str, set[str]] = {name: set() for name in texts}
     sums, counts = np.zeros(len(found)), np.zeros(len(found))
     wanted = [*texts, *(found if missing == "mean" else ())]
-    for frame in files.batches(wanted, size) if wanted else ():
+    for frame in _batches(files, roles, wanted) if wanted else ():
         for name, known in levels.items():
             if len(known) <= MOST_LEVELS:
                 known.update(map(str, frame[name].dropna().unique()))
@@ -183,6 +182,18 @@ def _looked_at(files: Files, roles: Roles, missing: str) -> tuple[Columns, dict[
     columns = Columns.of(first, roles.features, roles.asked, levels)
     means = dict(zip(found, sums / np.maximum(counts, 1), strict=True))
     return columns, {name: means[name] for name in columns.numbers}
+
+
+def _batches(
+    files: Files, roles: Roles, columns: Sequence[str], texts: Sequence[str] = ()
+) -> Iterator[Any]:
+    """Yield pieces of the table whose index counts its rows, without those of weight zero."""
+    start, weight = 0, [] if roles.weight is None else [roles.weight]
+    for frame in files.batches([*columns, *weight], _batch_rows(roles), texts):
+        frame.index = frame.index + start
+        start += len(frame)
+        _log.info("read %s rows", f"{start:,}")
+        yield roles.counting(frame)
 
 
 def _batch_rows(roles: Roles) -> int:
@@ -201,14 +212,9 @@ def _count(
     """Return the moments of what `take` makes of every batch and of the rows that it keeps."""
 
     def batches() -> Iterator[tuple[Any, ...]]:
-        start = 0
-        for frame in files.batches(roles.columns, _batch_rows(roles), roles.texts):
-            frame.index = frame.index + start
+        for frame in _batches(files, roles, roles.columns, roles.texts):
             X, kept = take(frame)
-            groups, weight = (
-                roles.groups(frame, **rules),
-                roles.weights(frame),
-            )
+            groups, weight = roles.groups(frame, **rules), roles.weights(frame)
             if len(groups.labels) > _MOST_GROUPS:
                 raise ValueError(
                     f"{len(groups.labels):,} labels are too many to be groups; cut a number in "
@@ -216,10 +222,10 @@ def _count(
                 )
             if n_folds and roles.blocks is not None:
                 groups = groups.in_folds(block_folds(frame[roles.blocks], n_folds), n_folds)
-            elif n_folds:
-                groups = groups.in_folds(row_folds(start, len(frame), n_folds), n_folds)
-            start += len(frame)
-            _log.info("counted %s rows", f"{start:,}")
+            elif n_folds and len(frame):
+                first, last = frame.index[[0, -1]]
+                folds = row_folds(int(first), int(last - first) + 1, n_folds)
+                groups = groups.in_folds(folds[frame.index - first], n_folds)
             rows = np.flatnonzero(kept)
             yield X, groups.take(rows), None if weight is None else weight[rows]
 

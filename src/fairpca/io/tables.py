@@ -164,7 +164,11 @@ class Files:
         convert.column_types = dict.fromkeys(texts, arrow.string())
         form = datasets.CsvFileFormat(parse, None, convert, read)
         # The first cells tell which columns are numbers. Whole ones may have fractions later on.
-        kinds = {field.name: field.type for field in datasets.dataset(path, format=form).schema}
+        try:
+            schema = datasets.dataset(path, format=form).schema
+        except arrow.ArrowInvalid as error:
+            raise ValueError(str(error).rpartition("Invalid: ")[2]) from None
+        kinds = {field.name: field.type for field in schema}
         whole = (n for n, t in kinds.items() if arrow.types.is_integer(t) or t == arrow.null())
         convert.column_types = dict.fromkeys(whole, arrow.float64()) | convert.column_types
         return datasets.dataset(path, format=datasets.CsvFileFormat(parse, None, convert, read))
@@ -440,6 +444,11 @@ class Roles:
                 raise ValueError(f"a label of column {name!r} has a NUL character; correct it.")
         return found
 
+    def counting(self, frame: Any) -> Any:
+        """Return the rows of a frame that have a weight: one of weight zero is no row."""
+        weight = self.weights(frame)
+        return frame if weight is None else frame.iloc[np.flatnonzero(weight)]
+
     def weights(self, frame: Any) -> FloatArray | None:
         """Return the weights of rows, None where all are one."""
         return None if self.weight is None else numbers(frame, [self.weight])[:, 0]
@@ -600,8 +609,9 @@ class Columns:
 
 def _identifier(name: str, values: AnyArray) -> str:
     """Return why a column of numbers measures nothing about a row, or ""."""
-    if values.dtype.kind == "b" or np.any(values % 1):
-        return ""
+    with np.errstate(invalid="ignore"):
+        if values.dtype.kind == "b" or np.any(values % 1):
+            return ""
     if len(values) > 2 and bool(np.all(np.diff(values.astype(np.float64)) == 1)):
         return f"{name!r} (row number)"
     many = _ID_NAME.search(name) and len(np.unique(values)) > _ID_LEVELS

@@ -32,8 +32,8 @@ group_values_, group_weights_, certificate_
 'mean gap'
 """
 
-from fairpca.methods.anchor import AnchorPCA as AnchorPCA
-from fairpca.methods.balanced import BalancedPCA as BalancedPCA
+from fairpca.methods.averages import AnchorPCA as AnchorPCA
+from fairpca.methods.averages import BalancedPCA as BalancedPCA
 from fairpca.methods.covariance_constrained import (
     CovarianceConstrainedPCA as CovarianceConstrainedPCA,
 )
@@ -48,11 +48,11 @@ from fairpca.methods.null_space import NullSpaceFairPCA as NullSpaceFairPCA
 from fairpca.methods.pareto import ParetoFairPCA as ParetoFairPCA
 from fairpca.methods.sdr import SDRFairPCA as SDRFairPCA
 from fairpca.methods.spea2 import SPEA2FairPCA as SPEA2FairPCA
-from fairpca.methods.stable import StablePCA as StablePCA
 from fairpca.methods.streaming import StreamingFairPCA as StreamingFairPCA
 from fairpca.methods.tradeoff import ConstrainedFPCA as ConstrainedFPCA
 from fairpca.methods.tradeoff import UnconstrainedFPCA as UnconstrainedFPCA
-from fairpca.methods.worst_case import WorstCasePCA as WorstCasePCA
+from fairpca.methods.worst_group import StablePCA as StablePCA
+from fairpca.methods.worst_group import WorstCasePCA as WorstCasePCA
 
 # Computed, so that a method is named in one place: no other classes are imported here.
 __all__ = sorted(name for name, found in globals().items() if isinstance(found, type))

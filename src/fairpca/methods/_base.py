@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import numpy as np
 
 from fairpca._arrays import FloatArray, threads_for
-from fairpca._check import check_choice, check_groups, check_rows
+from fairpca._check import check_choice, check_groups
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import MomentCovariances
@@ -189,10 +189,9 @@ class PublishedMethod(LinearReducer):
         self
         """
         self._check_params()
-        with self._restore_on_error():
-            X, groups, weight = self._rows(X, sensitive_features, sample_weight)
-            warn_of_measurements(groups)
-            return self._fit_sample(Sample.of(X, groups, weight))
+        X, groups, weight = self._rows(X, sensitive_features, sample_weight)
+        warn_of_measurements(groups)
+        return self._fit_sample(Sample.of(X, groups, weight))
 
     def fit_moments(self, moments: GroupMoments) -> Self:
         """Fit from moments that were counted elsewhere: in chunks, in processes, on a cluster.
@@ -206,15 +205,13 @@ class PublishedMethod(LinearReducer):
         self
         """
         self._check_params()
-        with self._restore_on_error():
-            self._note_moments(moments)
-            return self._fit_sample(Sample(moments))
+        self._note_moments(moments)
+        return self._fit_sample(Sample(moments))
 
     def _fit_sample(self, sample: Sample) -> Self:
         """Find the basis for these rows and set what follows from it."""
         known = sample.source.groups
-        check_rows(sample.source.total.count, type(self).__name__)
-        check_groups(known.labels, known.weight)
+        check_groups(known.labels, known.weight, sample.source.total.count)
         self._check_group_number(len(known.labels))
         with threads_for(sample.n_features):
             found = self._find(sample)

@@ -74,7 +74,7 @@ def _inside_a_tie(problem: Problem, weights: FloatArray) -> FloatArray:
     """Return the leading eigenvectors; where the r-th is tied, those with equal losses.
 
     Section 4.2, remark 3: bisection along ``orth(s V_M + (1 - s) V_m)``. The curve can lose rank;
-    `fairpca.solvers.two_group_ties` says what is done elsewhere.
+    `fairpca.solvers.two_groups` says what is done elsewhere.
     """
     r, pairs = problem.n_components, problem.oracle.leading(weights, problem.oracle.n_features)
     tied = np.abs(pairs.values - pairs.values[r - 1]) <= _TIED * problem.oracle.scale

@@ -93,33 +93,29 @@ class StreamingFairPCA(PublishedMethod):
         Until both groups were seen no component is learned, and nothing can be projected.
         """
         self._check_params()
-        with self._restore_on_error():
-            stream: _Stream | None = copy.deepcopy(self.__dict__.get("_stream"))
-            X, groups, weight = self._rows(
-                X, sensitive_features, sample_weight, reset=stream is None, part=True
-            )
-            n = X.shape[1]
-            r = self._rank(n - self.n_directions - 1, _LEFT)
-            if stream is None:
-                draw = generator(self.random_state).standard_normal
-                first, second = draw((n, self.n_directions)), draw((n, r))
-                stream = _Stream({}, orthonormal(first), orthonormal(second))
-                # What `fit` found is not of this stream.
-                self._set_fitted({})
-            weight = np.ones(len(X)) if weight is None else weight
-            # One group so far is no mistake: the other may come with a later block.
-            self._check_group_number(max(len({*stream.groups, *groups.labels}), 2))
-            parts = stream.read(X, groups, weight)
-            if stream.blocks <= self.learning_blocks or len(stream.groups) < 2:
-                stream.learn_directions(parts)
-            elif parts:
-                stream.learn_components(X, weight)
-                self._set_fitted(stream.attributes)
-            self._stream = stream
+        stream: _Stream | None = copy.deepcopy(self.__dict__.get("_stream"))
+        X, groups, weight = self._rows(
+            X, sensitive_features, sample_weight, reset=stream is None, part=True
+        )
+        n = X.shape[1]
+        r = self._rank(n - self.n_directions - 1, _LEFT)
+        if stream is None:
+            draw = generator(self.random_state).standard_normal
+            first, second = draw((n, self.n_directions)), draw((n, r))
+            stream = _Stream({}, orthonormal(first), orthonormal(second))
+            # What `fit` found is not of this stream.
+            self._set_fitted({})
+        weight = np.ones(len(X)) if weight is None else weight
+        # One group so far is no mistake: the other may come with a later block.
+        self._check_group_number(max(len({*stream.groups, *groups.labels}), 2))
+        parts = stream.read(X, groups, weight)
+        if stream.blocks <= self.learning_blocks or len(stream.groups) < 2:
+            stream.learn_directions(parts)
+        elif parts:
+            stream.learn_components(X, weight)
+            self._set_fitted(stream.attributes)
+        self._stream = stream
         return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "components_")
 
 
 @dataclass

@@ -338,7 +338,9 @@ class GroupMoments:
         """
         chosen = self if keep is None else self.select(keep)
         weight = chosen.weight.sum(keepdims=True)
-        offset = chosen.weight @ chosen.offset / (weight if weight > 0 else 1.0)
+        # From the heaviest group, so that of one group or of equal ones the mean is exact.
+        base = chosen.offset[np.argsort(chosen.weight)[-1:]].sum(axis=0)
+        offset = base + chosen.weight @ (chosen.offset - base) / (weight if weight > 0 else 1.0)
         between = (chosen.offset - offset) * np.sqrt(chosen.weight)[:, None]
         apart = placed(between, chosen.scatter)
         scatter = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True) + apart.T @ apart
@@ -441,6 +443,20 @@ class GroupMoments:
     def from_bytes(cls, data: bytes) -> GroupMoments:
         """Read what `to_bytes` returned."""
         return cls(**read_parts(io.BytesIO(data), "data"))
+
+
+def as_folds(X: Any) -> list[GroupMoments] | None:
+    """Return moments as a list of folds, those of all rows as one of them; None of anything else.
+
+    Examples
+    --------
+    >>> from fairpca.moments.group_moments import as_folds
+    >>> moments = GroupMoments.from_array([[1.0], [2.0]], ["a", "b"])
+    >>> len(as_folds([moments, moments])), len(as_folds(moments)), as_folds([[1.0], [2.0]])
+    (2, 1, None)
+    """
+    given = X if isinstance(X, list | tuple) else [X]
+    return list(given) if given and isinstance(given[0], GroupMoments) else None
 
 
 @dataclass(frozen=True)

@@ -418,6 +418,11 @@ def _coded(values: Any) -> _Coded:
         found = np.unique(array[known], return_inverse=True, return_counts=True)
         codes[known] = found[1]
         return codes, found[0].tolist(), found[2]
+    if kind == "U" and (array == "nan").any():
+        warn(
+            "sensitive_features has the label 'nan': NumPy writes missing labels as text beside "
+            "other text. If it stands for a missing one, pass a list, or an array of objects."
+        )
     if kind == "M":
         # Nanoseconds would become bare numbers; the standard library counts microseconds.
         array = array.astype("M8[us]")

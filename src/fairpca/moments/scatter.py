@@ -63,7 +63,7 @@ class Sums(NamedTuple):
     squares: FloatArray
 
 
-class Counted(NamedTuple):
+class GroupSums(NamedTuple):
     """What was counted of c cells: the mean of each is its shift plus what that is off by.
 
     Attributes
@@ -83,7 +83,7 @@ class Counted(NamedTuple):
 @np.errstate(invalid="ignore", over="ignore")
 def group_scatter(
     rows: Any, codes: Any, count: IntArray, weights: FloatArray | None = None
-) -> Counted:
+) -> GroupSums:
     """Accumulate the scatter of every cell.
 
     What is not finite in the rows shows in the sums, and the caller says so.
@@ -151,10 +151,10 @@ def _sample(rows: Any, picks: Any) -> FloatArray:
 
 def _count_here(
     rows: Any, weights: FloatArray | None, positions: list[Any], shifts: Any
-) -> Counted:
+) -> GroupSums:
     """Return the sums of cells whose rows are in this process."""
     c, n = len(positions), rows.shape[1]
-    found = Counted(np.zeros(c), np.zeros((c, n)), np.zeros((c, n)), np.zeros((c, n, n)))
+    found = GroupSums(np.zeros(c), np.zeros((c, n)), np.zeros((c, n)), np.zeros((c, n, n)))
     wide, parts = n > _OWN_THREADS_TO, []
     for cell, picks in enumerate(positions):
         if shifts is None and is_sparse(rows):
@@ -290,7 +290,7 @@ def _sparse_sums(rows: Any, weights: FloatArray | None, squares: FloatArray) -> 
 
 def _count_there(
     rows: Any, weights: FloatArray | None, positions: list[Any], shifts: Any
-) -> Counted:
+) -> GroupSums:
     """Return the sums of cells whose rows are on another device, made there."""
     xp, n = library_of(rows), rows.shape[1]
     weight_of = None if weights is None else placed(weights, rows)
@@ -320,7 +320,7 @@ def _count_there(
     weights_of, shift_of, off_of, scatter = (
         xp.stack(list(part)) for part in zip(*found, strict=True)
     )
-    return Counted(fetched(weights_of), fetched(shift_of), fetched(off_of), scatter)
+    return GroupSums(fetched(weights_of), fetched(shift_of), fetched(off_of), scatter)
 
 
 def sender(like: Any) -> Callable[[Any], Any]:

@@ -65,7 +65,11 @@ class Refined:
 
 
 def descend(
-    problem: Problem, start: FloatArray, weights: FloatArray, best: float = np.inf
+    problem: Problem,
+    start: FloatArray,
+    weights: FloatArray,
+    best: float = np.inf,
+    fine: float = _STATIONARY,
 ) -> Refined:
     """Descend from one basis; give up where the value `best` is clearly out of reach.
 
@@ -78,6 +82,8 @@ def descend(
         First guess of the multipliers.
     best : float
         The worst loss of the best basis that is already known.
+    fine : float
+        Share of the value that a step must promise to be taken.
 
     Returns
     -------
@@ -91,7 +97,7 @@ def descend(
         found, move, predicted = local.convex(damping)
         weights = np.zeros_like(losses)
         weights[local.worst] = found
-        if predicted <= _STATIONARY * max(abs(value), problem.resolution):
+        if predicted <= max(fine, _STATIONARY) * max(abs(value), problem.resolution):
             return Refined(basis, value, weights, True, step)
         # Far too slow to overtake the best start so far.
         if step >= 10 and value - 30 * predicted > best:
@@ -291,7 +297,10 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
         return Attained(basis, weights, True, "gap closed")
     hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
     # Whoever is content with a rough bound is content with one descent.
-    agreements, at_least = (1, 1) if tol > OPTIMAL_GAP else (4, 10) if hard else (3, 5)
+    agreements, at_least = (4, 10) if hard else (3, 5)
+    fine = 0.0
+    if tol > OPTIMAL_GAP:
+        agreements, at_least, fine = 1, 1, tol
     starts: list[FloatArray] = []
     tried: list[Refined] = []
     reached = np.inf
@@ -300,7 +309,7 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
             # Two equal starts that agree would prove nothing.
             continue
         starts.append(start)
-        tried.append(descend(problem, start, dual.best.weights, reached))
+        tried.append(descend(problem, start, dual.best.weights, reached, fine))
         reached = min(reached, tried[-1].value)
         near = reached + _AGREE * max(abs(reached), problem.resolution)
         agreeing = sum(one.value <= near for one in tried)

@@ -454,7 +454,9 @@ def cluster_step(
     index = np.flatnonzero(active)
     block = slice(held.first, held.last)
     q, m = held.last - held.first, len(index)
-    units = dual.spectral / dual.group_scales[index]
+    # The conditions on sums are in units of the matrices, so that none of them drowns in the rest.
+    unit = dual.spectral
+    units = unit / dual.group_scales[index]
     tied = point.columns(held.last)[:, block, block]
     tied = held.rotation.T @ tied @ held.rotation
     level = (held.rotation.T * point.values[block]) @ held.rotation
@@ -466,8 +468,8 @@ def cluster_step(
     system[:m, :m] = -curvature[np.ix_(index, index)] * units[:, None] * units
     system[:m, m:size] = -inner[index] * units[:, None]
     system[m:size, :m] = system[:m, m:size].T
-    system[:m, size] = system[size, :m] = -units
-    system[m:size, size + 1] = system[size + 1, m:size] = rows == columns
+    system[:m, size] = system[size, :m] = -unit * units
+    system[m:size, size + 1] = system[size + 1, m:size] = unit * (rows == columns)
     # Groups outside the active set give up their weight in this step.
     delta = np.where(active, 0.0, -point.weights)
     # Common loss and common eigenvalue enter as changes too: a least-norm solution then stays
@@ -477,7 +479,7 @@ def cluster_step(
         [
             (loss - here.losses[index] + curvature[index] @ delta) * units,
             (level - tie * np.eye(q))[rows, columns] * root + delta @ inner,
-            [delta.sum(), 0.0],
+            [unit * delta.sum(), 0.0],
         ]
     )
     solved = scipy.linalg.lstsq(
@@ -488,4 +490,4 @@ def cluster_step(
     change = np.zeros((q, q))
     change[rows, columns] = change[columns, rows] = entries / root
     losses = here.losses - inner @ entries - curvature @ delta
-    return _Solved(delta, change, losses, loss + float(solved[size]), active)
+    return _Solved(delta, change, losses, loss + unit * float(solved[size]), active)

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray, rounding_level
-from fairpca.covariances.dense import DenseOracle
+from fairpca.covariances.dense import DenseOracle, ProjectedBasis
 from fairpca.covariances.oracle import EigenPairs
-from fairpca.covariances.subspace import ProjectedBasis
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, Search
 from fairpca.solvers.descent import attain, descend
 from fairpca.solvers.dual import BudgetSpent, Dual, DualPoint, ascend, occupy
@@ -66,7 +65,7 @@ _SOLVED = "dual solved"
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Outcome:
     """What a route hands back: a basis, weights that prove a bound with their eigenpairs, a story.
 
     Attributes
@@ -223,7 +222,7 @@ def _climb_among_few(dual: Dual, point: DualPoint) -> None:
 
 def _solve_dense(
     problem: Problem, tol: float, max_iter: int, random_state: int, start: FloatArray | None
-) -> _Found:
+) -> _Outcome:
     """Return the result of a problem whose weighted sums are decomposed in full.
 
     First the dual, then a basis.
@@ -233,7 +232,7 @@ def _solve_dense(
     attained, best = attain(dual, tol, random_state), dual.best
     assert best is not None
     solved, closed = reason == _SOLVED, attained.gap_closed
-    return _Found(
+    return _Outcome(
         attained.basis,
         best.weights,
         best.pairs,
@@ -246,7 +245,7 @@ def _solve_dense(
 
 def _solve_in_subspace(
     problem: Problem, tol: float, max_iter: int, random_state: int, start: FloatArray | None
-) -> _Found:
+) -> _Outcome:
     """Return the result of a problem with large matrices, solved inside a growing subspace.
 
     The maximum of phi inside is an upper bound on that of the large matrices, because leaving out
@@ -293,7 +292,7 @@ def _solve_in_subspace(
     found, solved, closed = basis @ attained.basis, reason == _SOLVED, attained.gap_closed
     if not closed:
         found = _descend_outside(space, found, attained.weights, most)
-    return _Found(
+    return _Outcome(
         found,
         space.weights,
         space.near,
@@ -306,12 +305,12 @@ def _solve_in_subspace(
 
 def _searched(
     problem: Problem,
-    found: _Found,
+    found: _Outcome,
     tol: float,
     random_state: int,
     exact_search: bool,
     prove: bool,
-) -> _Found:
+) -> _Outcome:
     """Return the result with whatever a search can add to it."""
     oracle, n = problem.oracle, problem.oracle.n_features
     apart = float(problem.losses(found.basis).max()) - found.bound

@@ -57,7 +57,8 @@ def maximise_on_simplex(
     # elimination pivots sensibly. The largest entry of a semidefinite matrix is on its diagonal.
     # As lists: for so few numbers NumPy's calls take longer than Python's.
     diagonal = quadratic.diagonal().tolist()
-    # A tiny ridge makes every face have one maximiser. Where the quadratic vanishes (commuting matrices) the ridge keeps the faces solvable.
+    # A tiny ridge makes every face have one maximiser. Where the quadratic vanishes (commuting
+    # matrices) it keeps the faces solvable.
     flat = 1e-6 * max(map(abs, linear.tolist())) * max(sums.tolist())
     ridge = _RIDGE * max(sum(diagonal), flat, TINY)
     unit = max(diagonal) + ridge

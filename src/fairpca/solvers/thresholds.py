@@ -14,7 +14,6 @@ distance between the two is halved.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,26 +21,30 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import FloatArray
+from fairpca.solvers.descent import descend
 from fairpca.solvers.problem import Problem
-from fairpca.solvers.solution import Solution
+from fairpca.solvers.solution import OPTIMAL_GAP, Solution
 
-Thresholds = Callable[[float], Any]
+Limits = Callable[[float], Any]
 Solve = Callable[..., Solution]
 
 # Problems that are solved at most, and by how much of the matrices' magnitude a group may exceed
 # what it is allowed: that is rounding of a solver that stops at a gap of 1e-10.
 _MOST_ROUNDS, _SLACK = 40, 1e-10
+# Up to so many columns descents follow t, at most so often.
+_FEW_COLUMNS, _MOST_DESCENTS = 256, 10
 # Neighbouring t closer than this share are the same.
 _FINE = 1e-14
-# No t is larger; a square or a cube of it is still a number.
+# No t is larger; squares and cubes of it are numbers still.
 _LARGEST = 1e100
-# Where no proof moves t any more, the distance is halved until this share of it is left.
+# Where proofs move t by less than this share of what is missing, the distance is halved until as
+# small a share of it is left.
 _UNDECIDED = 0.05
 
 
 def solve_thresholds(
     problem: Problem,
-    thresholds: Thresholds,
+    limits: Limits,
     solve: Solve,
     basis: FloatArray | None = None,
     *,
@@ -52,8 +55,8 @@ def solve_thresholds(
     Parameters
     ----------
     problem : Problem
-    thresholds : callable
-        Maps t to the most that every group may have of f_i, shape (k,).
+    limits : callable
+        Maps t to the most that every group may have of f_i, shape (k,) or one number for all.
     solve : callable
         Solves a plain problem; takes weights to start from as `start`.
     basis : ndarray of shape (n, r), optional
@@ -71,21 +74,19 @@ def solve_thresholds(
     ValueError
         If no basis was found that is within the limits for any t.
     """
-    scale, k = problem.oracle.scale or 1.0, len(problem.offsets)
+    scale, rough = problem.oracle.scale or 1.0, tol > OPTIMAL_GAP
+    slack = max((tol if rough else _SLACK) * scale, 16 * problem.resolution)
 
     def allowed(t: float) -> FloatArray:
-        return np.broadcast_to(np.asarray(thresholds(t), dtype=float), k)
+        # One number is one for all groups.
+        return np.broadcast_to(np.asarray(limits(t), dtype=float), problem.offsets.shape)
 
-    slack = max(_SLACK * scale, 16 * problem.resolution)
     ceiling = allowed(_LARGEST)
 
     def reached(losses: FloatArray) -> float:
         # What no t allows is excused where it is rounding.
         rounded = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
         return _least(lambda t: bool((rounded <= allowed(t)).all()), scale)
-
-    def open_from(most: Callable[..., Any], shift: FloatArray, bound: float) -> float:
-        return _least(lambda t: bool(most(allowed(t) - shift) >= bound), scale)
 
     low, high, best = -np.inf, np.inf, basis
     if basis is not None:
@@ -98,10 +99,15 @@ def solve_thresholds(
             high, best = min(t, high), found.components.T
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
+            least = proof.lower_bound - proof.resolution
             # A search proves its bound for the largest value alone, not for the weights.
-            most = np.max if proof.nodes else functools.partial(np.dot, found.weights)
-            low = max(low, open_from(most, shift, proof.lower_bound - proof.resolution))
+            weights = None if proof.nodes else found.weights
+            low = max(low, _least(_enough(allowed, shift, weights, least), scale))
         tried = max(tried, low)
+        if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
+            # All groups are allowed the same there, so a smaller t asks for a better basis of the
+            # plain problem, and that has been looked for.
+            break
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
         near = high - tried < _UNDECIDED * (high - low)
@@ -109,8 +115,17 @@ def solve_thresholds(
             break
         if settled and problem.certificate(low, high, slack).optimal:
             break
-        # A step of proofs, or half of the distance where no proof moves it.
-        ahead = low > rising and np.isfinite(low)
+        if not shift.any() and _few_enough(problem):
+            basis = _followed(problem, allowed, found, high, slack, tol if rough else 0.0)
+            t = reached(problem.losses(basis))
+            if t < high:
+                high, best = t, basis
+            # Whoever is content with a rough bound is content with that basis.
+            if rough:
+                break
+        # A step of proofs, or half of the distance where proofs hardly move it.
+        moving = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
+        ahead = moving and low > rising and np.isfinite(low)
         floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
         at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
@@ -120,7 +135,7 @@ def solve_thresholds(
         found = solve(moved, start=found.weights)
         if not ahead and found.certificate.lower_bound > 0:
             low = max(low, at)
-        elif not ahead and found.certificate.value > slack:
+        elif not ahead and found.certificate.value > 0:
             tried = at
     if not np.isfinite(high) or best is None:
         raise ValueError(
@@ -138,6 +153,44 @@ def solve_thresholds(
         n_eigen=problem.oracle.n_eigen,
         stop_reason="gap closed" if certificate.optimal else "limits leave a gap",
     )
+
+
+def _few_enough(problem: Problem) -> bool:
+    """Whether descents are cheap, and dual steps, of more than two groups, are not."""
+    oracle = problem.oracle
+    return oracle.n_groups > 2 and oracle.driver == "dense" and oracle.n_features <= _FEW_COLUMNS
+
+
+def _followed(
+    problem: Problem, allowed: Limits, found: Solution, high: float, slack: float, fine: float
+) -> FloatArray:
+    """Return where descents lead when t follows what they attain, by Newton's method.
+
+    The multipliers of a descent say how fast the value falls as t rises.
+    """
+    basis, weights, value = found.components.T, found.weights, float(found.losses.max())
+    shift = np.zeros_like(problem.offsets)
+    for _ in range(_MOST_DESCENTS):
+        t = _least(_enough(allowed, shift, weights, value), problem.oracle.scale)
+        shift = allowed(min(t, high))
+        moved = replace(problem, offsets=problem.offsets - shift)
+        end = descend(moved, basis, weights, fine=fine)
+        basis, weights, value = end.basis, end.weights, end.value
+        if abs(value) <= slack:
+            break
+    return basis
+
+
+def _enough(
+    allowed: Limits, shift: FloatArray, weights: FloatArray | None, least: float
+) -> Callable[[float], bool]:
+    """Return the condition that t allows so much more than a shift, in the weighted mean.
+
+    Without weights some group must be allowed so much more.
+    """
+    if weights is None:
+        return lambda t: bool(np.max(allowed(t) - shift) >= least)
+    return lambda t: bool(weights @ (allowed(t) - shift) >= least)
 
 
 def _least(holds: Callable[[float], bool], step: float) -> float:

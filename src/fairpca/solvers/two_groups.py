@@ -18,6 +18,16 @@ than Newton's. Large ones (or operators) are solved inside the span of the eigen
 far, where equal losses hold exactly; one partial decomposition at the optimum found there gives
 the lower bound and the next directions. Its gap closes quadratically.
 
+Where lambda_r is tied at the optimal t, the eigensolver returns some basis of the tied eigenspace,
+not the one with equal losses. `geodesic_candidate` moves to it from bases on either side, without
+ever losing rank and without knowing which eigenvalues are tied. (The paper interpolates
+``orth(t V_M + (1 - t) V_m)``, which loses rank when the two ends share directions and are listed
+in opposite order.)
+
+Neighbouring ranks have neighbouring weights, so `RankPath` solves one after another in a subspace
+that all of them share. Its bounds are those of the large matrices, from Ritz values raised by what
+residuals allow; only where these leave a gap are the matrices themselves decomposed.
+
 Read `RootSearch.run` first, then `_LargeSearch.run`.
 """
 
@@ -28,14 +38,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from fairpca._arrays import FloatArray, fetched, orthonormal, rounding_level, symmetric
-from fairpca.covariances.dense import derivatives, full_pairs
-from fairpca.covariances.oracle import EigenPairs
-from fairpca.covariances.subspace import ProjectedBasis
+from fairpca.covariances.dense import ProjectedBasis, derivatives, full_pairs
+from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
-from fairpca.solvers.two_group_ties import geodesic_candidate
 
 # The root finder is cheap enough to be driven to rounding; this is where it may stop before.
 _CLOSED = 1e-14
@@ -535,3 +544,114 @@ class _LargeSearch:
     def _proven(self, best: Best) -> Best:
         """Return the basis with the bound, its weight and its eigenpairs."""
         return replace(best, bound=self.bound, proof=self.proof, near=self.near)
+
+
+def geodesic_candidate(
+    start: FloatArray, end: FloatArray, difference: FloatArray, delta: float
+) -> FloatArray | None:
+    """Return the basis with equal losses on the way from `start` (g >= 0) to `end` (g <= 0).
+
+    One principal pair is rotated at a time, largest angle first. Along such a leg g is a constant
+    plus a cosine and a sine of twice the angle, so its root is cheap to find. No cluster has to be
+    guessed, which makes this the right tool for nearly tied eigenvalues.
+
+    Parameters
+    ----------
+    start, end : ndarray of shape (n, r)
+        Orthonormal.
+    difference : ndarray of shape (n, n)
+        ``S_1 - S_2``.
+    delta : float
+        ``offsets[0] - offsets[1]``.
+
+    Returns
+    -------
+    ndarray of shape (n, r) or None
+        None if g does not change sign on the way.
+    """
+    y, _, zt = np.linalg.svd(start.T @ end)
+    source, target = start @ y, end @ zt.T
+    cosines = np.sum(source * target, axis=0)
+    residual = target - source * cosines
+    # Angles from the residual: arccos of a cosine near 1 has lost half its digits.
+    sines = np.linalg.norm(residual, axis=0)
+    angles = np.arctan2(sines, cosines)
+    normal = residual / np.where(sines > 0, sines, 1.0)
+
+    image_source, image_normal = difference @ source, difference @ normal
+    p = np.sum(source * image_source, axis=0)
+    q = np.sum(source * image_normal, axis=0)
+    s = np.sum(normal * image_normal, axis=0)
+
+    value = delta - float(p.sum())
+    basis = source.copy()
+    for j in np.argsort(-angles, kind="stable"):
+        half = 0.5 * (p[j] - s[j])
+
+        def left(x: float, value: float = value, half: float = half, q: float = q[j]) -> float:
+            """Return g after a rotation by x, without cancellation where x is small."""
+            return value - float(2 * np.sin(x) * (q * np.cos(x) - half * np.sin(x)))
+
+        after = left(angles[j])
+        if value >= 0 >= after or value <= 0 <= after:
+            x = brentq(left, 0.0, angles[j], xtol=1e-18, maxiter=200)
+            basis[:, j] = np.cos(x) * source[:, j] + np.sin(x) * normal[:, j]
+            return np.asarray(orthonormal(basis))
+        basis[:, j] = target[:, j]
+        value = after
+    return None
+
+
+# Columns beside the wanted ones: they show what comes next, which the bound rests on.
+_SPARE_RANKS = 10
+
+
+class RankPath:
+    """Solves the ranks of one pair of large matrices.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        Of two matrices.
+    own : tuple of EigenPairs
+        Their leading pairs, as many as the largest rank. They begin the shared subspace.
+    """
+
+    def __init__(self, oracle: Oracle, own: tuple[EigenPairs, ...]) -> None:
+        self.oracle = oracle
+        self._space = ProjectedBasis(oracle)
+        self._space.widen(np.hstack([pairs.vectors for pairs in own]))
+        self._width = min(own[0].vectors.shape[1] + _SPARE_RANKS, oracle.n_features)
+
+    def solve(
+        self, problem: Problem, *, tol: float, max_iter: int, start: FloatArray | None
+    ) -> Solution:
+        """Solve one rank; arguments as in `solve_two_groups`.
+
+        The problem is solved inside the subspace and certified against the large matrices. These
+        are decomposed, and the subspace widened, only while the gap is open.
+
+        Returns
+        -------
+        Solution
+            Of the large problem. Its gap may be open where `max_iter` is reached or a
+            decomposition adds no direction.
+        """
+        while True:
+            reduced = problem.restricted(self._space, holds_own=True)
+            found = solve_two_groups(reduced, tol=tol, max_iter=max_iter, start=start)
+            start = found.weights
+            solution = problem.solution(
+                self._space.basis @ found.components.T,
+                start,
+                # Ritz values are never above the eigenvalues, so they are checked before a
+                # bound rests on them.
+                self._space.ritz(start, problem.n_components + _SPARE_RANKS),
+                stop_reason=found.stop_reason,
+                solver=self.oracle.driver,
+                history=list(found.history),
+            )
+            if solution.certificate.gap <= tol or self.oracle.n_eigen >= max_iter:
+                return solution
+            if not self._space.widen(self.oracle.leading(start, self._width).vectors):
+                return solution
