@@ -125,7 +125,9 @@ def _folds(cell: Cell, rows: Any, seed: int) -> list[GroupMoments]:
     blocks = np.random.default_rng(seed).permutation(len(cell.X))[blocks]
     groups = Groups.of(np.asarray(cell.groups)[rows], len(rows))
     fold = block_folds(blocks, 5)
-    return split_folds(GroupMoments.from_array(cell.X[rows], groups.in_folds(fold, 5)), 5)
+    counted = GroupMoments.from_array(cell.X[rows], groups.in_folds(fold, 5))
+    # A fold may lack a group.
+    return [part.over(groups.labels) for part in split_folds(counted, 5)]
 
 
 def _fits() -> dict[str, Any]:
