@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.decomposition import PCA
 
 import fairpca
 from fairpca import FairPCA
@@ -88,7 +89,7 @@ def test_nobody_is_harmed_more_than_max_harm(seed, k, harm):
     rng = np.random.default_rng(seed)
     labels = np.r_[np.arange(k), rng.integers(0, k, 60)]
     X = np.einsum("mi,mij->mj", rng.normal(size=(60 + k, 4)), rng.normal(size=(k, 4, 4))[labels])
-    plain = FairPCA(2, criterion="error").fit(X)
+    plain = PCA(2).fit(X)
     careful = FairPCA(2, max_harm=harm).fit(X, sensitive_features=labels)
     Z = X - X.mean(axis=0)
     S = np.array([Z[labels == g].T @ Z[labels == g] / np.sum(labels == g) for g in range(k)])
@@ -98,3 +99,19 @@ def test_nobody_is_harmed_more_than_max_harm(seed, k, harm):
     own = np.linalg.eigvalsh(S)[:, -2:].sum(axis=1)
     # The worst group loses no more than with PCA.
     assert (own - after).max() <= (own - before).max() + 1e-7 * traces.max()
+
+
+@given(seeds)
+def test_limits_beside_a_bound_that_a_search_proved(seed):
+    """Such a bound holds for the worst group, not for the groups' mean by the dual weights."""
+    rng = np.random.default_rng(seed)
+    angles = np.linspace(0, np.pi, 20_001)
+    every = np.array([np.cos(angles), np.sin(angles)])
+    three = np.array([[1.0, 0.0], [0.5, 0.75**0.5], [-0.5, 0.75**0.5]])
+    S = np.einsum("k,ki,kj->kij", rng.uniform(0.5, 2.0, 3), three, three)
+    losses = np.trace(S, axis1=1, axis2=2)[:, None] - np.einsum("na,knm,ma->ka", every, S, every)
+    caps = losses[:, rng.integers(20_001)] + 0.05
+    found = fairpca.solve(S, 1, criterion="error", thresholds=lambda t: np.minimum(t, caps))
+    allowed = (losses <= caps[:, None]).all(axis=0)
+    assert found.certificate.lower_bound <= losses[:, allowed].max(axis=0).min()
+    assert (found.losses <= caps + 1e-8).all()
