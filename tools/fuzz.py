@@ -172,11 +172,11 @@ def draw_rows(rng: Any, spectrum: str, codes: Any, n: int) -> Any:
 
 
 def draw_weights(rng: Any, kind: str, m: int, k: int) -> Any:
-    """Return sample weights of one kind; the first k rows, one of each group, have some."""
+    """Return sample weights of one kind; the first k rows, at least two, have some."""
     if kind == "none":
         return None
     if kind == "counts":
-        return np.maximum(rng.integers(0, 4, m).astype(float), np.arange(m) < k) * 1.0
+        return np.maximum(rng.integers(0, 4, m).astype(float), np.arange(m) < max(k, 2)) * 1.0
     widths = {"shares": 0, "decades": 6}
     return 10.0 ** rng.uniform(-widths[kind], widths[kind], m) * rng.uniform(0.1, 1, m)
 

@@ -83,7 +83,7 @@ def truth_of_rows(case: Any, members: list[Any], center: str) -> tuple[Truth, An
     w = w / w.max()
     # Means are kept as distances from a row: far from zero, digits of the sum are few.
     near = X - X[np.argmax(w)]
-    parts, shifts, dusts, dusty = [], [], [], False
+    parts, shifts, dusts, means, dusty = [], [], [], [], False
     for member in members:
         p = w[member] / w[member].sum()
         base = X[member][np.argmax(p)]
@@ -108,6 +108,7 @@ def truth_of_rows(case: Any, members: list[Any], center: str) -> tuple[Truth, An
         size = np.sum(parts[-1] ** 2) + np.sum(shifts[-1] ** 2)
         dusty |= bool(0 < size < 1e4 * np.sum(dust))
         dusts.append(np.sum(dust) / 256)
+        means.append(mean)
     parts = [np.vstack([part, shift]) for part, shift in zip(parts, shifts, strict=True)]
     span = None
     if X.shape[1] > 130 > sum(map(len, parts)):
@@ -117,8 +118,13 @@ def truth_of_rows(case: Any, members: list[Any], center: str) -> tuple[Truth, An
         span = polished(scipy.linalg.qr(rows.T, mode="economic")[0])
         parts = [part @ span for part in parts]
     weight = np.array([w[member].sum() for member in members])
-    matrices = np.array([part.T @ part for part in parts])
-    return Truth(matrices, span, np.array(dusts), dusty), weight
+    truth = Truth(np.array([part.T @ part for part in parts]), span, np.array(dusts), dusty)
+    if case.road == "chunks" or case.shrinkage == "auto":
+        # Parts are merged. Their means are kept relative to one origin among the rows, and have
+        # the rounding of the distance to it.
+        apart = float(np.linalg.norm(np.ptp(np.array(means), axis=0).astype(float)))
+        truth = replace(truth, dust=truth.dust + 16 * EPS * apart * np.sqrt(truth.traces))
+    return truth, weight
 
 
 class Search:

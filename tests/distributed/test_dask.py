@@ -121,7 +121,7 @@ def test_errors_name_partition_column_and_remedy(frame):
     ]:
         with pytest.raises(ValueError, match=match):
             call()
-    with pytest.raises(MemoryError, match=r"1,000,000 columns, .* fit into memory; choose columns"):
+    with pytest.raises(MemoryError, match=r"1,000,000 columns, .* fit .*; choose columns"):
         check_width(1_000_000)
 
 
