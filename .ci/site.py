@@ -15,15 +15,12 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-# Written beside the pages by the build; what is left of an older one could hide a missing page.
-GENERATED = ("auto_gallery", "reference/generated")
 # A word of the site, and a page that a search for it has to find.
 SEARCHES = {
     "shrinkage": "reference/generated/fairpca.FairPCA.html",
     "certificate": "reference/generated/fairpca.Certificate.html",
 }
-# Where a page would scroll sideways, or text leaves the screen. Code, tables and formulas scroll
-# inside their own frame.
+# Where a page or its text leaves the screen. Code, tables and formulas scroll in their own frame.
 TOO_WIDE = """() => {
   const wide = (e) => e.getBoundingClientRect().right > window.innerWidth + 1;
   const framed = (e) => e.closest("pre, table, .math, .sd-card, dialog, .bd-sidebar-secondary");
@@ -73,7 +70,7 @@ def browsed(site: Path) -> list[str]:
 
 def main() -> int:
     """Build all pages anew, warnings as errors, and say what is wrong with them."""
-    for folder in GENERATED:
+    for folder in ("auto_gallery", "reference/generated"):  # old ones could hide a missing page
         shutil.rmtree(DOCS / folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as temporary:
         site = Path(*sys.argv[1:2] or [temporary, "site"]).resolve()

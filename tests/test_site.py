@@ -70,7 +70,7 @@ def test_the_docstring_has_every_parameter(name):
     # What a record holds are its attributes and the arguments of its class at once.
     known = re.findall(r"^([\w, *]+)(?: :|$)", text.partition("Examples\n---")[0], re.M)
     assert not set(named) - set(", ".join(known).split(", "))
-    # Functions and estimators have an example; what they return is in it.
+    # What functions and estimators return is in their example.
     if name.count(".") == 1 and not dataclasses.is_dataclass(value) and not is_error:
         assert ">>> " in text
 
