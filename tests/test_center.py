@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.base import clone
-from sklearn.datasets import load_diabetes
 from sklearn.decomposition import PCA
 
 from fairpca import FairPCA, GroupMoments, compare
-from fairpca.datasets import fetch_bank_marketing
 from fairpca.metrics import group_losses
 
-from data_dir import data_path, reference
-from tables import COMMON, standardised
+from data_dir import reference
+from tables import COMMON
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "cancer"])
@@ -66,42 +63,6 @@ def test_errors_are_those_of_the_rows_rebuilt(kind, center, weighted):
     if kind == "tall":
         moments = GroupMoments.from_array(X, labels, sample_weight=weight)
         check_errors(FairPCA(3, center=center).fit_moments(moments), rows, labels, weight)
-
-
-def real_tables():
-    """Return name, rows and labels of real tables; diabetes is grouped by sex."""
-    for name in ("iris", "wine", "cancer"):
-        yield name, *COMMON[name]()
-    X, _ = load_diabetes(return_X_y=True)
-    yield "diabetes", X, (X[:, 1] > 0).astype(int)
-    folder = data_path("bank.csv").parent
-    bank = fetch_bank_marketing(sensitive="marital", data_home=folder)
-    rows = standardised(np.asarray(bank.data, float), ddof=0)
-    yield "bank", rows, np.asarray(bank.sensitive_features).ravel()
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("center", ["global", "group"])
-def test_errors_of_real_tables_on_every_road(center):
-    for name, X, labels in real_tables():
-        r = min(3, X.shape[1] - 1)
-        model = FairPCA(r, center=center)
-        check_errors(clone(model).fit(X, sensitive_features=labels), X, labels, rtol=1e-10)
-        sparse_rows = scipy.sparse.csr_array(X)
-        check_errors(
-            clone(model).fit(sparse_rows, sensitive_features=labels), X, labels, rtol=1e-10
-        )
-        streamed = clone(model)
-        for part in np.array_split(np.random.default_rng(0).permutation(len(X)), 4):
-            streamed.partial_fit(X[part], sensitive_features=labels[part])
-        check_errors(streamed, X, labels, rtol=1e-10)
-        # The same rows, 20 of every group, in far more columns than there are rows.
-        picks = np.concatenate([np.flatnonzero(labels == g)[:20] for g in np.unique(labels)])
-        turn = np.linalg.qr(np.random.default_rng(0).normal(size=(300, X.shape[1])))[0].T
-        wide = X[picks] @ turn
-        fitted = clone(model).fit(wide, sensitive_features=labels[picks])
-        check_errors(fitted, wide, labels[picks], rtol=1e-10)
-        assert fitted.n_components_ == r, name
 
 
 def check_errors(model, X, labels, weight=None, rtol=1e-9):

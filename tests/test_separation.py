@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from functools import cache
 
 import numpy as np
 import pytest
@@ -67,6 +68,11 @@ def assert_same(one, other, tol=1e-8):
     assert one.shrinkage_ == pytest.approx(other.shrinkage_, abs=tol)
 
 
+@cache
+def fitted(shape, within):
+    return MaxMinDistanceAnalysis(2, within=within).fit(*blobs(SHAPES[shape]))
+
+
 @pytest.mark.parametrize("within", ["pooled", "identity"])
 @pytest.mark.parametrize("shape", SHAPES)
 class TestPartsAreTheWhole:
@@ -75,9 +81,8 @@ class TestPartsAreTheWhole:
         return blobs(SHAPES[shape])
 
     @pytest.fixture
-    def whole(self, table, within):
-        X, y, weight = table
-        return MaxMinDistanceAnalysis(2, within=within).fit(X, y, weight)
+    def whole(self, shape, within):
+        return fitted(shape, within)
 
     def test_repeated_rows(self, table, whole, within):
         X, y, weight = table
@@ -202,17 +207,7 @@ class TestCertificate:
         _, certificate = keep_apart(lines, 1, prove=True)
         assert certificate.lower_bound == pytest.approx(0.75, abs=1e-6)
 
-    @settings(max_examples=8)
-    @given(st.integers(3, 12), st.integers(0, 10**6))
-    def test_lines_in_a_plane_against_all_angles(self, p, seed):
-        angles = np.random.default_rng(seed).uniform(0, np.pi, p)
-        lines = np.column_stack([np.cos(angles), np.sin(angles)])
-        _, certificate = keep_apart(lines, 1)
-        every = np.linspace(0, np.pi, 4001)
-        best = (np.cos(every[:, None] - angles) ** 2).min(axis=1).max()
-        assert certificate.lower_bound <= certificate.value <= 1 - best + 1e-6
-
-    @settings(max_examples=8)
+    @settings(max_examples=5)
     @given(st.integers(2, 4), st.integers(0, 10**6))
     def test_no_basis_is_below_the_bound(self, r, seed):
         rng = np.random.default_rng(seed)
@@ -242,6 +237,7 @@ class TestNewRows:
         assert found.recognised[[0, 3, 4]].mean() < 0.6
         assert 0.3 < found.shares[1, 2] < 0.7
 
+    @pytest.mark.slow
     def test_shares_have_no_bias(self):
         # All that the groups differ in lies in two columns, and all of that is kept.
         rng, k = np.random.default_rng(2), 4
@@ -265,7 +261,7 @@ class TestNewRows:
 
     def test_means_of_few_rows_keep_their_own(self):
         rng, right = np.random.default_rng(3), []
-        for _ in range(40):
+        for _ in range(12):
             centres = np.array([[0.0, 0], [3, 0]])
             X = rng.normal(size=(104, 2)) + np.repeat(centres, [100, 4], axis=0)
             y = np.repeat([0, 1], [100, 4])
@@ -278,7 +274,7 @@ class TestNewRows:
         assert corrected > plain + 0.005
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6))
 def test_distances_within_the_pooled_covariance_do_not_know_units(seed):
     X, y, _ = blobs((60, 5), k=4, seed=seed)

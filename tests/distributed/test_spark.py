@@ -123,7 +123,7 @@ def test_spark_connect(path, tmp_path):
     """A server of its own and a client without a JVM, in a process of their own."""
     X, labels, weight = small_rows()
     command = [sys.executable, "-c", CONNECT, path, str(tmp_path / "m.npz"), *NAMES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     found = GroupMoments.load(tmp_path / "m.npz")
     want = GroupMoments.from_array(X, labels, sample_weight=weight)
