@@ -45,7 +45,7 @@ def pca_basis(X, r):
     return np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:r].T
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(problems(), st.sampled_from(sorted(CRITERIA)), st.sampled_from([0.0, 0.02, 0.3]))
 def test_nobody_is_harmed_and_the_worst_group_gains(problem, criterion, harm):
     X, labels, r = problem
@@ -61,7 +61,7 @@ def test_nobody_is_harmed_and_the_worst_group_gains(problem, criterion, harm):
     np.testing.assert_allclose(model.group_values_, after, atol=rounding)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(problems(fewest=2), st.sampled_from(sorted(CRITERIA)))
 def test_much_harm_is_the_plain_fit(problem, criterion):
     X, labels, r = problem
@@ -88,7 +88,7 @@ def test_two_groups_are_proven(problem, criterion, harm):
     assert proof.value - proof.lower_bound <= 1e-9 * max(abs(proof.value), unit)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(problems(fewest=2, most=5), st.sampled_from([0.0, 0.05, 0.2]))
 def test_against_all_directions_of_a_plane(problem, harm):
     X, labels = problem[0][:, :2], problem[1]
@@ -100,7 +100,8 @@ def test_against_all_directions_of_a_plane(problem, harm):
     every = np.linalg.eigvalsh(matrices)[:, -1] - kept
     before, units = values(X, labels, pca_basis(X, 1), 1, "loss")
     feasible = np.all(every <= before + harm * units + 1e-5 * units.max(), axis=1)
-    best = every[feasible].max(axis=1).min()
+    # Between two directions of the grid there may be feasible ones.
+    best = np.append(every[feasible].max(axis=1), before.max()).min()
     assert model.certificate_.lower_bound <= best + 1e-5 * units.max()
     assert model.group_values_.max() <= best + 0.01 * units.max()
 

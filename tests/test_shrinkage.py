@@ -82,7 +82,8 @@ def shares_of_rows(X, labels, fold, r, center):
         gains, w = np.array(gains), np.array(sizes)[:, None] / sum(sizes)
         mean = np.sum(w * gains, axis=0)
         error = np.sqrt(np.sum(w * (gains - mean) ** 2, axis=0) / (len(sizes) - 1))
-        found.append((1 - np.clip((mean - error).max() / loss, 0, 1)) ** 2)
+        believed = np.clip((mean - error).max() / loss, 0, 1) / (1 + (50 / len(mine)) ** 4)
+        found.append((1 - believed) ** 3)
     return found
 
 
@@ -115,14 +116,15 @@ def test_groups_dealt_at_random_are_noise(rows, heavy):
     if heavy:
         X = X * rng.standard_t(2.5, size=(len(X), 1))
     auto = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
-    assert auto.shrinkage_[0] > 0.6
+    assert auto.shrinkage_[0] > 0.5
 
 
 @pytest.mark.parametrize("rows", [50, 200, 1000])
 def test_a_group_that_differs_is_believed(rows):
     X, labels = with_few(np.random.default_rng(rows), rows, np.exp(-np.arange(12)[::-1] / 4))
     auto = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)
-    assert auto.shrinkage_[0] < 0.1
+    # Of what 50 rows say half is believed.
+    assert auto.shrinkage_[0] < (0.25 if rows == 50 else 0.02)
 
 
 def test_rows_and_moments_of_their_folds_have_the_same_shares():

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.decomposition import PCA
 
 import fairpca
 from fairpca import FairPCA
@@ -19,6 +20,7 @@ def kept(S, U):
     return np.einsum("rn,knm,rm->k", U, S, U)
 
 
+@settings(max_examples=20)
 @given(families, seeds, st.sampled_from([2, 3, 5]), st.sampled_from([0.9, 0.99, 1.0, 1.2, 3.0]))
 def test_floors_are_met_or_proven_out_of_reach(family, seed, k, share):
     """Floors are those of some basis, times a share: up to one they can be met."""
@@ -46,9 +48,10 @@ def test_floors_that_nobody_can_meet_end_in_a_sentence():
         fairpca.solve(S, 1, criterion="variance", thresholds=lambda t: np.minimum(t, -0.6))
 
 
-PLANE = np.linspace(0, np.pi, 20_001)
+PLANE = np.linspace(0, np.pi, 4_001)
 
 
+@settings(max_examples=20)
 @given(seeds, st.sampled_from([2, 3, 4]), st.sampled_from(["root", "root and penalty", "power"]))
 def test_transforms_against_every_line_of_the_plane(seed, k, kind):
     """A group's error may have any rising transform of its own."""
@@ -83,12 +86,13 @@ def test_three_lines_leave_a_true_gap():
     assert found.certificate.lower_bound <= np.sqrt(0.75) + 1e-9
 
 
+@settings(max_examples=20)
 @given(seeds, st.sampled_from([2, 3]), st.sampled_from([0.0, 0.02, 0.3]))
 def test_nobody_is_harmed_more_than_max_harm(seed, k, harm):
     rng = np.random.default_rng(seed)
     labels = np.r_[np.arange(k), rng.integers(0, k, 60)]
     X = np.einsum("mi,mij->mj", rng.normal(size=(60 + k, 4)), rng.normal(size=(k, 4, 4))[labels])
-    plain = FairPCA(2, criterion="error").fit(X)
+    plain = PCA(2).fit(X)
     careful = FairPCA(2, max_harm=harm).fit(X, sensitive_features=labels)
     Z = X - X.mean(axis=0)
     S = np.array([Z[labels == g].T @ Z[labels == g] / np.sum(labels == g) for g in range(k)])
@@ -98,3 +102,20 @@ def test_nobody_is_harmed_more_than_max_harm(seed, k, harm):
     own = np.linalg.eigvalsh(S)[:, -2:].sum(axis=1)
     # The worst group loses no more than with PCA.
     assert (own - after).max() <= (own - before).max() + 1e-7 * traces.max()
+
+
+@settings(max_examples=20)
+@given(seeds)
+def test_limits_beside_a_bound_that_a_search_proved(seed):
+    """Such a bound holds for the worst group, not for the groups' mean by the dual weights."""
+    rng = np.random.default_rng(seed)
+    angles = np.linspace(0, np.pi, 4_001)
+    every = np.array([np.cos(angles), np.sin(angles)])
+    three = np.array([[1.0, 0.0], [0.5, 0.75**0.5], [-0.5, 0.75**0.5]])
+    S = np.einsum("k,ki,kj->kij", rng.uniform(0.5, 2.0, 3), three, three)
+    losses = np.trace(S, axis1=1, axis2=2)[:, None] - np.einsum("na,knm,ma->ka", every, S, every)
+    caps = losses[:, rng.integers(4_001)] + 0.05
+    found = fairpca.solve(S, 1, criterion="error", thresholds=lambda t: np.minimum(t, caps))
+    allowed = (losses <= caps[:, None]).all(axis=0)
+    assert found.certificate.lower_bound <= losses[:, allowed].max(axis=0).min()
+    assert (found.losses <= caps + 1e-8).all()

@@ -133,7 +133,7 @@ def as_numpy(X: Any) -> Any:
         )
     if isinstance(frame, nw.DataFrame):
         others = [n for n, kind in frame.schema.items() if not kind.is_numeric()]
-        wrong = [name for name in others if _no_numbers(frame[name].to_numpy())]
+        wrong = [n for n in others if _no_numbers(frame[n].drop_nulls().to_numpy())]
         if wrong:
             raise ValueError(
                 f"X has no numbers in the column(s) {listed(wrong)}; encode text, for example "

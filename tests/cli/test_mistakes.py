@@ -13,7 +13,7 @@ import pytest
 from fairpca._check import warn
 from fairpca.cli import output
 
-FAIRPCA = [sys.executable, "-m", "fairpca"]
+FAIRPCA = [sys.executable, "-c", "from fairpca.cli import main; main()"]
 
 
 @pytest.mark.parametrize(

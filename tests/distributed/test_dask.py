@@ -111,7 +111,7 @@ def test_errors_name_partition_column_and_remedy(frame):
     A, D = da.from_array(X, chunks=(100, -1)), dd.from_pandas(frame, npartitions=3)
     for call, match in [
         (lambda: engine.moments(A, labels), r"partition 3: .*NaN"),
-        (lambda: engine.moments(D), r"partition 0: .*no numbers in the column\(s\) 'sex'"),
+        (lambda: engine.moments(D), r"partition \d: .*no numbers in the column\(s\) 'sex'"),
         (lambda: engine.moments(D, "age"), "X has no column 'age'"),
         (lambda: engine.moments(A[:500], labels), "600 rows .*but X has 500"),
         (lambda: engine.moments(A[:500], da.from_array(labels)), "Chunks do not add up"),
@@ -121,7 +121,7 @@ def test_errors_name_partition_column_and_remedy(frame):
     ]:
         with pytest.raises(ValueError, match=match):
             call()
-    with pytest.raises(MemoryError, match=r"1,000,000 columns, .* fit into memory; choose columns"):
+    with pytest.raises(MemoryError, match=r"1,000,000 columns, .* fit .*; choose columns"):
         check_width(1_000_000)
 
 

@@ -231,7 +231,8 @@ def _audit_model(asked: Asked, path: Path, target: Path | None) -> None:
     roles = Roles.choose(files.names, sensitive_features=asked.sensitive_features)
     columns, missing = _stored_columns(saved, path, asked.missing)
     frame = files.frame(
-        [*roles.texts, *columns.levels], _read_columns(columns, roles.labels_from, files)
+        [*roles.texts, *columns.levels],
+        _read_columns(columns, [column for column, _ in roles.labels.values()], files),
     )
     rows, kept = columns.take(frame, missing)
     labels = {name: values[kept] for name, values in roles.label_values(frame).items()}

@@ -33,9 +33,9 @@ def demo(target: Path) -> None:
     X, digit = load_digits(return_X_y=True)
     groups = np.where(digit == 1, "1", "others")
     with output.progress("fitting and measuring"):
-        fold = np.random.default_rng(0).permutation(len(X)) % 5
+        fold = np.random.default_rng(0).permutation(len(X)) % 4
         fits = {name: usual_fits()[name] for name in ("PCA", CAREFUL)}
-        folds = [GroupMoments.from_array(X[fold == j], groups[fold == j]) for j in range(5)]
+        folds = [GroupMoments.from_array(X[fold == j], groups[fold == j]) for j in range(4)]
         found = cross_fit(folds, n_components=_R, fits=fits)
         aside = np.stack([_set_aside(fit, X, groups, fold) for fit in fits.values()])
         flagged = np.stack([aside[:, groups == name].mean(axis=1) for name in found.groups], 1)

@@ -35,7 +35,6 @@ _KINDS = {
     "parquet": (".parquet", ".pq"),
     "feather": (".feather", ".arrow"),
     "numpy": (".npy",),
-    "excel": (".xlsx",),
 }
 _SEPARATORS = ",;\t|"
 # Lines that are looked at to guess the separator and whether the first one holds names.
@@ -46,6 +45,8 @@ _LARGEST_BLOCK, _STREAM_BLOCK = 2**31 - 1, 2**24
 # Names of columns that hold identifiers. A column of that name is one if it has many values.
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|uid|uuid|guid|key|nr|no|ssn)$|^id[_\W])|[a-z]I[dD]$")
 _ID_LEVELS = 20
+# Text that reads as a number, with either decimal sign.
+_NUMBER = r"\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*"
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,7 @@ class Files:
             for path, size in sizes.items()
         ]
         found = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
-        kinds = found.dtypes if len(frames) > 1 else {}
-        mixed = [name for name, kind in kinds.items() if kind.kind == "O"]
+        mixed = [n for n, kind in found.dtypes.items() if len(frames) > 1 and kind.kind == "O"]
         for path, frame in zip(self.paths, frames, strict=True):
             odd = [n for n in mixed if frame[n].dtype.kind in "iuf" and frame[n].notna().any()]
             if odd:
@@ -134,8 +134,6 @@ class Files:
                 for start in range(0, len(rows), n_rows or len(rows)):
                     piece = rows[start : start + (n_rows or len(rows))]
                     yield pandas.DataFrame(np.asarray(piece), columns=self.names)[wanted]
-            elif self.kind == "excel":
-                yield _excel(path)[wanted]
             else:
                 source = self._dataset(path, texts, block)
                 if n_rows is None:
@@ -180,7 +178,7 @@ def open_files(source: Any, layout: Layout | None = None) -> Files:
     Parameters
     ----------
     source : path, or sequence of paths
-        Files of one kind: .csv, .tsv, .txt (also .gz), .parquet, .feather, .npy, .xlsx. A folder
+        Files of one kind: .csv, .tsv, .txt (also .gz), .parquet, .feather, .npy. A folder
         stands for the files in it, except those whose names begin with ``.`` or ``_``.
     layout : Layout, optional
         Of delimited text.
@@ -220,7 +218,8 @@ def file_kind(path: Path) -> str:
         if ending in endings:
             return kind
     known = ", ".join(ending for endings in _KINDS.values() for ending in endings)
-    raise ValueError(f"{path} is of no known kind; its name must end in one of {known}.")
+    hint = " Save the sheet as CSV." if ending.startswith(".xls") else ""
+    raise ValueError(f"{path} is of no known kind; its name must end in one of {known}.{hint}")
 
 
 def _in_folder(path: Path) -> list[Path]:
@@ -240,8 +239,6 @@ def _names(path: Path, kind: str, layout: Layout) -> tuple[tuple[str, ...], Layo
         return _text_names(path, layout)
     if kind == "numpy":
         return tuple(f"column{j + 1}" for j in range(_array(path).shape[1])), layout
-    if kind == "excel":
-        return tuple(_excel(path).columns), layout
     datasets = require("pyarrow.dataset", extra="data", purpose="reading tables")
     names = datasets.dataset(path, format=kind).schema.names
     # What pandas stored as the index of a frame is no column of the table.
@@ -256,16 +253,6 @@ def _array(path: Path) -> AnyArray:
     if rows.ndim != 2 or rows.dtype.kind not in "biuf":
         raise ValueError(f"it has shape {rows.shape} and type {rows.dtype}; save rows of numbers")
     return rows
-
-
-def _excel(path: Path) -> Any:
-    """Return the first sheet of a workbook."""
-    pandas = require("pandas", extra="data", purpose="reading tables")
-    try:
-        frame = pandas.read_excel(path)
-    except ImportError:
-        raise ValueError("openpyxl is not installed: save the sheet as CSV") from None
-    return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
 def _text_names(path: Path, layout: Layout) -> tuple[tuple[str, ...], Layout]:
@@ -324,7 +311,7 @@ def _check_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     Names that are years, or count the columns, are whole numbers in even steps.
     """
-    numbers = [name for name in names if _is_number(name)]
+    numbers = [name for name in names if re.fullmatch(_NUMBER, name)]
     steps = np.diff([float(name) for name in numbers]) if len(numbers) > 1 else np.zeros(1)
     even = steps[0] > 0 and bool(np.all(steps == steps[0])) and all(n.isdigit() for n in numbers)
     wrong = [] if even else numbers
@@ -334,11 +321,6 @@ def _check_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             f"its first row has {listed(wrong, 3)} and looks like data, not like names of "
             "columns; say --header 0 if it is data, and --header 1 if these are names"
         )
-
-
-def _is_number(text: str) -> bool:
-    """Whether text reads as a number, with either decimal sign."""
-    return re.fullmatch(r"\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*", text) is not None
 
 
 def _frame(table: Any) -> Any:
@@ -414,12 +396,7 @@ class Roles:
     def columns(self) -> list[str]:
         """All columns that are read."""
         others = [name for name in (self.weight, self.blocks) if name is not None]
-        return [*self.features, *self.labels_from, *others]
-
-    @property
-    def labels_from(self) -> list[str]:
-        """Columns from which labels come."""
-        return [column for column, _ in self.labels.values()]
+        return [*self.features, *(column for column, _ in self.labels.values()), *others]
 
     @property
     def texts(self) -> list[str]:

@@ -371,23 +371,10 @@ def _native(values: Any) -> Any:
 
 
 def _as_array(values: Any) -> AnyArray:
-    """Return labels as an array, of objects where they were a list or a tuple.
-
-    Rows of several labels become a table of shape (m, number of labels in a row).
-    """
-    # A list keeps its own objects: np.asarray would turn ["a", 1] into two strings.
-    if not isinstance(values, list | tuple):
-        return np.asarray(values)
-    nested = {isinstance(item, list | tuple | np.ndarray) for item in values}
-    widths = {len(item) for item in values} if nested == {True} else set()
-    if len(nested) == 2 or len(widths) > 1:
-        raise ValueError(
-            "sensitive_features mixes rows of different lengths; pass one label per row, or rows "
-            "with one label per attribute."
-        )
-    array = np.empty((len(values), *widths), dtype=object)
-    array[:] = [list(row) for row in values] if widths else values
-    return array
+    """Return labels as an array; a list keeps its own objects, which would become strings."""
+    return (
+        np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
+    )
 
 
 def _coded(values: Any) -> _Coded:
@@ -507,16 +494,7 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
     try:
         return sorted(labels)  # type: ignore[type-var]
     except TypeError:
-        return sorted(labels, key=_sort_key)
-
-
-def _sort_key(label: Label) -> tuple[Any, ...]:
-    """Return what labels of mixed types are sorted by: numbers, others by type, tuples last."""
-    if isinstance(label, tuple):
-        return (2, "", tuple(_sort_key(part) for part in label))
-    if isinstance(label, bool | int | float):
-        return (0, "", label)
-    return (1, type(label).__name__, str(label))
+        return sorted(labels, key=lambda label: (type(label).__name__, str(label)))
 
 
 def _crossed(columns: Sequence[tuple[IntArray, list[Label]]], keep_partial: bool) -> _Coded:

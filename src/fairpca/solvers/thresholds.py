@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,8 +100,11 @@ def solve_thresholds(
             high, best = min(t, high), found.components.T
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
-            least = proof.lower_bound + float(found.weights @ shift) - proof.resolution
-            low = max(low, _least(_enough(allowed, found.weights, least), scale))
+            # A bound that a search proved holds for the worst group alone, one of the dual for
+            # the mean by its weights.
+            least = shift + proof.lower_bound - proof.resolution
+            of = np.max if proof.nodes else partial(np.dot, found.weights)
+            low = max(low, _least(_enough(allowed, of, least), scale))
         tried = max(tried, low)
         if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
             # All groups are allowed the same there, so a smaller t asks for a better basis of the
@@ -169,8 +173,8 @@ def _followed(
     basis, weights, value = found.components.T, found.weights, float(found.losses.max())
     shift = np.zeros_like(problem.offsets)
     for _ in range(_MOST_DESCENTS):
-        least = float(weights @ shift) + value
-        t = _least(_enough(allowed, weights, least), problem.oracle.scale)
+        enough = _enough(allowed, partial(np.dot, weights), shift + value)
+        t = _least(enough, problem.oracle.scale)
         shift = allowed(min(t, high))
         moved = replace(problem, offsets=problem.offsets - shift)
         end = descend(moved, basis, weights, fine=fine)
@@ -180,9 +184,11 @@ def _followed(
     return basis
 
 
-def _enough(allowed: Limits, weights: FloatArray, least: float) -> Callable[[float], bool]:
-    """Return the condition that what t allows, in the weighted mean, is at least so much."""
-    return lambda t: bool(weights @ allowed(t) >= least)
+def _enough(
+    allowed: Limits, of: Callable[[Any], Any], least: FloatArray
+) -> Callable[[float], bool]:
+    """Return the condition that what t allows past `least` is positive, in the mean `of` groups."""
+    return lambda t: bool(of(allowed(t) - least) >= 0)
 
 
 def _least(holds: Callable[[float], bool], step: float) -> float:
