@@ -1,7 +1,7 @@
 """Build the site as its readers get it, then open its pages in Chromium, from the file system.
 
-``python .ci/site.py`` builds into a temporary folder, ``python .ci/site.py FOLDER`` into that one.
-Sphinx names links that lead nowhere; the browser finds what is wrong once a page is drawn.
+``python .ci/site.py FOLDER`` keeps them. Sphinx names links that lead nowhere; the browser finds
+what is wrong once a page is drawn.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-# Written beside the pages by the build; what is left of an older one could hide a missing page.
-GENERATED = ("auto_gallery", "reference/generated")
 # A word of the site, and a page that a search for it has to find.
 SEARCHES = {
     "shrinkage": "reference/generated/fairpca.FairPCA.html",
     "certificate": "reference/generated/fairpca.Certificate.html",
 }
-# Where a page would scroll sideways, or text leaves the screen. Code, tables and formulas scroll
-# inside their own frame.
+# Where a page or its text leaves the screen. Code, tables and formulas scroll in their own frame.
 TOO_WIDE = """() => {
   const wide = (e) => e.getBoundingClientRect().right > window.innerWidth + 1;
   const framed = (e) => e.closest("pre, table, .math, .sd-card, dialog, .bd-sidebar-secondary");
@@ -36,15 +33,11 @@ TOO_WIDE = """() => {
 
 def watch(page, wrong: list[str]) -> None:
     """Note errors of a page's scripts, files that are missing, and requests that leave."""
+    near = ("file:", "data:", "blob:")
     page.on("console", lambda m: m.type == "error" and wrong.append(f"{page.url}: {m.text}"))
     page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
-    page.on("requestfailed", lambda asked: wrong.append(f"{page.url} lacks {asked.url}"))
-
-    def asked(request):
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            wrong.append(f"{page.url} asks for {request.url}")
-
-    page.on("request", asked)
+    page.on("requestfailed", lambda r: wrong.append(f"{page.url} lacks {r.url}"))
+    page.on("request", lambda r: r.url.startswith(near) or wrong.append(f"asks for {r.url}"))
 
 
 def browsed(site: Path) -> list[str]:
@@ -77,7 +70,7 @@ def browsed(site: Path) -> list[str]:
 
 def main() -> int:
     """Build all pages anew, warnings as errors, and say what is wrong with them."""
-    for folder in GENERATED:
+    for folder in ("auto_gallery", "reference/generated"):  # old ones could hide a missing page
         shutil.rmtree(DOCS / folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as temporary:
         site = Path(*sys.argv[1:2] or [temporary, "site"]).resolve()
@@ -87,7 +80,7 @@ def main() -> int:
         )
         wrong = browsed(site)
     print("\n".join(wrong) or "nothing is wrong with them, and no request leaves")
-    return 1 if wrong else 0
+    return len(wrong)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ def test_the_public_face_is_reachable_and_nothing_else_shows():
 def test_the_house_stays_small():
     root = [path.name for path in MODULES.values() if path.parent == SOURCE]
     assert len(root) <= 17, sorted(root)
-    assert len(MODULES) <= 80, sorted(MODULES)
+    assert len(MODULES) <= 81, sorted(MODULES)
     assert not list(SOURCE.rglob("utils.py"))
     lines = [line for path in MODULES.values() for line in path.read_text().splitlines()]
     assert sum("isinstance" in line for line in lines) <= 110

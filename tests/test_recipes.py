@@ -1,8 +1,7 @@
 """The pages of the site: every block of Python runs, and prints what stands below it as comments.
 
 Pages with libraries of other projects run in a process of their own: those warn about one another
-and bring threads and a BLAS of their own. The rest would spend most of its time starting
-processes, and runs here.
+and bring threads of their own. The rest would spend most of its time starting processes.
 """
 
 import os
@@ -25,8 +24,7 @@ PAGES = {
     and (blocks := re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), re.S | re.M))
 }
 OF_OTHERS = re.compile(
-    r"^(?:import|from) (?:aif360|dask|fairlearn|faiss|onnx\w*|scanpy|skl2onnx|torch|xarray)\b",
-    re.M,
+    r"^(?:import|from) (?:dask|fairlearn|faiss|onnx\w*|scanpy|skl2onnx|torch|xarray)\b", re.M
 )
 
 

@@ -18,7 +18,7 @@ from data_dir import data_dir
 
 SOURCE = Path(fairpca.__file__).parent
 ROOT = Path(__file__).parents[1]
-REFERENCE = ROOT / "docs" / "reference"
+REFERENCE = ROOT / "docs/reference"
 # Spark starts slowly: `distributed/test_spark.py` runs these examples in the session it has.
 ELSEWHERE = {"fairpca.distributed.spark"}
 
@@ -70,7 +70,7 @@ def test_the_docstring_has_every_parameter(name):
     # What a record holds are its attributes and the arguments of its class at once.
     known = re.findall(r"^([\w, *]+)(?: :|$)", text.partition("Examples\n---")[0], re.M)
     assert not set(named) - set(", ".join(known).split(", "))
-    # Functions and estimators have an example; what they return is in it.
+    # What functions and estimators return is in their example.
     if name.count(".") == 1 and not dataclasses.is_dataclass(value) and not is_error:
         assert ">>> " in text
 
@@ -83,7 +83,7 @@ def test_pages_name_every_command_and_every_extra():
     shown = re.findall(r"^```\{command-help\} ?(\w*)$", page, re.M)
     assert shown == ["", *typer.get_command(app).commands]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    page = (ROOT / "docs" / "start" / "install.md").read_text("utf-8")
+    page = (ROOT / "docs/start/install.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == {*project["optional-dependencies"]}
 
 

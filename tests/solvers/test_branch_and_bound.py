@@ -15,7 +15,7 @@ from fairpca.covariances.dense import EigenPairs
 from fairpca.fitting import pose
 from fairpca.solvers.branch_and_bound import MOST_FEATURES, Search, cut, sectors
 from fairpca.solvers.descent import descend
-from fairpca.solvers.many_groups import _Found, _searched, solve_many_groups
+from fairpca.solvers.many_groups import _Outcome, _searched, solve_many_groups
 
 from many_group_problems import environments, lines, random_psd
 
@@ -146,7 +146,7 @@ def test_a_search_builds_on_what_is_proven_only():
     poor = pairs.vectors[:, -problem.n_components :]
     bound, best = problem.phi(weights, small), problem.losses(good).max()
     assert best < bound < problem.losses(poor).max()
-    claimed = _Found(poor, weights, small, "dual solved", bound, True)
+    claimed = _Outcome(poor, weights, small, "dual solved", bound, True)
     found = _searched(problem, claimed, 1e-10, 0, True, False)
     assert found.searched <= best + problem.resolution
 

@@ -54,14 +54,12 @@ class Refined:
         Multipliers of the last quadratic problem; positive for the groups that bind.
     stationary : bool
         False where the descent was given up, or ran out of steps.
-    steps : int
     """
 
     basis: FloatArray
     value: float
     weights: FloatArray
     stationary: bool
-    steps: int
 
 
 def descend(
@@ -98,7 +96,7 @@ def descend(
         weights = np.zeros_like(losses)
         weights[local.worst] = found
         if predicted <= max(fine, _STATIONARY) * max(abs(value), problem.resolution):
-            return Refined(basis, value, weights, True, step)
+            return Refined(basis, value, weights, True)
         # Far too slow to overtake the best start so far.
         if step >= 10 and value - 30 * predicted > best:
             break
@@ -114,7 +112,7 @@ def descend(
             damping = max(0.5 * damping, 1e-3)
         basis, losses = trial
         value = float(losses.max())
-    return Refined(basis, value, weights, False, step)
+    return Refined(basis, value, weights, False)
 
 
 class _Local:

@@ -232,15 +232,9 @@ def _solve_dense(
     attained, best = attain(dual, tol, random_state), dual.best
     assert best is not None
     solved, closed = reason == _SOLVED, attained.gap_closed
-    return _Outcome(
-        attained.basis,
-        best.weights,
-        best.pairs,
-        attained.reason if solved or closed else reason,
-        dual.bound,
-        solved and not closed,
-        dual.history,
-    )
+    reason = attained.reason if solved or closed else reason
+    left, story = solved and not closed, dual.history
+    return _Outcome(attained.basis, best.weights, best.pairs, reason, dual.bound, left, story)
 
 
 def _solve_in_subspace(
@@ -292,15 +286,8 @@ def _solve_in_subspace(
     found, solved, closed = basis @ attained.basis, reason == _SOLVED, attained.gap_closed
     if not closed:
         found = _descend_outside(space, found, attained.weights, most)
-    return _Outcome(
-        found,
-        space.weights,
-        space.near,
-        attained.reason if solved else reason,
-        space.bound,
-        solved and not closed,
-        space.history,
-    )
+    reason, left = attained.reason if solved else reason, solved and not closed
+    return _Outcome(found, space.weights, space.near, reason, space.bound, left, space.history)
 
 
 def _searched(

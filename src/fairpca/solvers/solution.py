@@ -8,7 +8,7 @@ first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -111,11 +111,6 @@ class Certificate:
             # A value below a bound on all values: one of them is wrong, and nothing is proven.
             lower_bound, gap = -np.inf, np.inf
         return cls(float(lower_bound), float(value), float(gap), float(resolution))
-
-    def with_value(self, value: float, *, scale: float) -> Certificate:
-        """Return the certificate of the same bound for another basis of the same rank."""
-        found = Certificate.of(self.lower_bound, value, scale=scale, resolution=self.resolution)
-        return replace(found, nodes=self.nodes)
 
     @property
     def optimal(self) -> bool:
