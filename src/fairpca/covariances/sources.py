@@ -460,14 +460,16 @@ def is_wide(X: Any, r: int) -> bool:
 
 
 def dense_if_wide(X: Any, r: int) -> Any:
-    """Return sparse rows as dense ones where `is_wide` is then true of them.
+    """Return sparse rows, and those known by products, as dense ones where these are then wide.
 
     For whoever needs moments, one matrix of all columns a group: dense rows are smaller than one.
     Rows that would not fit stay as they are.
     """
     m, n = X.shape
-    few = is_sparse(X) and n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m
-    return X.toarray() if few and 8 * m * n <= memory_limit() else X
+    few = n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m and 8 * m * n <= memory_limit()
+    if few and isinstance(X, LinearOperator):
+        return np.ascontiguousarray((X.T @ np.eye(m)).T)
+    return X.toarray() if few and is_sparse(X) else X
 
 
 @dataclass(frozen=True)
@@ -562,6 +564,8 @@ def choose_source(
         Whether the rows are needed in parts.
     """
     how = {"group_by": group_by, "center": center}
+    if isinstance(X, LinearOperator):
+        X = dense_if_wide(X, r)
     sources = (OperatorCovariances, RowSpaceCovariances, RowCovariances, MomentCovariances)
     given = {"in_folds": in_folds, "group_by": group_by}
     chosen: Any = next(s for s in sources if s.accepts(X, groups, r, **given))
