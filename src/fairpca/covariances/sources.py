@@ -234,13 +234,13 @@ class MomentCovariances(CovarianceSource):
         self.total = TotalFacts(int(total.count[0]), float(total.weight[0]), total.mean[0], trace)
 
     @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, **_: Any) -> bool:
+    def accepts(cls, X: Any, groups: Groups, r: int, **given: Any) -> bool:
         """Whether rows are best known by explicit matrices: whatever nobody else accepts."""
         return True
 
     @classmethod
     def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: str
+        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
     ) -> MomentCovariances:
         """Return the source of rows; `in_folds` has them counted in parts."""
         return cls(counted(X, groups, weight, in_folds), **how)
@@ -290,13 +290,13 @@ class RowSpaceCovariances(MomentCovariances):
     _span: Span
 
     @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, **_: Any) -> bool:
+    def accepts(cls, X: Any, groups: Groups, r: int, **given: Any) -> bool:
         """Whether rows have far more columns than rows, and enough rows for `r` directions."""
         return is_wide(X, r)
 
     @classmethod
     def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: str
+        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
     ) -> MomentCovariances:
         """Return the source of rows; `in_folds` has them counted in parts."""
         check_finite(X)
@@ -358,7 +358,9 @@ class OperatorCovariances(CovarianceSource):
         self.total = TotalFacts(int(cells.count.sum()), float(cells.weight.sum()), mean, trace)
 
     @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, *, in_folds: bool = False, **_: Any) -> bool:
+    def accepts(
+        cls, X: Any, groups: Groups, r: int, *, in_folds: bool = False, group_by: str = ""
+    ) -> bool:
         """Whether products beat explicit covariances for these rows."""
         n, parts = X.shape[1], FOLDS if in_folds else 1
         if not isinstance(X, LinearOperator) and fits(n, parts * len(groups.labels)):
@@ -368,7 +370,7 @@ class OperatorCovariances(CovarianceSource):
 
     @classmethod
     def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: str
+        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
     ) -> OperatorCovariances:
         """Return the source of rows; products know nothing of folds."""
         if not isinstance(X, LinearOperator):
@@ -567,7 +569,7 @@ def choose_source(
     if isinstance(X, LinearOperator):
         X = dense_if_wide(X, r)
     sources = (OperatorCovariances, RowSpaceCovariances, RowCovariances, MomentCovariances)
-    given = {"in_folds": in_folds, "group_by": group_by}
+    given: dict[str, Any] = {"in_folds": in_folds, "group_by": group_by}
     chosen: Any = next(s for s in sources if s.accepts(X, groups, r, **given))
     return chosen.of_rows(X, groups, weight, in_folds, **how)  # type: ignore[no-any-return]
 
