@@ -151,3 +151,12 @@ def test_components_that_are_no_numbers_are_refused():
 def test_a_label_that_numpy_made_of_a_missing_one():
     with pytest.warns(UserWarning, match="label 'nan'"):
         GroupMoments.from_array(X, np.array(["a", np.nan] * 15))
+
+
+@pytest.mark.parametrize("table", [np.asarray, pd.DataFrame])
+def test_whole_numbers_past_float64_are_named(table):
+    """Columns of nanoseconds were rounded without a word."""
+    late = (np.random.default_rng(0).normal(size=(30, 4)) * 1e6).astype(np.int64)
+    late[:, 2] += 1_700_000_000_000_000_000
+    with pytest.warns(UserWarning, match=r"past 2\^53 in column\(s\) 2; they"):
+        FairPCA(2).fit(table(late), sensitive_features=np.arange(30) % 2)

@@ -131,15 +131,29 @@ def as_numpy(X: Any) -> Any:
             f"X is a {type(X).__name__}, a query whose rows have not been computed; pass "
             "X.collect() of Polars, or count rows of Spark by fairpca.distributed.spark.moments."
         )
+    whole: dict[Any, Any] = {}
+    if isinstance(X, np.ndarray) and X.dtype in (np.int64, np.uint64) and X.ndim == 2:
+        whole = dict(enumerate(X.T))
     if isinstance(frame, nw.DataFrame):
+        whole = {
+            n: frame.get_column(n)
+            for n, kind in frame.schema.items()
+            if kind in (nw.Int64, nw.UInt64)
+        }
         others = [n for n, kind in frame.schema.items() if not kind.is_numeric()]
-        wrong = [n for n in others if _no_numbers(frame[n].drop_nulls().to_numpy())]
+        wrong = [n for n in others if _no_numbers(frame.get_column(n).drop_nulls().to_numpy())]
         if wrong:
             raise ValueError(
                 f"X has no numbers in the column(s) {listed(wrong)}; encode text, for example "
                 "with sklearn.preprocessing.OneHotEncoder, or leave such columns out. Labels of "
                 "groups belong in sensitive_features alone."
             )
+    long = [n for n, v in whole.items() if len(v) and max(-int(v.min()), int(v.max())) > 2**53]
+    if long:
+        warn(
+            f"X has whole numbers past 2^53 in column(s) {listed(long)}; they are rounded to "
+            "float64, and the proof is about the rounded rows. Subtract one number first."
+        )
     return X
 
 

@@ -584,7 +584,7 @@ def _own_errors(
     by_amount, first, others = measured(training, new), training[0], training[1:]
     tried = measured(others, first) if others else np.zeros_like(by_amount)
     best = np.argmin(np.where(np.isnan(tried), np.inf, tried), axis=0)
-    return np.take_along_axis(by_amount, best[None], axis=0)[0]
+    return np.asarray(np.take_along_axis(by_amount, best[None], axis=0)[0])
 
 
 def _errors(new: GroupMoments, mean: FloatArray, basis: FloatArray, ranks: IntArray) -> FloatArray:

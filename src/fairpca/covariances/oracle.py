@@ -99,6 +99,14 @@ class Oracle(ABC):
         """The matrices themselves, shape (k, n, n); formed by products where nobody has them."""
         return symmetric(np.asarray(self.apply(np.eye(self.n_features))))
 
+    def combine(self, weights: FloatArray) -> Any:
+        """Return ``sum_i weights[i] S_i``."""
+        return np.tensordot(weights, self.matrices, axes=1)
+
+    def full(self, weights: FloatArray) -> EigenPairs:
+        """Return all eigenpairs of the weighted sum."""
+        return self.leading(weights, self.n_features)
+
     def own_pairs(self, r: int) -> tuple[EigenPairs, ...]:
         """Return the `r` leading eigenpairs of every matrix by itself."""
         return tuple(self.leading(row, r) for row in np.eye(self.n_groups))

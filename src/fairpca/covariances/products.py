@@ -87,7 +87,7 @@ class CellRows:
         if is_sparse(X):
             X = scipy.sparse.csr_array(X, dtype=np.float64)
         codes, labels, count = groups.cells()
-        weights = np.ones(m) if sample_weight is None else sample_weight
+        weights: FloatArray = np.ones(m) if sample_weight is None else sample_weight
         parts, row_weights = [], []
         (mean, offset), traces = np.zeros((2, len(labels), n)), np.zeros(len(labels))
         for cell in range(len(labels)):
@@ -106,7 +106,7 @@ class CellRows:
             parts.append(part)
             row_weights.append(w)
         check_square(mean, traces)
-        totals = np.bincount(codes, weights, len(labels))
+        totals: FloatArray = np.bincount(codes, weights, len(labels)).astype(float, copy=False)
         return cls(
             tuple(parts),
             tuple(row_weights),

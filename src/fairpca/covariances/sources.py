@@ -234,13 +234,13 @@ class MomentCovariances(CovarianceSource):
         self.total = TotalFacts(int(total.count[0]), float(total.weight[0]), total.mean[0], trace)
 
     @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, **_: Any) -> bool:
+    def accepts(cls, X: Any, groups: Groups, r: int, **given: Any) -> bool:
         """Whether rows are best known by explicit matrices: whatever nobody else accepts."""
         return True
 
     @classmethod
     def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: str
+        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
     ) -> MomentCovariances:
         """Return the source of rows; `in_folds` has them counted in parts."""
         return cls(counted(X, groups, weight, in_folds), **how)
@@ -290,13 +290,13 @@ class RowSpaceCovariances(MomentCovariances):
     _span: Span
 
     @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, **_: Any) -> bool:
+    def accepts(cls, X: Any, groups: Groups, r: int, **given: Any) -> bool:
         """Whether rows have far more columns than rows, and enough rows for `r` directions."""
         return is_wide(X, r)
 
     @classmethod
     def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: str
+        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
     ) -> MomentCovariances:
         """Return the source of rows; `in_folds` has them counted in parts."""
         check_finite(X)
@@ -358,7 +358,9 @@ class OperatorCovariances(CovarianceSource):
         self.total = TotalFacts(int(cells.count.sum()), float(cells.weight.sum()), mean, trace)
 
     @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, *, in_folds: bool = False, **_: Any) -> bool:
+    def accepts(
+        cls, X: Any, groups: Groups, r: int, *, in_folds: bool = False, group_by: str = ""
+    ) -> bool:
         """Whether products beat explicit covariances for these rows."""
         n, parts = X.shape[1], FOLDS if in_folds else 1
         if not isinstance(X, LinearOperator) and fits(n, parts * len(groups.labels)):
@@ -368,7 +370,7 @@ class OperatorCovariances(CovarianceSource):
 
     @classmethod
     def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: str
+        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
     ) -> OperatorCovariances:
         """Return the source of rows; products know nothing of folds."""
         if not isinstance(X, LinearOperator):
@@ -460,14 +462,16 @@ def is_wide(X: Any, r: int) -> bool:
 
 
 def dense_if_wide(X: Any, r: int) -> Any:
-    """Return sparse rows as dense ones where `is_wide` is then true of them.
+    """Return sparse rows, and those known by products, as dense ones where these are then wide.
 
     For whoever needs moments, one matrix of all columns a group: dense rows are smaller than one.
     Rows that would not fit stay as they are.
     """
     m, n = X.shape
-    few = is_sparse(X) and n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m
-    return X.toarray() if few and 8 * m * n <= memory_limit() else X
+    few = n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m and 8 * m * n <= memory_limit()
+    if few and isinstance(X, LinearOperator):
+        return np.ascontiguousarray((X.T @ np.eye(m)).T)
+    return X.toarray() if few and is_sparse(X) else X
 
 
 @dataclass(frozen=True)
@@ -562,8 +566,10 @@ def choose_source(
         Whether the rows are needed in parts.
     """
     how = {"group_by": group_by, "center": center}
+    if isinstance(X, LinearOperator):
+        X = dense_if_wide(X, r)
     sources = (OperatorCovariances, RowSpaceCovariances, RowCovariances, MomentCovariances)
-    given = {"in_folds": in_folds, "group_by": group_by}
+    given: dict[str, Any] = {"in_folds": in_folds, "group_by": group_by}
     chosen: Any = next(s for s in sources if s.accepts(X, groups, r, **given))
     return chosen.of_rows(X, groups, weight, in_folds, **how)  # type: ignore[no-any-return]
 

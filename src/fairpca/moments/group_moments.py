@@ -423,7 +423,7 @@ class GroupMoments:
 
     def save(self, path: str | Path) -> None:
         """Write the moments as one npz file (no pickle), atomically."""
-        packed = pack(self.on_host())
+        packed: dict[str, Any] = pack(self.on_host())
         with atomic_write(path) as file:
             np.savez(file, **packed)
 
@@ -435,8 +435,8 @@ class GroupMoments:
 
     def to_bytes(self) -> bytes:
         """Return what `save` writes, for channels that carry bytes."""
-        file = io.BytesIO()
-        np.savez(file, **pack(self.on_host()))
+        file, packed = io.BytesIO(), dict[str, Any](pack(self.on_host()))
+        np.savez(file, **packed)
         return file.getvalue()
 
     @classmethod

@@ -485,7 +485,8 @@ def as_plain(value: Any) -> Label:
     """Return NumPy's own scalars as Python's."""
     if isinstance(value, tuple):
         return tuple(as_plain(part) for part in value)
-    return value.item() if isinstance(value, np.generic) else value
+    found: Label = value.item() if isinstance(value, np.generic) else value
+    return found
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:

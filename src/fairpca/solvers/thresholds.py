@@ -187,7 +187,7 @@ def _followed(
 def _enough(
     allowed: Limits, of: Callable[[Any], Any], least: FloatArray
 ) -> Callable[[float], bool]:
-    """Return the condition that what t allows past `least` is positive, in the mean `of` groups."""
+    """Return the condition that what t allows past `least`, `of` the groups, is not negative."""
     return lambda t: bool(of(allowed(t) - least) >= 0)
 
 
