@@ -247,13 +247,7 @@ class Ranks:
         """
         basis = self.source.total_pca(problem.n_components)
         caps = problem.losses(basis) + self.settings.max_harm * matrices.traces
-
-        def solve(problem: Problem, **more: Any) -> Solution:
-            # Of the many problems only the first, without limits, is worth a search.
-            later = {"exact_search": self.settings.prove, "prove": False} if more else {}
-            first = self.options | {"exact_search": search}
-            return solve_problem(problem, **first | more | later)
-
+        solve = partial(solve_problem, exact_search=search, **self.options)
         return solve_thresholds(
             problem, lambda t: np.minimum(t, caps), solve, basis, tol=self.settings.tol
         )

@@ -101,7 +101,9 @@ def group_scatter(
     """
     positions, n = _positions(rows, codes, count), rows.shape[1]
     here = not is_foreign(rows)
-    counted = _count_here if here else _count_there
+    # Asked before BLAS is limited to one thread.
+    threads = available_threads() if here else 1
+    counted = functools.partial(_count_here, threads) if here else _count_there
     with threads_for(n if here else 0):
         found = counted(rows, weights, positions, None)
         dust = found.weight[:, None] * (16 * EPS * found.shift) ** 2
@@ -150,7 +152,7 @@ def _sample(rows: Any, picks: Any) -> FloatArray:
 
 
 def _count_here(
-    rows: Any, weights: FloatArray | None, positions: list[Any], shifts: Any
+    threads: int, rows: Any, weights: FloatArray | None, positions: list[Any], shifts: Any
 ) -> GroupSums:
     """Return the sums of cells whose rows are in this process."""
     c, n = len(positions), rows.shape[1]
@@ -159,7 +161,7 @@ def _count_here(
     for cell, picks in enumerate(positions):
         if shifts is None and is_sparse(rows):
             own = None if weights is None else weights[_index(picks)]
-            sums = _sparse_sums(rows[_index(picks)], own, found.scatter[cell])
+            sums = _sparse_sums(rows[_index(picks)], own, found.scatter[cell], threads)
             if sums is not None:
                 found.weight[cell], found.shift[cell], found.off[cell], _ = sums
                 continue
@@ -173,8 +175,7 @@ def _count_here(
         return _dense_sums(rows, weights, picks, found.shift[cell], into)
 
     tasks = [functools.partial(count, *part) for part in parts]
-    threads = 1 if wide else available_threads()
-    for (cell, _), part in zip(parts, in_threads(tasks, threads), strict=True):
+    for (cell, _), part in zip(parts, in_threads(tasks, 1 if wide else threads), strict=True):
         found.weight[cell] += part.weight
         found.off[cell] += part.sums
         if not wide:
@@ -247,7 +248,9 @@ def _mirror(matrix: FloatArray) -> None:
         matrix[i : i + step, i + step :] = matrix[i + step :, i : i + step].T
 
 
-def _sparse_sums(rows: Any, weights: FloatArray | None, squares: FloatArray) -> Sums | None:
+def _sparse_sums(
+    rows: Any, weights: FloatArray | None, squares: FloatArray, threads: int
+) -> Sums | None:
     """Write the squares of sparse rows, and return their sums; None where dense blocks are faster.
 
     A sparse product costs the squares of the stored entries of every row: 500,000 rows of 2,000
@@ -272,7 +275,7 @@ def _sparse_sums(rows: Any, weights: FloatArray | None, squares: FloatArray) -> 
 
     # Every so many columns instead of neighbours: the common words of a text stand side by side.
     tasks = [functools.partial(part, start) for start in range(min(_SPARSE_PARTS, n))]
-    in_threads(tasks, available_threads())
+    in_threads(tasks, threads)
     shift, far = np.zeros(n), np.flatnonzero(sums**2 > 0.5 * total * np.diagonal(squares))
     if len(far) * m > 4 * columns.nnz:
         squares[...] = 0.0

@@ -59,7 +59,7 @@ def solve_thresholds(
     limits : callable
         Maps t to the most that every group may have of f_i, shape (k,) or one number for all.
     solve : callable
-        Solves a plain problem; takes weights to start from as `start`.
+        Solves a plain problem, with the options of `solve_problem`.
     basis : ndarray of shape (n, r), optional
         One that is known to be allowed for some t.
     tol : float
@@ -134,7 +134,8 @@ def solve_thresholds(
             break
         shift = allowed(at)
         moved = replace(problem, offsets=problem.offsets - shift)
-        found = solve(moved, start=found.weights)
+        # Of the many problems only the first, without limits, is worth a search.
+        found = solve(moved, start=found.weights, exact_search=False, prove=False)
         if not ahead and found.certificate.lower_bound > 0:
             low = max(low, at)
         elif not ahead and found.certificate.value > 0:
