@@ -102,7 +102,7 @@ def group_scatter(
     positions, n = _positions(rows, codes, count), rows.shape[1]
     here = not is_foreign(rows)
     # Asked before BLAS is limited to one thread.
-    threads = available_threads() if here else 1
+    threads = available_threads() if here and len(codes) * n > _PIECE_ENTRIES else 1
     counted = functools.partial(_count_here, threads) if here else _count_there
     with threads_for(n if here else 0):
         found = counted(rows, weights, positions, None)
