@@ -435,7 +435,7 @@ BAD = {
     "bad tol": ({}, dict(tol=0), "tol=0 must be between 0 and 1"),
     "bad max_iter": ({}, dict(max_iter=0), "max_iter=0 must be at least 1"),
     "three-dimensional labels": (dict(g=np.zeros((12, 2, 2))), {}, "has 3 dimensions"),
-    "ragged labels": (dict(g=[["a"], ["a", "b"]] * 6), {}, "cannot be compared (unhashable"),
+    "ragged labels": (dict(g=[["a"], ["a", "b"]] * 6), {}, "cannot be compared .unhashable"),
     "unhashable label": (dict(g=[{"a": 1}] * 12), {}, "unhashable type"),
     "strings in X": (dict(X=np.full((12, 4), "one")), {}, "could not convert string to float"),
     "complex X": (dict(X=X0 + 1j), {}, "Complex data not supported"),
