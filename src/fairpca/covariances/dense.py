@@ -7,6 +7,7 @@ size. No proof rests on what these return: `bounds` checks it against the matrix
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -91,12 +92,13 @@ def by_lapack(matrix: FloatArray, r: int) -> EigenPairs:
     """Return the `r` leading pairs by LAPACK."""
     n = len(matrix)
     if n > 2 / FULL_SHARE and r <= FULL_SHARE * n:
-        values, vectors = scipy.linalg.eigh(
-            matrix, subset_by_index=(n - r, n - 1), driver="evr", check_finite=False
-        )
-        # LAPACK has returned fewer pairs than asked for where eigenvalues are tied.
-        if vectors.shape == (n, r):
-            return EigenPairs(values[::-1], np.ascontiguousarray(vectors[:, ::-1]))
+        # Where eigenvalues are tied LAPACK has returned fewer pairs than asked for, or none.
+        with contextlib.suppress(np.linalg.LinAlgError):
+            values, vectors = scipy.linalg.eigh(
+                matrix, subset_by_index=(n - r, n - 1), driver="evr", check_finite=False
+            )
+            if vectors.shape == (n, r):
+                return EigenPairs(values[::-1], np.ascontiguousarray(vectors[:, ::-1]))
     return full_pairs(matrix).head(r)
 
 

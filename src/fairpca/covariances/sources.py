@@ -207,7 +207,7 @@ class MomentCovariances(CovarianceSource):
             for fold in moments[1:]:
                 whole = whole.merge(fold)
             moments = whole
-        self.moments, self.center = moments, center
+        self.moments, self.center, self._pooled = moments, center, group_by == "marginal"
         chosen, total = moments.grouped(group_by), moments.pooled()
         self.covariances, everything = chosen.covariances, total.covariances
         self._total, trace = everything[0, :, :], float(diagonals(everything).sum())
@@ -253,9 +253,10 @@ class MomentCovariances(CovarianceSource):
             apart = size * float(np.sqrt((self._summed + 6) / (n + 6)))
         if np.all(scales == 1):
             return DenseOracle(self.covariances, float(self.groups.traces.max(initial=0.0)), apart)
-        if self.center == "global":
-            # A group of few rows near the mean of all has the rounding of that mean, which is one
-            # of the standard deviation of all rows, and a scale can make it large.
+        if self.center == "global" or self._pooled:
+            # A group of few rows near the mean of all, or of cells far from it, has the rounding
+            # of that mean, which is one of the standard deviation of all rows, and a scale can
+            # make it large.
             sizes = np.sqrt(scales * self.groups.traces) * np.sqrt(scales * self.total.trace)
             apart = max(apart, _MEAN_ROUNDING * float(sizes.max(initial=0.0)))
         scaled = self.covariances * placed(scales[:, None, None], self.covariances)
