@@ -22,6 +22,7 @@ from sklearn.decomposition import PCA
 from fairpca import metrics
 from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, distinct, require
+from fairpca._types import Labels, Models, Rows
 from fairpca.auditing.findings import plain
 from fairpca.auditing.words import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
@@ -276,9 +277,9 @@ def _cell(name: str, value: Any) -> str:
 
 
 def compare(
-    X: Any,
-    sensitive_features: Any,
-    estimators: Any = None,
+    X: Rows,
+    sensitive_features: Labels,
+    estimators: Models | None = None,
     *,
     n_components: int = 2,
     center: str = "global",

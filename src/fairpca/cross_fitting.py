@@ -32,6 +32,7 @@ from fairpca._check import (
     check_weights,
     require,
 )
+from fairpca._types import Frame, Labels, Rows, Weights
 from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
@@ -234,7 +235,7 @@ class CrossFit:
         # Where no group could be checked these are NaN, and no warning of NumPy's.
         return np.fmax.reduce(self.losses, axis=-1), np.fmax.reduce(without, axis=-1), held
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return a pandas frame with one line a fit, rank and group."""
         numbers = {"loss": self.losses, "low": self.low, "high": self.high, "error": self.errors}
         rows = np.broadcast_to(self.counts, self.losses.shape)
@@ -255,15 +256,15 @@ def _frame(found: CrossFit | Unseen, columns: dict[str, Any], purpose: str) -> A
 
 
 def cross_fit(
-    X: Any,
-    sensitive_features: Any = None,
+    X: Rows | Sequence[GroupMoments],
+    sensitive_features: Labels | None = None,
     n_components: int | Sequence[int] = 2,
     *,
     fits: Mapping[str, BaseEstimator] | None = None,
     n_folds: int | None = None,
     n_repeats: int | None = None,
-    sample_weight: Any = None,
-    blocks: Any = None,
+    sample_weight: Weights = None,
+    blocks: Labels | None = None,
     unseen: bool = False,
     random_state: int = 0,
 ) -> CrossFit:

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 import fairpca
 from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
+from fairpca._types import Labels, Models, Rows, Weights
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
@@ -80,18 +81,18 @@ class _Rows:
 
 
 def audit(
-    X: Any,
-    sensitive_features: Any = None,
+    X: Rows | GroupMoments | Sequence[GroupMoments],
+    sensitive_features: Labels | None = None,
     n_components: int | float | None = None,
     *,
-    reducers: Any = None,
+    reducers: Models | None = None,
     model: LinearReducer | None = None,
     ranks: Sequence[int] | None = None,
-    sample_weight: Any = None,
+    sample_weight: Weights = None,
     center: str = "global",
     group_by: str = "intersection",
     unlabelled: str = "error",
-    blocks: Any = None,
+    blocks: Labels | None = None,
     random_state: int = 0,
 ) -> Audit:
     """Find out whom a projection serves.
@@ -456,10 +457,10 @@ def block_columns(table: Any) -> list[str]:
 
 def audit_model(
     model: LinearReducer,
-    X: Any,
-    sensitive_features: Any,
+    X: Rows,
+    sensitive_features: Labels,
     *,
-    sample_weight: Any = None,
+    sample_weight: Weights = None,
     group_by: str = "intersection",
 ) -> ModelAudit:
     """Measure a fitted model on rows it has not seen.
@@ -490,7 +491,7 @@ def audit_model(
     >>> audit_model(model, X[100:], labels[100:]).error.round(1).tolist()
     [1.8, 2.3]
     """
-    how = {"sample_weight": sample_weight, "group_by": group_by}
+    how: Any = {"sample_weight": sample_weight, "group_by": group_by}
     found = metrics.findings(model, X, sensitive_features=sensitive_features, **how)
     names = Groups.from_labels(sensitive_features, group_by=group_by).names
     texts = label_texts(found.labels, names, group_by)
