@@ -308,7 +308,12 @@ def cross_fit(
     >>> found.fits, found.losses.shape
     (('PCA', 'balanced PCA', 'FairPCA', 'careful FairPCA'), (4, 1, 2))
     """
-    models = _models(fits)
+    models: dict[str, Any] = usual_fits() if fits is None else dict(fits)
+    if not models or not all(hasattr(model, "fit_moments") for model in models.values()):
+        raise ValueError(
+            f"fits={fits!r}: pass at least one FairPCA by its name, such as "
+            '{"FairPCA": FairPCA()}, or BalancedPCA; other estimators cannot be fitted to moments.'
+        )
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size or ranks.dtype.kind not in "iu":
         raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
@@ -379,17 +384,6 @@ def usual_fits() -> dict[str, BaseEstimator]:
         "FairPCA": FairPCA(),
         "careful FairPCA": FairPCA(shrinkage="auto", max_harm=0.02),
     }
-
-
-def _models(fits: Mapping[str, BaseEstimator] | None) -> dict[str, Any]:
-    """Return what is compared, by name."""
-    named = usual_fits() if fits is None else dict(fits)
-    if not named or not all(hasattr(model, "fit_moments") for model in named.values()):
-        raise ValueError(
-            f"fits={fits!r}: pass at least one FairPCA by its name, such as "
-            '{"FairPCA": FairPCA()}, or BalancedPCA; other estimators cannot be fitted to moments.'
-        )
-    return named
 
 
 def fitted_quietly(model: Any, folds: list[GroupMoments], training: GroupMoments | None) -> Any:
@@ -505,15 +499,11 @@ def _dealings(
     rows = _check.check_table(X)
     groups = Groups.of(labels, rows.shape[0])
     warn_of_measurements(groups)
-    if blocks is None:
-        together = np.arange(rows.shape[0])
-    else:
-        together = block_codes(blocks)[0]
-        if len(together) != rows.shape[0]:
-            raise ValueError(
-                f"blocks has {len(together)} rows but X has {rows.shape[0]}; pass one per row."
-            )
-    weights = _check.check_weights(sample_weight, rows.shape[0])
+    m = rows.shape[0]
+    together = np.arange(m) if blocks is None else block_codes(blocks)[0]
+    if len(together) != m:
+        raise ValueError(f"blocks has {len(together)} rows but X has {m}; pass one per row.")
+    weights = _check.check_weights(sample_weight, m)
     counted = slice(None) if weights is None else np.flatnonzero(weights)
     rows, groups, weights = with_weight(rows, groups, weights)
     first, together = np.unique(together[counted], return_index=True, return_inverse=True)[1:]
@@ -610,10 +600,9 @@ def _over_folds(values: FloatArray, weight: FloatArray) -> FloatArray:
 
 def _without_each_fold(values: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the means over all folds of a dealing but one, for each in turn along axis 1."""
-    every = np.arange(values.shape[1])
-    return np.stack(
-        [_over_folds(values[:, every != i], weight[:, every != i]) for i in every], axis=1
-    )
+    folds = range(values.shape[1])
+    rest = ((np.delete(part, i, axis=1) for part in (values, weight)) for i in folds)
+    return np.stack([_over_folds(*parts) for parts in rest], axis=1)
 
 
 def _held(weight: FloatArray) -> IntArray:

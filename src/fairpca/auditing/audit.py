@@ -29,7 +29,7 @@ from fairpca.cross_fitting import cross_fit, fitted_quietly, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
-from fairpca.moments.groups import Groups, block_folds, warn_of_measurements
+from fairpca.moments.groups import Groups, block_folds, row_folds, warn_of_measurements
 
 # Up to this many columns and groups several numbers of components are looked at on the rows in
 # hand, at most this many; beyond, where fits take longer, only the one asked for.
@@ -173,11 +173,9 @@ def audit(
     new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
     known, moments, mean = table.source.groups, table.source.moments, table.source.total.mean
     assert moments is not None
-    texts = label_texts(known.labels, known.names, group_by)
-    rows = zip(known.labels, texts, known.count.tolist(), known.traces.tolist(), strict=True)
-    groups = tuple(GroupRow(*row) for row in rows)
-    cells = zip(moments.labels, moments.count.tolist(), strict=True)
-    notes = [*reader_warnings(groups, sum(count for label, count in cells if label is None))]
+    groups = _group_rows(in_hand[0], known.names, group_by)
+    cells = dict(zip(moments.labels, moments.count.tolist(), strict=True))
+    notes = [*reader_warnings(groups, cells.get(None, 0))]
     if blocks is None and (together := block_columns(X)):
         notes.append(
             f"Rows may belong together by {_check.listed(together)}, and intervals are then too "
@@ -229,13 +227,11 @@ def _read(
         rows, span = sources.dense_if_wide(given, largest), None
         if sources.is_wide(rows, largest):
             rows, span = sources.in_span(rows, groups, weights)
-        if blocks is None:
-            folds = sources.counted(rows, groups, weights, in_folds=True)
-        else:
-            # Rows of one block stay in one fold here, too.
-            parts = groups.in_folds(block_folds(blocks, sources.FOLDS), sources.FOLDS)
-            whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
-            folds = [fold for fold in split_folds(whole, sources.FOLDS) if fold.labels]
+        # Rows of one block stay in one fold here, too.
+        each, k = row_folds(0, len(groups.codes), sources.FOLDS), sources.FOLDS
+        parts = groups.in_folds(each if blocks is None else block_folds(blocks, k), k)
+        whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
+        folds = [fold for fold in split_folds(whole, k) if fold.labels]
         source = MomentCovariances(folds, rules["group_by"], center)
         table = _Rows(folds, source, rows, groups, weights, labels, given, span)
     known = table.source.groups
@@ -273,24 +269,23 @@ def _ranks(
     )
 
 
-def _fit(name: str, reducer: Any, table: _Rows, r: int) -> tuple[FloatArray, float]:
-    """Return the basis of a reducer fitted here, and its lower bound of the worst loss or NaN.
+def _fit(name: str, model: Any, table: _Rows) -> tuple[FloatArray, Any]:
+    """Return the basis of a reducer fitted here, and the reducer.
 
     Where it can be, it is fitted to moments, which know rows without a label; otherwise to rows,
     with those arguments that its `fit` takes.
     """
-    model = clone(reducer).set_params(n_components=r)
     if hasattr(model, "fit_moments"):
-        fitted_quietly(model, table.folds, table.source.moments)
-        bound = model.certificate_.lower_bound if name == "FairPCA" else np.nan
-        return metrics.basis_of(model), bound
+        fitted = fitted_quietly(model, table.folds, table.source.moments)
+        return metrics.basis_of(fitted), fitted
     if table.given is None:
         raise ValueError(
             f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, or "
             "pass rows."
         )
     known = {"sensitive_features": table.labels, "sample_weight": table.weights}
-    return table.inside(metrics.fitted_to(table.given, model, **known))[0], np.nan
+    fitted = metrics.fitted_to(table.given, model, **known)
+    return table.inside(fitted)[0], fitted
 
 
 def _in_hand(
@@ -307,21 +302,21 @@ def _in_hand(
     for r in ranks:
         lines, bound = {}, np.nan
         for name, reducer in fits.items():
-            about, origin, lowest = source, None, np.nan
+            origin = None
             if name not in fixed:
-                if name == "FairPCA" and r == asked:
-                    # The one answer that was asked for has the proof that `fit` has.
-                    reducer = clone(reducer).set_params(tol=FairPCA().tol)
-                basis, lowest = _fit(name, reducer, table, r)
+                # The one answer that was asked for has the proof that `fit` has.
+                proof = {"tol": FairPCA().tol} if (name, r) == ("FairPCA", asked) else {}
+                model = clone(reducer).set_params(n_components=r, **proof)
+                basis, model = _fit(name, model, table)
+                bound = model.certificate_.lower_bound if name == "FairPCA" else bound
             elif fixed[name][0].shape[1] == r:
                 basis, origin = fixed[name]
             else:
                 continue
+            where: Any = (source, matrices)
             if origin is not None and source.center == "global":
-                about = MomentCovariances(source.moments, group_by, "global", origin)
-            shared = matrices if about is source else None
-            lines[name] = metrics.measured(basis, about, shared, origin)
-            bound = bound if np.isnan(lowest) else lowest
+                where = MomentCovariances(source.moments, group_by, "global", origin), None
+            lines[name] = metrics.measured(basis, *where, origin)
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
         pca = lines["PCA"]
@@ -464,11 +459,14 @@ def audit_model(
     how = {"sample_weight": sample_weight, "group_by": group_by}
     found = metrics.findings(model, X, sensitive_features=sensitive_features, **how)
     names = Groups.from_labels(sensitive_features, group_by=group_by).names
+    groups, r = _group_rows(found, names, group_by), len(model.components_)
+    return ModelAudit(n_components=r, groups=groups, group_columns=tuple(names), **vars(found))
+
+
+def _group_rows(
+    found: metrics.Findings, names: Sequence[str], group_by: str
+) -> tuple[GroupRow, ...]:
+    """Return the groups of findings by their labels as given and as shown."""
     texts = label_texts(found.labels, names, group_by)
     lines = zip(found.labels, texts, found.rows.tolist(), found.variance.tolist(), strict=True)
-    return ModelAudit(
-        n_components=len(model.components_),
-        groups=tuple(GroupRow(*line) for line in lines),
-        group_columns=tuple(names),
-        **vars(found),
-    )
+    return tuple(GroupRow(*line) for line in lines)
