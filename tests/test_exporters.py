@@ -18,6 +18,7 @@ def model(request):
     return FairPCA(5, whiten=request.param).fit(X, sensitive_features=np.arange(len(X)) % 3), X
 
 
+@pytest.mark.slow
 def test_faiss(model):
     faiss = pytest.importorskip("faiss")
     reducer, X = model

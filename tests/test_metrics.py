@@ -142,6 +142,7 @@ def test_numbers_of_rows_average_to_those_of_groups():
         assert loss == pytest.approx(model.group_losses_[g])
 
 
+@pytest.mark.slow
 def test_fairlearn_calls_them_as_its_own():
     fairlearn = pytest.importorskip("fairlearn.metrics")
     X, labels = table()

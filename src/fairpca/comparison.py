@@ -176,9 +176,8 @@ class Comparison:
         for row in self.rows:
             names = ("name", "n_components", "bound", "least_variance", *_TITLES, "message")
             record = {name: getattr(row, name) for name in names}
-            losses = row.found.loss.tolist() if row.found else unknown
-            errors = unknown if row.errors is None else row.errors.tolist()
-            for title, values in (("loss", losses), ("error", errors)):
+            for title, part in (("loss", row.found and row.found.loss), ("error", row.errors)):
+                values = unknown if part is None else part.tolist()
                 record |= {f"{title} [{t}]": v for t, v in zip(texts, values, strict=True)}
             found.append(record)
         return found
@@ -221,11 +220,8 @@ class Comparison:
         said: dict[tuple[bool, str], list[str]] = {}
         for row in self.rows:
             said.setdefault((not row.failed, row.message), []).append(row.name)
-        found = [
-            self.verdict(),
-            f"Losses are about {MEANS[self.center]}. A place is among the methods that make the "
-            "same number small.",
-        ]
+        place = "A place is among the methods that make the same number small."
+        found = [self.verdict(), f"Losses are about {MEANS[self.center]}. {place}"]
         for (ran, message), names in sorted(said.items()):
             if message:
                 found.append(f"{', '.join(names)}{'' if ran else ' could not run'}: {message}")
@@ -243,16 +239,13 @@ class Comparison:
     def __str__(self) -> str:
         """Return the table, in parts of at most about 80 columns, and the notes below it."""
         titles, lines = self.table()
-        found, cells = [], [titles, *lines]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for start in range(1, len(titles), _BESIDE):
-            part = [0, *range(start, min(start + _BESIDE, len(titles)))]
-            for line in cells if lines else []:
-                words = [
-                    line[j].ljust(widths[j]) if j < 2 else line[j].rjust(widths[j]) for j in part
-                ]
-                found.append("  ".join(words).rstrip())
-            found.append("")
+        found, columns = [], []
+        for title, *cells in zip(titles, *lines, strict=True) if lines else []:
+            width, sign = max(map(len, (title, *cells))), "<" if len(columns) < 2 else ">"
+            columns.append([f"{cell:{sign}{width}}" for cell in (title, *cells)])
+        for start in range(1, len(columns), _BESIDE):
+            part = zip(columns[0], *columns[start : start + _BESIDE], strict=True)
+            found += [*("  ".join(line).rstrip() for line in part), ""]
         return "\n".join([*found, *(textwrap.fill(note, _WIDTH) for note in self.notes())])
 
     def __repr__(self) -> str:
@@ -374,9 +367,9 @@ def _placed(row: ComparisonRow, rows: list[ComparisonRow], scale: float) -> Comp
     slack = _TIE * max(abs(value) for value in map(measure, rows) if not np.isnan(value))
     # Differences between equal means are rounding.
     slack = max(slack, 1e-12 * scale if row.optimises == "mean gap" else 0.0)
-    kin = (other for other in rows if other.optimises == row.optimises)
-    alike = [other for other in kin if other.n_components == row.n_components]
-    return replace(row, place=1 + sum(measure(other) < measure(row) - slack for other in alike))
+    better = [other for other in rows if measure(other) < measure(row) - slack]
+    kind = row.optimises, row.n_components
+    return replace(row, place=1 + sum((o.optimises, o.n_components) == kind for o in better))
 
 
 class _Bench:
@@ -384,12 +377,9 @@ class _Bench:
 
     def __init__(self, X: FloatArray, labels: Any, center: str) -> None:
         groups = Groups.from_labels(labels, n_rows=len(X))
-        self.X, self.labels, self.groups, self.span = X, labels, groups, None
-        rows = X
-        if is_wide(X, 1):
-            rows, self.span = in_span(X, groups, None)
-        moments = GroupMoments.from_array(rows, groups)
-        self.source = MomentCovariances(moments, center=center)
+        self.X, self.labels, self.groups = X, labels, groups
+        rows, self.span = in_span(X, groups, None) if is_wide(X, 1) else (X, None)
+        self.source = MomentCovariances(GroupMoments.from_array(rows, groups), center=center)
         self.matrices = Matrices.of(self.source)
         # By number of components: the bound of the worst loss, and the bandwidth of the kernel.
         self.known: dict[int, tuple[float, float]] = {}
@@ -405,7 +395,7 @@ class _Bench:
                 begin = time.perf_counter()
                 fitted = metrics.fitted_to(self.X, model, sensitive_features=self.labels)
                 row = replace(row, fit_seconds=time.perf_counter() - begin)
-                row = replace(row, **self._after(fitted), **self._in_columns(fitted))
+                row = replace(row, **self._numbers(fitted))
             except (ValueError, ImportError, RuntimeError, np.linalg.LinAlgError) as error:
                 if on_error == "raise":
                     raise
@@ -414,8 +404,8 @@ class _Bench:
         message = " ".join(dict.fromkeys(str(warning.message) for warning in caught))
         return replace(row, message=_unnamed(message, model))
 
-    def _after(self, fitted: Any) -> dict[str, Any]:
-        """Return how different the groups look in the columns that the reducer makes."""
+    def _numbers(self, fitted: Any) -> dict[str, Any]:
+        """Return losses and errors in the columns of X, and how different groups look after."""
         Z = np.asarray(fitted.transform(self.X), dtype=float)
         r = Z.shape[1]
         if r not in self.known:
@@ -426,25 +416,20 @@ class _Bench:
             bound = float(solve(self.source.covariances, rank).certificate.lower_bound)
             self.known[r] = bound, bandwidth
         bound, bandwidth = self.known[r]
-        reducer: Any = np.eye(r)
-        labels: dict[str, Any] = {"sensitive_features": self.groups}
-        return {
-            "n_components": r,
-            "bound": bound,
-            "mean_gap": metrics.mean_gap(reducer, Z, **labels),
-            "covariance_gap": metrics.covariance_gap(reducer, Z, **labels),
-            "mmd_squared": metrics.mmd_squared(reducer, Z, bandwidth=bandwidth, **labels),
-        }
-
-    def _in_columns(self, fitted: Any) -> dict[str, Any]:
-        """Return losses and errors in the columns of X."""
         # Components need not be orthonormal (factor analysis): only their span counts.
         basis = metrics.basis_of(fitted)
         basis = basis if self.span is None else self.span.inside(basis)
         found = metrics.measured(basis, self.source, self.matrices)
+        after: Any = np.eye(r), Z
+        labels: dict[str, Any] = {"sensitive_features": self.groups}
         return {
+            "n_components": r,
             "found": found,
             "errors": self.source.errors(basis, found.variance - found.error),
+            "bound": bound,
+            "mean_gap": metrics.mean_gap(*after, **labels),
+            "covariance_gap": metrics.covariance_gap(*after, **labels),
+            "mmd_squared": metrics.mmd_squared(*after, bandwidth=bandwidth, **labels),
         }
 
 

@@ -19,19 +19,9 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import assert_all_finite
 
+from fairpca import _check
 from fairpca._arrays import FloatArray, IntArray, threads_for
-from fairpca._check import (
-    check_at_least,
-    check_choice,
-    check_counted,
-    check_groups,
-    check_rank,
-    check_table,
-    check_weights,
-    require,
-)
 from fairpca._types import Frame, Labels, Rows, Weights
 from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
@@ -216,11 +206,11 @@ class CrossFit:
 
     def _places(self, fit: str, than: str, n_components: int | None) -> tuple[int, int, int]:
         """Return the positions of two fits and of a rank."""
-        check_choice("fit", fit, self.fits)
-        check_choice("than", than, self.fits)
+        _check.check_choice("fit", fit, self.fits)
+        _check.check_choice("than", than, self.fits)
         ranks = self.n_components.tolist()
         r = ranks[0] if n_components is None else n_components
-        check_choice("n_components", r, tuple(ranks))
+        _check.check_choice("n_components", r, tuple(ranks))
         return self.fits.index(fit), self.fits.index(than), ranks.index(r)
 
     def _worst(self) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -244,7 +234,7 @@ class CrossFit:
 
 def _frame(found: CrossFit | Unseen, columns: dict[str, Any], purpose: str) -> Any:
     """Return a pandas frame of arrays of shape (fits, ranks, groups)."""
-    pandas = require("pandas", extra="data", purpose=purpose)
+    pandas = _check.require("pandas", extra="data", purpose=purpose)
     shape = (len(found.fits), len(found.n_components), len(found.groups))
     f, j, g = (place.ravel() for place in np.indices(shape))
     keys = {
@@ -319,12 +309,17 @@ def cross_fit(
     >>> found.fits, found.losses.shape
     (('PCA', 'balanced PCA', 'FairPCA', 'careful FairPCA'), (4, 1, 2))
     """
-    models = _models(fits)
+    models: dict[str, Any] = usual_fits() if fits is None else dict(fits)
+    if not models or not all(hasattr(model, "fit_moments") for model in models.values()):
+        raise ValueError(
+            f"fits={fits!r}: pass at least one FairPCA by its name, such as "
+            '{"FairPCA": FairPCA()}, or BalancedPCA; other estimators cannot be fitted to moments.'
+        )
     ranks = np.atleast_1d(np.asarray(n_components))
     if not ranks.size or ranks.dtype.kind not in "iu":
         raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
     if (counted := as_folds(X)) is not None:
-        check_counted(sensitive_features, sample_weight if blocks is None else blocks)
+        _check.check_counted(sensitive_features, sample_weight if blocks is None else blocks)
         dealings = iter([counted])
     else:
         labels = (sensitive_features, sample_weight, blocks)
@@ -392,15 +387,16 @@ def usual_fits() -> dict[str, BaseEstimator]:
     }
 
 
-def _models(fits: Mapping[str, BaseEstimator] | None) -> dict[str, Any]:
-    """Return what is compared, by name."""
-    named = usual_fits() if fits is None else dict(fits)
-    if not named or not all(hasattr(model, "fit_moments") for model in named.values()):
-        raise ValueError(
-            f"fits={fits!r}: pass at least one FairPCA by its name, such as "
-            '{"FairPCA": FairPCA()}, or BalancedPCA; other estimators cannot be fitted to moments.'
-        )
-    return named
+def fitted_quietly(model: Any, folds: list[GroupMoments], training: GroupMoments | None) -> Any:
+    """Return a model fitted to folds, or to all of them together where it needs no more.
+
+    What counts is the loss on rows left out, whether or not the fit is proven best.
+    """
+    in_folds = model.get_params().get("shrinkage") == "auto"
+    with warnings.catch_warnings():
+        for category in (ConvergenceWarning, NoisyGroupWarning):
+            warnings.simplefilter("ignore", category)
+        return model.fit_moments(folds if in_folds else training)
 
 
 def _measured(
@@ -417,11 +413,7 @@ def _measured(
         known = model.get_params()
         wanted = {"n_components": int(r), "prove": False, "tol": max(known.get("tol", 0), _ROUGH)}
         fit = clone(model).set_params(**{name: v for name, v in wanted.items() if name in known})
-        with warnings.catch_warnings():
-            # What counts is the loss on rows left out, whether or not the fit is proven best.
-            for category in (ConvergenceWarning, NoisyGroupWarning):
-                warnings.simplefilter("ignore", category)
-            fit.fit_moments(folds if known.get("shrinkage") == "auto" else training)
+        fitted_quietly(fit, folds, training)
         for errors, moments in zip(found, new, strict=True):
             errors[f, j] = _errors(moments, fit.mean_, fit.components_.T, ranks[[j]])[0]
     return tuple(found)
@@ -442,11 +434,11 @@ def _fitted_without_folds(
         )
     everything = reduce(GroupMoments.merge, folds)
     known, total = everything.grouped(group_by), everything.pooled()
-    check_groups(known.labels, known.weight)
+    _check.check_groups(known.labels, known.weight)
     fewest, n = min(int((total.count - fold.count.sum())[0]) for fold in folds), total.n_features
     for r in ranks.tolist():
         # Directions that no row of a fit varies along would be any.
-        check_rank(r, n if fewest > n else fewest - 1)
+        _check.check_rank(r, n if fewest > n else fewest - 1)
     in_groups = [fold.grouped(group_by).over(known.labels) for fold in folds]
     weight = np.array([fold.weight for fold in in_groups])
     errors, own, totals = [], [], np.zeros((len(models), len(ranks)))
@@ -505,32 +497,27 @@ def _dealings(
     """Yield the moments of the folds of every dealing; `largest` is the largest rank."""
     if labels is None:
         warn_one_group()
-    rows = check_table(X)
+    rows = _check.check_table(X)
     groups = Groups.of(labels, rows.shape[0])
     warn_of_measurements(groups)
-    if blocks is None:
-        together = np.arange(rows.shape[0])
-    else:
-        together = block_codes(blocks)[0]
-        if len(together) != rows.shape[0]:
-            raise ValueError(
-                f"blocks has {len(together)} rows but X has {rows.shape[0]}; pass one per row."
-            )
-    weights = check_weights(sample_weight, rows.shape[0])
+    m = rows.shape[0]
+    together = np.arange(m) if blocks is None else block_codes(blocks)[0]
+    if len(together) != m:
+        raise ValueError(f"blocks has {len(together)} rows but X has {m}; pass one per row.")
+    weights = _check.check_weights(sample_weight, m)
     counted = slice(None) if weights is None else np.flatnonzero(weights)
     rows, groups, weights = with_weight(rows, groups, weights)
     first, together = np.unique(together[counted], return_index=True, return_inverse=True)[1:]
     rows = dense_if_wide(rows, largest)
     if is_wide(rows, largest):
-        rows = np.asarray(rows, dtype=float)
-        assert_all_finite(rows, input_name="X")
-        rows = in_span(rows, groups, weights)[0]
+        _check.check_finite(rows)
+        rows = in_span(np.asarray(rows, dtype=float), groups, weights)[0]
     few = rows.shape[1] <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS
     n_folds = n_folds if n_folds is not None else _FOLDS if few else _FEW_FOLDS
     repeats = n_repeats if n_repeats is not None else _REPEATS if few else 1
-    check_at_least("n_folds", n_folds, 2)
-    check_at_least("n_repeats", repeats, 1)
-    check_at_least("random_state", random_state, 0)
+    _check.check_at_least("n_folds", n_folds, 2)
+    _check.check_at_least("n_repeats", repeats, 1)
+    _check.check_at_least("random_state", random_state, 0)
     rng = np.random.default_rng(random_state)
     for _ in range(repeats):
         # A block is dealt as a row of the group of its first one.
@@ -614,10 +601,9 @@ def _over_folds(values: FloatArray, weight: FloatArray) -> FloatArray:
 
 def _without_each_fold(values: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the means over all folds of a dealing but one, for each in turn along axis 1."""
-    every = np.arange(values.shape[1])
-    return np.stack(
-        [_over_folds(values[:, every != i], weight[:, every != i]) for i in every], axis=1
-    )
+    folds = range(values.shape[1])
+    rest = ((np.delete(part, i, axis=1) for part in (values, weight)) for i in folds)
+    return np.stack([_over_folds(*parts) for parts in rest], axis=1)
 
 
 def _held(weight: FloatArray) -> IntArray:

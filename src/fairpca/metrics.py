@@ -11,13 +11,14 @@ what was rebuilt of them: fairlearn's `MetricFrame` calls a metric so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
@@ -40,6 +41,8 @@ __all__ = [
 # Rows per block of a Gaussian kernel. A block of 128 times a few thousand rows stays in the cache;
 # larger ones do not, smaller ones spend their time in the loop.
 _KERNEL_ROWS = 128
+# `center` and `group_by` of what is about differences between groups.
+_WITHIN = "group", "intersection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,8 +221,6 @@ def _read(
     columns, all are in coordinates of what the rows span.
     """
     _check.check_choice("center", center, sources.CENTERS)
-    basis, mean = basis_of(reducer), getattr(reducer, "mean_", None)
-    mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
     source: CovarianceSource
     if isinstance(X, GroupMoments) or array_namespace(X) is not None:
         # Rows of another array library are counted where they live.
@@ -227,11 +228,11 @@ def _read(
             _check.check_counted(sensitive_features, sample_weight)
         else:
             X = GroupMoments.from_array(X, sensitive_features, sample_weight=sample_weight)
-        check_columns(reducer, basis, X, X.n_features)
+        basis, mean = subspace(reducer, X, X.n_features)
         source = MomentCovariances(X, group_by, center, mean)
     else:
         rows = as_rows(X)
-        check_columns(reducer, basis, X, rows.shape[1])
+        basis, mean = subspace(reducer, X, rows.shape[1])
         groups = Groups.of(sensitive_features, rows.shape[0], group_by=group_by)
         weight = _check.check_weights(sample_weight, rows.shape[0])
         if sources.is_wide(rows, basis.shape[1]):
@@ -247,14 +248,16 @@ def _read(
     return basis, source, mean
 
 
-def check_columns(reducer: Any, basis: FloatArray, X: Any, n_features: int) -> None:
-    """Raise ValueError where X has other columns than a reducer was fitted to."""
+def subspace(reducer: Any, X: Any, n_features: int) -> tuple[FloatArray, FloatArray | None]:
+    """Return the basis and the mean of a reducer; ValueError where X has other columns than it."""
+    basis, mean = basis_of(reducer), getattr(reducer, "mean_", None)
     _check.check_names(reducer, X)
     if len(basis) != n_features:
         raise ValueError(
             f"X has {n_features} columns and the components have {len(basis)}; pass the columns "
             "that the reducer was fitted to, in the same order."
         )
+    return basis, None if mean is None else np.asarray(fetched(mean), dtype=float)
 
 
 def findings(
@@ -406,10 +409,9 @@ def sample_errors(reducer: Reducer, X: Rows) -> FloatArray:
     >>> sample_errors([[1.0, 0.0]], [[2.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0]]).tolist()
     [0.0, 0.0, 9.0, 9.0]
     """
-    rows, basis = as_rows(X, accept_sparse=False, dtype=np.float64), basis_of(reducer)
-    check_columns(reducer, basis, X, rows.shape[1])
-    mean = getattr(reducer, "mean_", None)
-    rows = rows - (rows.mean(axis=0) if mean is None else np.asarray(fetched(mean), dtype=float))
+    rows = as_rows(X, accept_sparse=False, dtype=np.float64)
+    basis, mean = subspace(reducer, X, rows.shape[1])
+    rows = rows - (rows.mean(axis=0) if mean is None else mean)
     left = rows - (rows @ basis) @ basis.T
     return np.asarray(np.einsum("ij,ij->i", left, left))
 
@@ -515,36 +517,20 @@ def neighbours_kept(
     if k >= len(rows):
         raise ValueError(f"k={k} neighbours need more than {k} rows, and X has {len(rows)}.")
     project = getattr(reducer, "transform", lambda given: rows @ basis_of(reducer))
-    before, after = (_halved_distances(space) for space in (rows, as_rows(project(X))))
+    after = as_rows(project(X), accept_sparse=False, dtype=np.float64)
+    spaces = [part - part.mean(axis=0) for part in (rows, after)]
+    # Squared distances closer to each other than their rounding count as equal.
+    unit = 1e-12 * float(np.einsum("ij,ij->i", spaces[0], spaces[0]).max())
     kept = np.empty(len(rows))
     for start in range(0, len(rows), _NEIGHBOUR_ROWS):
         block = np.arange(start, min(start + _NEIGHBOUR_ROWS, len(rows)))
-        nearest = np.argpartition(after(block), k - 1, axis=1)[:, :k]
-        distances = before(block)
-        found = np.take_along_axis(distances, nearest, axis=1)
-        limit = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
-        kept[block] = np.mean(found <= limit + 1, axis=1)
+        before, after = (euclidean_distances(part[block], part, squared=True) for part in spaces)
+        before[block - start, block] = after[block - start, block] = np.inf
+        nearest = np.argpartition(after, k - 1, axis=1)[:, :k]
+        limit = np.partition(before, k - 1, axis=1)[:, k - 1 : k]
+        found = np.take_along_axis(before, nearest, axis=1)
+        kept[block] = np.mean(found <= limit + unit, axis=1)
     return np.asarray(np.bincount(groups.codes, kept) / groups.counts)
-
-
-def _halved_distances(rows: AnyArray) -> Callable[[IntArray], FloatArray]:
-    """Return what computes half the squared distances of some rows from all, and inf from itself.
-
-    They are in units of their rounding: distances less than one apart count as equal.
-    """
-    centred = np.asarray(rows - rows.mean(axis=0), dtype=float)
-    halves = 0.5 * np.einsum("ij,ij->i", centred, centred)
-    unit = 1e-12 * float(halves.max()) or 1.0
-
-    def distances(block: IntArray) -> FloatArray:
-        found: FloatArray = centred[block] @ centred.T
-        np.subtract(halves, found, out=found)
-        found += halves[block, None]
-        found /= unit
-        found[np.arange(len(block)), block] = np.inf
-        return found
-
-    return distances
 
 
 def mean_gap(
@@ -569,8 +555,7 @@ def mean_gap(
     >>> mean_gap([[1.0, 0.0]], [[0.0, 9.0], [3.0, 1.0]], sensitive_features=["a", "b"])
     3.0
     """
-    how = "group", "intersection"
-    basis, source, _ = _read(reducer, X, sensitive_features, sample_weight, *how)
+    basis, source, _ = _read(reducer, X, sensitive_features, sample_weight, *_WITHIN)
     means = source.groups.mean @ basis
     return max((float(np.linalg.norm(a - b)) for a, b in combinations(means, 2)), default=0.0)
 
@@ -598,8 +583,7 @@ def covariance_gap(
     >>> covariance_gap([[1.0, 0.0]], X, sensitive_features=["a", "a", "b", "b"])
     3.0
     """
-    how = "group", "intersection"
-    basis, source, _ = _read(reducer, X, sensitive_features, sample_weight, *how)
+    basis, source, _ = _read(reducer, X, sensitive_features, sample_weight, *_WITHIN)
     inner = Matrices.of(source).oracle.project(basis)
     return max((float(np.linalg.norm(a - b, 2)) for a, b in combinations(inner, 2)), default=0.0)
 
@@ -629,14 +613,11 @@ def median_bandwidth(
 
     rows = np.asarray(Z, dtype=float)
     chosen = balanced_draw(np.zeros(len(rows), dtype=np.int64), max_rows, random_state, weight)
-    distances = pdist(rows[chosen], "sqeuclidean")
-    counts = np.ones(len(distances))
-    if weight is not None:
-        w = weight[chosen]
-        first, second = np.triu_indices(len(chosen), 1)
-        # The copies of one row are at distance zero from each other; a share of a row has none.
-        distances = np.append(0.0, distances)
-        counts = np.append(np.maximum(w * (w - 1) / 2, 0.0).sum(), w[first] * w[second])
+    w = np.ones(len(chosen)) if weight is None else weight[chosen]
+    # The copies of one row are at distance zero from each other; a share of a row has none.
+    copies, first, second = np.maximum(w * (w - 1) / 2, 0.0).sum(), *np.triu_indices(len(w), 1)
+    distances = np.append(0.0, pdist(rows[chosen], "sqeuclidean"))
+    counts = np.append(copies, w[first] * w[second])
     if not distances.any():
         return 1.0
     order = np.argsort(distances, kind="stable")
@@ -696,8 +677,7 @@ def mmd_squared(
     """
     rows = as_rows(X)
     m, n = rows.shape
-    basis = basis_of(reducer)
-    check_columns(reducer, basis, X, n)
+    basis, _ = subspace(reducer, X, n)
     if bandwidth is not None and not bandwidth > 0:
         raise ValueError(f"bandwidth={bandwidth!r} must be positive.")
     groups = Groups.of(sensitive_features, m)
@@ -714,9 +694,8 @@ def mmd_squared(
     # A group without weight has no distribution to compare.
     members = members[:, totals > 0] / totals[totals > 0]
     inner = members.T @ gaussian_product(Z / bandwidth, members)
-    pairs = combinations(range(len(inner)), 2)
-    found = (inner[i, i] + inner[j, j] - 2 * inner[i, j] for i, j in pairs)
-    return max((float(value) for value in found), default=0.0)
+    own = np.diag(inner)
+    return float((own[:, None] + own - 2 * inner).max())
 
 
 def gaussian_product(Z: FloatArray, vectors: FloatArray) -> FloatArray:

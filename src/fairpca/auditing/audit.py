@@ -8,33 +8,29 @@ left out of the fits; and everything is put into one `Audit`.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import sklearn
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 import fairpca
 from fairpca import _check, metrics
-from fairpca._arrays import AnyArray, FloatArray, IntArray, fetched, rounding_level
+from fairpca._arrays import AnyArray, FloatArray, rounding_level
 from fairpca._types import Labels, Models, Rows, Weights
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
 from fairpca.covariances import sources
 from fairpca.covariances.sources import MomentCovariances
-from fairpca.cross_fitting import cross_fit, usual_fits
+from fairpca.cross_fitting import cross_fit, fitted_quietly, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
-from fairpca.moments.groups import Groups, Label, block_folds, warn_of_measurements
-from fairpca.shrinkage import NoisyGroupWarning
+from fairpca.moments.groups import Groups, block_folds, row_folds, warn_of_measurements
 
 # Up to this many columns and groups several numbers of components are looked at on the rows in
 # hand, at most this many; beyond, where fits take longer, only the one asked for.
@@ -72,9 +68,7 @@ class _Rows:
 
     def inside(self, reducer: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the basis of a reducer of the given columns, and its mean, in the coordinates."""
-        basis, mean = metrics.basis_of(reducer), getattr(reducer, "mean_", None)
-        metrics.check_columns(reducer, basis, self.given, self.n_features)
-        mean = None if mean is None else np.asarray(fetched(mean), dtype=float)
+        basis, mean = metrics.subspace(reducer, self.given, self.n_features)
         if self.span is None:
             return basis, mean
         return self.span.inside(basis), None if mean is None else self.span.coordinates(mean)
@@ -159,7 +153,8 @@ def audit(
     model_named = {} if model is None else {"model": model}
     named = model_named | metrics.named_reducers(reducers, reserved=[*usual, *model_named])
     for name, reducer in named.items():
-        if not hasattr(reducer, "components_") and "n_components" not in _parameters(reducer):
+        known = reducer.get_params() if hasattr(reducer, "fit") else {}
+        if not hasattr(reducer, "components_") and "n_components" not in known:
             raise ValueError(
                 f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with "
                 "`components_`, or an estimator with the parameter n_components; of a Pipeline "
@@ -179,11 +174,9 @@ def audit(
     new, unseen, why_not = _new_rows(table, fits, r, blocks, random_state)
     known, moments, mean = table.source.groups, table.source.moments, table.source.total.mean
     assert moments is not None
-    texts = label_texts(known.labels, known.names, group_by)
-    rows = zip(known.labels, texts, known.count.tolist(), known.traces.tolist(), strict=True)
-    groups = tuple(GroupRow(*row) for row in rows)
-    cells = zip(moments.labels, moments.count.tolist(), strict=True)
-    notes = [*reader_warnings(groups, sum(count for label, count in cells if label is None))]
+    groups = _group_rows(in_hand[0], known.names, group_by)
+    cells = dict(zip(moments.labels, moments.count.tolist(), strict=True))
+    notes = [*reader_warnings(groups, cells.get(None, 0))]
     if blocks is None and (together := block_columns(X)):
         notes.append(
             f"Rows may belong together by {_check.listed(together)}, and intervals are then too "
@@ -216,12 +209,6 @@ def audit(
     )
 
 
-def _parameters(reducer: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator, none of what is not one."""
-    found: dict[str, Any] = reducer.get_params(deep=False) if hasattr(reducer, "fit") else {}
-    return found
-
-
 def _read(
     X: Any, labels: Any, sample_weight: Any, largest: int, center: str, blocks: Any, rules: Any
 ) -> _Rows:
@@ -241,13 +228,11 @@ def _read(
         rows, span = sources.dense_if_wide(given, largest), None
         if sources.is_wide(rows, largest):
             rows, span = sources.in_span(rows, groups, weights)
-        if blocks is None:
-            folds = sources.counted(rows, groups, weights, in_folds=True)
-        else:
-            # Rows of one block stay in one fold here, too.
-            parts = groups.in_folds(block_folds(blocks, sources.FOLDS), sources.FOLDS)
-            whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
-            folds = [fold for fold in split_folds(whole, sources.FOLDS) if fold.labels]
+        # Rows of one block stay in one fold here, too.
+        each, k = row_folds(0, len(groups.codes), sources.FOLDS), sources.FOLDS
+        parts = groups.in_folds(each if blocks is None else block_folds(blocks, k), k)
+        whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
+        folds = [fold for fold in split_folds(whole, k) if fold.labels]
         source = MomentCovariances(folds, rules["group_by"], center)
         table = _Rows(folds, source, rows, groups, weights, labels, given, span)
     known = table.source.groups
@@ -265,7 +250,7 @@ def _asked(n_components: Any, fitted: list[int], table: _Rows, fair: Any) -> int
         return fitted[0] if fitted else min(2, n)
     if _check.is_share(n_components):
         shared = clone(fair).set_params(n_components=n_components)
-        return int(_fitted(shared, table.folds).n_components_)
+        return int(fitted_quietly(shared, table.folds, table.source.moments).n_components_)
     _check.check_rank(n_components, n)
     return int(n_components)
 
@@ -281,37 +266,27 @@ def _ranks(
         return sorted({*wanted, *map(int, ranks or ())})
     top = max(min(n - 1, max(2 * r, _MOST_RANKS)), 1)
     return sorted(
-        {*wanted, *(round(float(v)) for v in np.geomspace(1, top, min(top, _MOST_RANKS)))}
+        {*wanted, *np.geomspace(1, top, min(top, _MOST_RANKS)).round().astype(int).tolist()}
     )
 
 
-def _fitted(model: Any, folds: list[GroupMoments]) -> Any:
-    """Return a model fitted to moments; the audit says itself what new rows get."""
-    with warnings.catch_warnings():
-        for category in (ConvergenceWarning, NoisyGroupWarning):
-            warnings.simplefilter("ignore", category)
-        in_folds = model.get_params().get("shrinkage") == "auto"
-        return model.fit_moments(folds if in_folds else reduce(GroupMoments.merge, folds))
-
-
-def _fit(name: str, reducer: Any, table: _Rows, r: int) -> tuple[FloatArray, float]:
-    """Return the basis of a reducer fitted here, and its lower bound of the worst loss or NaN.
+def _fit(name: str, model: Any, table: _Rows) -> tuple[FloatArray, Any]:
+    """Return the basis of a reducer fitted here, and the reducer.
 
     Where it can be, it is fitted to moments, which know rows without a label; otherwise to rows,
     with those arguments that its `fit` takes.
     """
-    model = clone(reducer).set_params(n_components=r)
     if hasattr(model, "fit_moments"):
-        model = _fitted(model, table.folds)
-        bound = model.certificate_.lower_bound if name == "FairPCA" else np.nan
-        return metrics.basis_of(model), bound
+        fitted = fitted_quietly(model, table.folds, table.source.moments)
+        return metrics.basis_of(fitted), fitted
     if table.given is None:
         raise ValueError(
             f"reducers: {name!r} has to be fitted and X holds moments only; pass it fitted, or "
             "pass rows."
         )
     known = {"sensitive_features": table.labels, "sample_weight": table.weights}
-    return table.inside(metrics.fitted_to(table.given, model, **known))[0], np.nan
+    fitted = metrics.fitted_to(table.given, model, **known)
+    return table.inside(fitted)[0], fitted
 
 
 def _in_hand(
@@ -328,21 +303,21 @@ def _in_hand(
     for r in ranks:
         lines, bound = {}, np.nan
         for name, reducer in fits.items():
-            about, origin, lowest = source, None, np.nan
+            origin = None
             if name not in fixed:
-                if name == "FairPCA" and r == asked:
-                    # The one answer that was asked for has the proof that `fit` has.
-                    reducer = clone(reducer).set_params(tol=FairPCA().tol)
-                basis, lowest = _fit(name, reducer, table, r)
+                # The one answer that was asked for has the proof that `fit` has.
+                proof = {"tol": FairPCA().tol} if (name, r) == ("FairPCA", asked) else {}
+                model = clone(reducer).set_params(n_components=r, **proof)
+                basis, model = _fit(name, model, table)
+                bound = model.certificate_.lower_bound if name == "FairPCA" else bound
             elif fixed[name][0].shape[1] == r:
                 basis, origin = fixed[name]
             else:
                 continue
+            where: Any = (source, matrices)
             if origin is not None and source.center == "global":
-                about = MomentCovariances(source.moments, group_by, "global", origin)
-            shared = matrices if about is source else None
-            lines[name] = metrics.measured(basis, about, shared, origin)
-            bound = bound if np.isnan(lowest) else lowest
+                where = MomentCovariances(source.moments, group_by, "global", origin), None
+            lines[name] = metrics.measured(basis, *where, origin)
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
         pca = lines["PCA"]
@@ -391,42 +366,33 @@ def _new_rows(
     )
     if len(crossed.unchecked) == k:
         return [], [], "no group has rows enough in all folds."
-    known = groups.labels, groups.count, crossed.variances
-    numbers = zip(crossed.errors, crossed.losses, crossed.total_errors, strict=True)
-    lines = [_line(*known, error[0], loss[0], float(total[0])) for error, loss, total in numbers]
-    new = []
+    found, new = (groups, crossed.variances), []
+    lines = _lines(*found, crossed.errors, crossed.losses, crossed.total_errors[:, 0])
     for f, name in enumerate(crossed.fits):
         gain, change = crossed.improvement(name), crossed.change(name)
         ends: dict[str, Any] = {"change_low": change.low, "change_high": change.high}
         ends |= {"gain_low": float(gain.low), "gain_high": float(gain.high)}
         ends |= {"low": crossed.low[f, 0], "high": crossed.high[f, 0]}
         new.append(_finding("new", name, r, lines[f], lines[0], **ends))
-    away = crossed.unseen
-    if away is None:
+    if (away := crossed.unseen) is None:
         return new, [], ""
-    lines = [
-        _line(*known, e[0], loss[0]) for e, loss in zip(away.errors, away.losses, strict=True)
-    ]
+    lines = _lines(*found, away.errors, away.losses, np.full(len(away.fits), np.nan))
     unseen = zip(away.fits, lines, strict=True)
     return new, [_finding("unseen", name, r, line, lines[0]) for name, line in unseen], ""
 
 
-def _line(
-    labels: tuple[Label, ...],
-    rows: IntArray,
-    variance: FloatArray,
-    error: FloatArray,
-    loss: FloatArray,
-    total: float = np.nan,
-) -> metrics.Findings:
-    """Return the findings of errors and losses that were measured on rows left out."""
-    rounding = rounding_level(float(variance.max()), len(variance))
-    error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in (error, loss))
-    share = 1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0)
-    numbers = {"variance": variance, "error": error, "loss": loss, "share": share}
-    return metrics.Findings(
-        labels=labels, rows=rows, own=error - loss, total_error=total, **numbers
-    )
+def _lines(
+    groups: Any, variance: FloatArray, errors: FloatArray, losses: FloatArray, totals: FloatArray
+) -> list[metrics.Findings]:
+    """Return the findings of every fit of one rank, measured on rows left out."""
+    rounding, found = rounding_level(float(variance.max()), len(variance)), []
+    for values in zip(errors[:, 0], losses[:, 0], totals.tolist(), strict=True):
+        error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in values[:2])
+        share = 1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0)
+        numbers = {"variance": variance, "error": error, "loss": loss, "share": share}
+        rows: Any = {"labels": groups.labels, "rows": groups.count, "total_error": values[2]}
+        found.append(metrics.Findings(own=error - loss, **rows, **numbers))
+    return found
 
 
 def block_columns(table: Any) -> list[str]:
@@ -494,11 +460,14 @@ def audit_model(
     how: Any = {"sample_weight": sample_weight, "group_by": group_by}
     found = metrics.findings(model, X, sensitive_features=sensitive_features, **how)
     names = Groups.from_labels(sensitive_features, group_by=group_by).names
+    groups, r = _group_rows(found, names, group_by), len(model.components_)
+    return ModelAudit(n_components=r, groups=groups, group_columns=tuple(names), **vars(found))
+
+
+def _group_rows(
+    found: metrics.Findings, names: Sequence[str], group_by: str
+) -> tuple[GroupRow, ...]:
+    """Return the groups of findings by their labels as given and as shown."""
     texts = label_texts(found.labels, names, group_by)
     lines = zip(found.labels, texts, found.rows.tolist(), found.variance.tolist(), strict=True)
-    return ModelAudit(
-        n_components=len(model.components_),
-        groups=tuple(GroupRow(*line) for line in lines),
-        group_columns=tuple(names),
-        **vars(found),
-    )
+    return tuple(GroupRow(*line) for line in lines)

@@ -34,7 +34,7 @@ MEANS = {
 # What each of an audit's own fits is in Python and in the terminal.
 _FITS = {
     "PCA": ("sklearn.decomposition.PCA(n_components={r}).fit(X)", "--shrinkage 1"),
-    "balanced PCA": ("fairpca.methods.BalancedPCA(n_components={r}).{fit}", ""),
+    "balanced PCA": ("fairpca.methods.BalancedPCA(n_components={r}).{fit}", None),
     "FairPCA": ("fairpca.FairPCA(n_components={r}{more}).{fit}", ""),
     CAREFUL: (
         'fairpca.FairPCA(n_components={r}, shrinkage="auto", max_harm=0.02{more}).{fit}',
@@ -71,11 +71,9 @@ def label_texts(labels: Sequence[Label], names: Sequence[str], group_by: str) ->
     ['1', "'1'"]
     """
     between = ": " if group_by == "marginal" and len(names) > 1 else " · "
-    texts = [
-        between.join(str(part) for part in label) if isinstance(label, tuple) else str(label)
-        for label in labels
-    ]
-    texts = [text if text.strip() else "(empty)" for text in texts]
+    parts = (label if isinstance(label, tuple) else (label,) for label in labels)
+    joined = (between.join(map(str, part)) for part in parts)
+    texts = [text if text.strip() else "(empty)" for text in joined]
     # 1 and "1" read alike: show which is which.
     return texts if len(set(texts)) == len(texts) else [repr(label) for label in labels]
 
@@ -179,11 +177,6 @@ def named(audit: Audit | ModelAudit, position: int) -> str:
     return f"{column} {quoted(group)}"
 
 
-def rows_of(audit: Audit | ModelAudit, position: int) -> str:
-    """Return how many of the rows are of a group."""
-    return f"{audit.groups[position].count:,} rows"
-
-
 def of_variance(finding: Finding, position: int) -> str:
     """Return the loss of a group as a share of its variance; of no variance the loss itself."""
     loss, variance = float(finding.loss[position]), float(finding.variance[position])
@@ -211,10 +204,8 @@ def bar_limits(values: FloatArray, ends: FloatArray) -> tuple[float, float]:
     values, ends = np.nan_to_num(values), np.nan_to_num(ends)
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
     room = (high - low) or 1.0
-    return (
-        max(low - room, min(float(ends.min()), low)),
-        min(high + room, max(float(ends.max()), high)) or 1.0,
-    )
+    ends = np.clip(ends, low - room, high + room)
+    return min(float(ends.min()), low), max(float(ends.max()), high) or 1.0
 
 
 class TextTable(NamedTuple):
@@ -235,8 +226,7 @@ def tables(audit: Audit) -> list[TextTable]:
         "unseen": "of a group that was not there, under fits to the other groups",
     }
     for on, where in titles.items():
-        fits = audit.of(on, r)
-        if fits:
+        if fits := audit.of(on, r):
             rows = [
                 [audit.groups[i].text, f"{audit.groups[i].count:,}", *(_cell(f, i) for f in fits)]
                 for i in order(audit)
@@ -341,9 +331,8 @@ def _calls(audit: Audit, reducer: str) -> tuple[str, str]:
         arguments = ["TABLE", *columns, *by]
     command = shlex.join(["fairpca", "fit", *map(str, arguments), "-r", str(audit.n_components)])
     call = python.format(r=audit.n_components, more=more, fit=fit)
-    if reducer == "balanced PCA":
-        return call, ""
-    return call, f"{command} {options} -o model.skops".replace("  ", " ")
+    whole = f"{command} {options} -o model.skops".replace("  ", " ")
+    return call, whole if options is not None else ""
 
 
 def sentences(audit: Audit) -> list[str]:
@@ -361,26 +350,21 @@ def sentences(audit: Audit) -> list[str]:
             f"{_pays(audit, fair, 'here')}.",
         ]
     pca = audit.at("PCA", on="new")
+    served = _served(audit, pca)
     if pca.worst_loss <= 0:
-        first = (
-            f"On new rows, {asked}, no group loses anything by PCA against a PCA of its own; "
-            f"{named(audit, pca.worst)} comes nearest."
-        )
-    else:
-        first = f"On new rows, {asked}, {_served(audit, pca)}."
+        served = "no group loses anything by PCA against a PCA of its own; "
+        served += f"{named(audit, pca.worst)} comes nearest"
+    first = f"On new rows, {asked}, {served}."
     most = f"{percent(max(found.most, 1e-4))} of that group's variance"
     if found.kind == "as good":
-        return [
-            first,
-            f"Plain PCA is as good: no fit can gain more than {most}, and with PCA nobody pays.",
-        ]
+        good = f"Plain PCA is as good: no fit can gain more than {most}, and with PCA nobody pays."
+        return [first, good]
     if found.kind == "cannot tell":
         careful = audit.at(CAREFUL, on="new")
         return [
             first,
             f"{capital(found.may_gain)} may gain up to {most}, and these rows do not show whether "
-            f"it does: collect more rows of {named(audit, pca.worst)}, or choose "
-            "by hand.",
+            f"it does: collect more rows of {named(audit, pca.worst)}, or choose by hand.",
             f"With {CAREFUL}, {_pays(audit, careful, 'on new rows')}.",
         ]
     fit = audit.at(found.reducer, on="new")
@@ -401,9 +385,8 @@ def multiple(finding: Finding) -> str:
     least, most = finding.best, finding.worst_loss
     known = finding.loss[least] > 0 and not finding.low[least] <= 0
     times = most / float(finding.loss[least]) if known else 0.0
-    if not _MULTIPLES[0] <= times <= _MULTIPLES[1]:
-        return ""
-    return f"{times:.1f}" if times < 10 else f"{times:.0f}"
+    said = _MULTIPLES[0] <= times <= _MULTIPLES[1]
+    return f"{times:.{int(times < 10)}f}" if said else ""
 
 
 def _served(audit: Audit, pca: Finding) -> str:
@@ -412,8 +395,8 @@ def _served(audit: Audit, pca: Finding) -> str:
     share, raw = of_variance(pca, worst), number(pca.worst_loss)
     best = f", {often} times the loss of {quoted(audit.groups[pca.best])}" if often else ""
     return (
-        f"PCA serves {named(audit, worst)} worst ({rows_of(audit, worst)}): it loses {share} "
-        f"against a PCA of its own ({raw} per row{best})"
+        f"PCA serves {named(audit, worst)} worst ({audit.groups[worst].count:,} rows): it loses "
+        f"{share} against a PCA of its own ({raw} per row{best})"
     )
 
 
@@ -485,7 +468,7 @@ def model_sentences(audit: ModelAudit) -> str:
     worst, best, asked = audit.worst, audit.best, components(audit.n_components)
     return (
         f"On these rows the model, with {asked}, serves {named(audit, worst)} worst "
-        f"({rows_of(audit, worst)}): it keeps {percent(float(audit.share[worst]))} of its "
-        f"variance and loses {number(audit.worst_loss)} per row against a PCA of these very rows. "
-        f"Least loses {named(audit, best)}: {number(float(audit.loss[best]))}."
+        f"({audit.groups[worst].count:,} rows): it keeps {percent(float(audit.share[worst]))} of "
+        f"its variance and loses {number(audit.worst_loss)} per row against a PCA of these very "
+        f"rows. Least loses {named(audit, best)}: {number(float(audit.loss[best]))}."
     )
