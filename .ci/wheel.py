@@ -53,7 +53,7 @@ def main():
         again = FairPCA(2).fit_moments(GroupMoments.load(path))
         np.testing.assert_allclose(again.transform(X), Z, atol=1e-9)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), Z)
-        says("app", fairpca.persistence.save_model, model, Path(folder, "model.skops"))
+        says("app", fairpca.persistence.save_model, Path(folder, "model.skops"), model)
     fairpca.audit(X, group, 2, n_bootstrap=10)
     fairpca.methods.BalancedPCA(2).fit(X, sensitive_features=group)
     says("scverse", fairpca.scverse.pca, None, "batch")

@@ -59,12 +59,12 @@ def damage_named(what: str, remedy: str = "") -> Iterator[None]:
     """Turn every error into a ValueError that begins with `what` and repeats its first line.
 
     Damaged files make zipfile, json, NumPy and skops raise errors of nearly every kind, so no list
-    of types would be complete. A file that is missing, or must not be read, is not damaged: these
-    errors stay as they are.
+    of types would be complete. A file that is missing, or must not be read, and a library that is
+    missing are no damage: these errors stay as they are.
     """
     try:
         yield
-    except (FileNotFoundError, PermissionError):
+    except (FileNotFoundError, PermissionError, ImportError):
         raise
     except Exception as error:
         said = (str(error) or type(error).__name__).splitlines()[0][:200]
