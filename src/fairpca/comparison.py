@@ -228,11 +228,8 @@ class Comparison:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return titles, and a line for every reducer that could be fitted, as text."""
-        lines = [
-            [row.name, *(_cell(name, getattr(row, name)) for name in _TITLES)]
-            for row in self.rows
-            if not row.failed
-        ]
+        ran = [row for row in self.rows if not row.failed]
+        lines = [[row.name, *(_cell(n, getattr(row, n)) for n in _TITLES)] for row in ran]
         return ["method", *_TITLES.values()], lines
 
     def __str__(self) -> str:
@@ -329,9 +326,8 @@ def compare(
     bench = _Bench(rows, sensitive_features, center)
     found = [bench.measure(name, model, on_error) for name, model in named.items()]
     scale = float(np.sqrt(bench.source.total.trace))
-    return Comparison(
-        tuple(_placed(row, found, scale) for row in found), bench.groups.labels, center
-    )
+    placed = tuple(_placed(row, found, scale) for row in found)
+    return Comparison(placed, bench.groups.labels, center)
 
 
 def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:

@@ -234,14 +234,9 @@ class CrossFit:
 def _frame(found: CrossFit | Unseen, columns: dict[str, Any], purpose: str) -> Any:
     """Return a pandas frame of arrays of shape (fits, ranks, groups)."""
     pandas = _check.require("pandas", extra="data", purpose=purpose)
-    shape = (len(found.fits), len(found.n_components), len(found.groups))
-    f, j, g = (place.ravel() for place in np.indices(shape))
-    keys = {
-        "fit": [found.fits[i] for i in f],
-        "n_components": found.n_components[j],
-        "group": [found.groups[i] for i in g],
-    }
-    return pandas.DataFrame({**keys, **{name: part.ravel() for name, part in columns.items()}})
+    keys = itertools.product(found.fits, found.n_components.tolist(), found.groups)
+    frame = pandas.DataFrame(list(keys), columns=["fit", "n_components", "group"])
+    return frame.assign(**{name: part.ravel() for name, part in columns.items()})
 
 
 def cross_fit(

@@ -124,26 +124,26 @@ def measured(
     matrices = matrices or Matrices.of(source)
     kept = matrices.oracle.retained_variance(basis)
     own = np.array([pairs.values[:r].sum() for pairs in matrices.own_pairs(r)])
-    rounding = _arrays.rounding_level(float(groups.traces.max()), len(basis))
-    loss, error, best = (
-        np.where(part > rounding, part, 0.0)
-        for part in (own - kept, groups.traces - kept, groups.traces - own)
-    )
+    error, loss = (np.maximum(part, 0.0) for part in (groups.traces - kept, own - kept))
     left = total.trace - float(np.trace(fetched(source.total_compression(basis))))
     if origin is not None:
         apart = total.mean - origin
         left += float(apart @ apart - np.sum((apart @ basis) ** 2))
-    return Findings(
-        labels=tuple(groups.labels),
-        rows=groups.count,
-        variance=groups.traces,
-        error=error,
-        loss=loss,
-        # Nothing is missing where the error is none.
-        share=np.where(error > 0, np.clip(groups.shares(kept), 0.0, 1.0), 1.0),
-        own=best,
-        total_error=left if left > rounding else 0.0,
-    )
+    return filled(groups, groups.traces, error, loss, max(left, 0.0), len(basis))
+
+
+def filled(
+    groups: Any, variance: FloatArray, error: FloatArray, loss: FloatArray, total: float, n: int
+) -> Findings:
+    """Return findings by errors and losses; what is less than rounding in n columns is zero."""
+    rounding = _arrays.rounding_level(float(variance.max()), n)
+    error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in (error, loss))
+    # Nothing is missing where the error is none.
+    share = 1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0)
+    numbers = {"variance": variance, "error": error, "loss": loss, "share": share}
+    left, labels = 0.0 if abs(total) <= rounding else total, tuple(groups.labels)
+    own = error - loss
+    return Findings(labels=labels, rows=groups.count, total_error=left, own=own, **numbers)
 
 
 def basis_of(reducer: Any) -> FloatArray:

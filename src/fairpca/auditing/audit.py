@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 import fairpca
 from fairpca import _check, metrics
-from fairpca._arrays import AnyArray, FloatArray, rounding_level
+from fairpca._arrays import AnyArray, FloatArray
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
@@ -264,9 +264,8 @@ def _ranks(
     if ranks is not None or n > _FEW_COLUMNS or k > _FEW_GROUPS:
         return sorted({*wanted, *map(int, ranks or ())})
     top = max(min(n - 1, max(2 * r, _MOST_RANKS)), 1)
-    return sorted(
-        {*wanted, *np.geomspace(1, top, min(top, _MOST_RANKS)).round().astype(int).tolist()}
-    )
+    several = np.geomspace(1, top, min(top, _MOST_RANKS)).round().astype(int).tolist()
+    return sorted({*wanted, *several})
 
 
 def _fit(name: str, model: Any, table: _Rows) -> tuple[FloatArray, Any]:
@@ -365,8 +364,9 @@ def _new_rows(
     )
     if len(crossed.unchecked) == k:
         return [], [], "no group has rows enough in all folds."
-    found, new = (groups, crossed.variances), []
-    lines = _lines(*found, crossed.errors, crossed.losses, crossed.total_errors[:, 0])
+    found, n, new = (groups, crossed.variances), table.folds[0].n_features, []
+    numbers = zip(crossed.errors, crossed.losses, crossed.total_errors.tolist(), strict=True)
+    lines = [metrics.filled(*found, e[0], loss[0], total[0], n) for e, loss, total in numbers]
     for f, name in enumerate(crossed.fits):
         gain, change = crossed.improvement(name), crossed.change(name)
         ends: dict[str, Any] = {"change_low": change.low, "change_high": change.high}
@@ -375,23 +375,10 @@ def _new_rows(
         new.append(_finding("new", name, r, lines[f], lines[0], **ends))
     if (away := crossed.unseen) is None:
         return new, [], ""
-    lines = _lines(*found, away.errors, away.losses, np.full(len(away.fits), np.nan))
+    pairs = zip(away.errors, away.losses, strict=True)
+    lines = [metrics.filled(*found, e[0], loss[0], np.nan, n) for e, loss in pairs]
     unseen = zip(away.fits, lines, strict=True)
     return new, [_finding("unseen", name, r, line, lines[0]) for name, line in unseen], ""
-
-
-def _lines(
-    groups: Any, variance: FloatArray, errors: FloatArray, losses: FloatArray, totals: FloatArray
-) -> list[metrics.Findings]:
-    """Return the findings of every fit of one rank, measured on rows left out."""
-    rounding, found = rounding_level(float(variance.max()), len(variance)), []
-    for values in zip(errors[:, 0], losses[:, 0], totals.tolist(), strict=True):
-        error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in values[:2])
-        share = 1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0)
-        numbers = {"variance": variance, "error": error, "loss": loss, "share": share}
-        rows: Any = {"labels": groups.labels, "rows": groups.count, "total_error": values[2]}
-        found.append(metrics.Findings(own=error - loss, **rows, **numbers))
-    return found
 
 
 def block_columns(table: Any) -> list[str]:
@@ -416,8 +403,7 @@ def block_columns(table: Any) -> list[str]:
     if not isinstance(frame, nw.DataFrame):
         return []
     named = [str(name) for name in frame.columns if _LIKE_AN_ID.search(str(name))]
-    distinct = {name: frame[name].n_unique() for name in named}
-    return [name for name in named if _FEW_BLOCKS <= distinct[name] <= len(frame) / 2]
+    return [n for n in named if _FEW_BLOCKS <= frame[n].n_unique() <= len(frame) / 2]
 
 
 def audit_model(
