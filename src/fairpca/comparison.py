@@ -24,7 +24,7 @@ from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, distinct, require
 from fairpca.auditing.findings import plain
 from fairpca.auditing.words import MEANS, html_table, listed, number, percent
-from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
+from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
 from fairpca.fitting import Matrices, solve
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, Label
@@ -175,7 +175,8 @@ class Comparison:
         for row in self.rows:
             names = ("name", "n_components", "bound", "least_variance", *_TITLES, "message")
             record = {name: getattr(row, name) for name in names}
-            for title, part in (("loss", row.found and row.found.loss), ("error", row.errors)):
+            losses = row.found.loss if row.found else None
+            for title, part in (("loss", losses), ("error", row.errors)):
                 values = unknown if part is None else part.tolist()
                 record |= {f"{title} [{t}]": v for t, v in zip(texts, values, strict=True)}
             found.append(record)
@@ -235,7 +236,8 @@ class Comparison:
     def __str__(self) -> str:
         """Return the table, in parts of at most about 80 columns, and the notes below it."""
         titles, lines = self.table()
-        found, columns = [], []
+        found: list[str] = []
+        columns: list[list[str]] = []
         for title, *cells in zip(titles, *lines, strict=True) if lines else []:
             width, sign = max(map(len, (title, *cells))), "<" if len(columns) < 2 else ">"
             columns.append([f"{cell:{sign}{width}}" for cell in (title, *cells)])
@@ -373,6 +375,7 @@ class _Bench:
     def __init__(self, X: FloatArray, labels: Any, center: str) -> None:
         groups = Groups.from_labels(labels, n_rows=len(X))
         self.X, self.labels, self.groups = X, labels, groups
+        self.span: Span | None
         rows, self.span = in_span(X, groups, None) if is_wide(X, 1) else (X, None)
         self.source = MomentCovariances(GroupMoments.from_array(rows, groups), center=center)
         self.matrices = Matrices.of(self.source)

@@ -312,10 +312,10 @@ def _in_hand(
                 basis, origin = fixed[name]
             else:
                 continue
-            where: Any = (source, matrices)
+            where: tuple[MomentCovariances, Matrices | None] = source, matrices
             if origin is not None and source.center == "global":
                 where = MomentCovariances(source.moments, group_by, "global", origin), None
-            lines[name] = metrics.measured(basis, *where, origin)
+            lines[name] = metrics.measured(basis, *where, origin=origin)
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
         pca = lines["PCA"]
