@@ -190,8 +190,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; "rows" holds the records, a missing number is None."""
         found = {"groups": self.groups, "center": self.center, "verdict": self.verdict()}
-        plain_form: dict[str, Any] = plain(found | {"rows": self.to_records()})
-        return plain_form
+        return plain(found | {"rows": self.to_records()})  # type: ignore[no-any-return]
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return `to_dict` as JSON text, on one line unless `indent` names spaces a level."""

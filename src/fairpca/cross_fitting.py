@@ -332,23 +332,11 @@ def cross_fit(
     known_to = _jackknife(mean_loss, _without_each_fold(losses, weight), _held(weight))
     unchecked = np.isnan(mean_loss).all(axis=(0, 1))
     mean_error[..., unchecked] = np.nan
-    return CrossFit(
-        fits=tuple(models),
-        n_components=ranks,
-        groups=known.labels,
-        counts=known.count,
-        variances=variances,
-        losses=mean_loss,
-        errors=mean_error,
-        total_errors=totals.mean(axis=0),
-        low=known_to.low,
-        high=known_to.high,
-        unchecked=tuple(known.labels[g] for g in np.flatnonzero(unchecked)),
-        unseen=without_group,
-        fold_losses=losses,
-        fold_errors=errors,
-        fold_weight=weight,
-    )
+    few = tuple(known.labels[g] for g in np.flatnonzero(unchecked))
+    # In the order of the fields.
+    facts = tuple(models), ranks, known.labels, known.count, variances
+    means = mean_loss, mean_error, totals.mean(axis=0), known_to.low, known_to.high
+    return CrossFit(*facts, *means, few, without_group, losses, errors, weight)
 
 
 class _MeanPCA(BaseEstimator):  # type: ignore[misc]

@@ -220,15 +220,15 @@ def _read(
     columns, all are in coordinates of what the rows span.
     """
     _check.check_choice("center", center, sources.CENTERS)
-    source: CovarianceSource
-    if isinstance(X, GroupMoments) or array_namespace(X) is not None:
+    if isinstance(X, GroupMoments):
+        _check.check_counted(sensitive_features, sample_weight)
+    elif array_namespace(X) is not None:
         # Rows of another array library are counted where they live.
-        if isinstance(X, GroupMoments):
-            _check.check_counted(sensitive_features, sample_weight)
-        else:
-            X = GroupMoments.from_array(X, sensitive_features, sample_weight=sample_weight)
+        X = GroupMoments.from_array(X, sensitive_features, sample_weight=sample_weight)
+    known: Any = X
+    kind: Any = MomentCovariances
+    if isinstance(X, GroupMoments):
         basis, mean = subspace(reducer, X, X.n_features)
-        source = MomentCovariances(X, group_by, center, mean)
     else:
         rows = as_rows(X)
         basis, mean = subspace(reducer, X, rows.shape[1])
@@ -238,11 +238,10 @@ def _read(
             rows, inner = sources.in_span(rows, groups, weight, *([] if mean is None else [mean]))
             basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
         if OperatorCovariances.accepts(rows, groups, basis.shape[1]):
-            cells = CellRows.from_rows(rows, groups, weight)
-            source = OperatorCovariances(cells, group_by, center, mean)
+            known, kind = CellRows.from_rows(rows, groups, weight), OperatorCovariances
         else:
-            moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
-            source = MomentCovariances(moments, group_by, center, mean)
+            known = GroupMoments.from_array(rows, groups, sample_weight=weight)
+    source: CovarianceSource = kind(known, group_by, center, mean)
     _check.check_groups(source.groups.labels, source.groups.weight)
     return basis, source, mean
 
