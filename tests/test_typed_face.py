@@ -1,5 +1,8 @@
 """A user's script with the public calls passes ``mypy --strict``."""
 
+import inspect
+import pkgutil
+import re
 import subprocess
 import sys
 
@@ -59,3 +62,31 @@ def test_the_same_script_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(SCRIPT, "script.py", "exec"), {"__name__": "script"})
     assert fairpca.__version__
+
+
+def _annotations(thing, name):
+    """Yield the places of a public name's face, each with its annotation as written."""
+    if inspect.ismodule(thing):
+        for public in getattr(thing, "__all__", ()):
+            yield from _annotations(pkgutil.resolve_name(f"{name}.{public}"), f"{name}.{public}")
+    elif inspect.isclass(thing):
+        for base in [base for base in thing.__mro__ if base.__module__.startswith("fairpca")]:
+            noted = inspect.get_annotations(base)
+            for member in [n for n in noted | vars(base) if n == "__init__" or n[0] != "_"]:
+                yield f"{base.__name__}.{member}", noted.get(member)
+                yield from _annotations(vars(base).get(member), f"{base.__name__}.{member}")
+    else:
+        for wrapping in ("fget", "func", "__func__"):
+            thing = getattr(thing, wrapping, thing)
+        if inspect.isfunction(thing):
+            signature = inspect.signature(thing)
+            yield f"{name}()", signature.return_annotation
+            for given in [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]:
+                yield f"{name}({given.name})", given.annotation
+
+
+def test_hardly_a_public_annotation_is_any():
+    found = dict(_annotations(fairpca, "fairpca"))
+    vague = [place for place, written in found.items() if re.search(r"\bAny\b", str(written))]
+    assert len(found) > 500
+    assert len(vague) <= 12, vague

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -29,9 +29,14 @@ from fairpca._arrays import (
     rounding_level,
 )
 from fairpca._check import as_numpy, check_weights, require, warn
+from fairpca._types import Frame, Labels, Rows, Weights
 from fairpca.covariances.sources import CovarianceSource
 from fairpca.moments.group_moments import GroupMoments, with_weight
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import Groups, Label
+
+if TYPE_CHECKING:
+    import faiss
+    from sentence_transformers.models import Dense
 
 # What a fitted sklearn PCA has too, under the same names.
 _LIKE_PCA = (
@@ -124,7 +129,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     mean_: FloatArray
     explained_variance_: FloatArray
     n_components_: int
-    groups_: list[Any]
+    groups_: list[Label]
     group_names_: list[str]
     group_counts_: IntArray
     group_losses_: FloatArray
@@ -139,19 +144,21 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _accept_sparse: tuple[str, ...] | bool = False
 
     def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> LinearReducer:
+        self, X: Rows, y: object = None, *,
+        sensitive_features: Labels | None = None, sample_weight: Weights = None,
+    ) -> LinearReducer:  # fmt: skip
         """Fit the projection; see the subclass."""
         raise NotImplementedError
 
     def fit_transform(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Any:
+        self, X: Rows, y: object = None, *,
+        sensitive_features: Labels | None = None, sample_weight: Weights = None,
+    ) -> Any:  # fmt: skip
         """Fit, then project the same rows; arguments as in `fit`."""
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return self.transform(X)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Rows) -> Any:
         """Project rows: subtract the overall mean, multiply by the components.
 
         With `whiten` every column of the result is divided by its standard deviation in the rows
@@ -172,20 +179,20 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
             return dask.transform(self, X)
         xp = self._followed(X, "transform")
-        X = self._validated(X, xp, reset=False)
+        rows: Any = self._validated(X, xp, reset=False)
         columns = self._scoring_rows.T
-        if is_sparse(X):
-            projected = X @ columns
+        if is_sparse(rows):
+            projected = rows @ columns
             projected -= self.mean_ @ columns
-            return projected.astype(X.dtype, copy=False)
+            return projected.astype(rows.dtype, copy=False)
         # Centred before the product: afterwards, a large mean would have eaten the digits.
         if xp is not np:
-            return xp.astype((X - self.mean_) @ columns, X.dtype)
-        projected = np.empty((len(X), columns.shape[1]), dtype=X.dtype)
-        step = max(_CENTRED_ENTRIES // X.shape[1], 1)
-        for start in range(0, len(X), step):
+            return xp.astype((rows - self.mean_) @ columns, rows.dtype)
+        projected = np.empty((len(rows), columns.shape[1]), dtype=rows.dtype)
+        step = max(_CENTRED_ENTRIES // rows.shape[1], 1)
+        for start in range(0, len(rows), step):
             block = slice(start, start + step)
-            projected[block] = (X[block] - self.mean_) @ columns
+            projected[block] = (rows[block] - self.mean_) @ columns
         return projected
 
     def _validated(self, X: Any, xp: Any, **options: Any) -> Any:
@@ -223,7 +230,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         found = np.maximum(np.sqrt(fetched(self.explained_variance_)), EPS)
         return placed(found[:, None], self.components_)  # type: ignore[no-any-return]
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Rows) -> Any:
         """Map projected rows back to the original columns.
 
         Parameters
@@ -261,7 +268,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         pca._fit_svd_solver = "full"
         return pca
 
-    def to_faiss(self) -> Any:
+    def to_faiss(self) -> faiss.LinearTransform:
         """Return a `faiss.LinearTransform` with the same transform, in float32.
 
         For ``faiss.IndexPreTransform(model.to_faiss(), faiss.IndexFlatL2(r))``: vectors are
@@ -273,9 +280,9 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         faiss.copy_array_to_vector(rows.astype(np.float32).ravel(), transform.A)
         faiss.copy_array_to_vector(shift.astype(np.float32), transform.b)
         transform.is_trained = True
-        return transform
+        return transform  # type: ignore[no-any-return]
 
-    def to_sentence_transformers(self) -> Any:
+    def to_sentence_transformers(self) -> Dense:
         """Return a `Dense` module of sentence-transformers with the same transform, in float32.
 
         For ``SentenceTransformer(modules=[*encoder, model.to_sentence_transformers()])``.
@@ -302,7 +309,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rows = np.ascontiguousarray(fetched(self._scoring_rows))
         return rows, -rows @ fetched(self.mean_)
 
-    def groups_frame(self) -> Any:
+    def groups_frame(self) -> Frame:
         """Return a pandas frame with one row a group: labels, rows, loss, error, share kept.
 
         They are about the rows of the fit; `fairpca.cross_fit` measures rows left out.

@@ -22,6 +22,7 @@ from sklearn.decomposition import PCA
 from fairpca import metrics
 from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, distinct, require
+from fairpca._types import Labels, Models, Rows
 from fairpca.auditing.findings import plain
 from fairpca.auditing.words import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
@@ -267,9 +268,9 @@ def _cell(name: str, value: Any) -> str:
 
 
 def compare(
-    X: Any,
-    sensitive_features: Any,
-    estimators: Any = None,
+    X: Rows,
+    sensitive_features: Labels,
+    estimators: Models | None = None,
     *,
     n_components: int = 2,
     center: str = "global",
@@ -417,17 +418,13 @@ class _Bench:
         basis = metrics.basis_of(fitted)
         basis = basis if self.span is None else self.span.inside(basis)
         found = metrics.measured(basis, self.source, self.matrices)
+        errors = self.source.errors(basis, found.variance - found.error)
         after: Any = np.eye(r), Z
         labels: dict[str, Any] = {"sensitive_features": self.groups}
-        return {
-            "n_components": r,
-            "found": found,
-            "errors": self.source.errors(basis, found.variance - found.error),
-            "bound": bound,
-            "mean_gap": metrics.mean_gap(*after, **labels),
-            "covariance_gap": metrics.covariance_gap(*after, **labels),
-            "mmd_squared": metrics.mmd_squared(*after, bandwidth=bandwidth, **labels),
-        }
+        different = metrics.mean_gap, metrics.covariance_gap
+        gaps = {gap.__name__: gap(*after, **labels) for gap in different}
+        gaps["mmd_squared"] = metrics.mmd_squared(*after, bandwidth=bandwidth, **labels)
+        return {"n_components": r, "found": found, "errors": errors, "bound": bound, **gaps}
 
 
 def _unnamed(message: str, model: Any) -> str:

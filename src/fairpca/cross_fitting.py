@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import _check
 from fairpca._arrays import FloatArray, IntArray, threads_for
+from fairpca._types import Frame, Labels, Rows, Weights
 from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
@@ -224,7 +225,7 @@ class CrossFit:
         # Where no group could be checked these are NaN, and no warning of NumPy's.
         return np.fmax.reduce(self.losses, axis=-1), np.fmax.reduce(without, axis=-1), held
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return a pandas frame with one line a fit, rank and group."""
         numbers = {"loss": self.losses, "low": self.low, "high": self.high, "error": self.errors}
         rows = np.broadcast_to(self.counts, self.losses.shape)
@@ -240,15 +241,15 @@ def _frame(found: CrossFit | Unseen, columns: dict[str, Any], purpose: str) -> A
 
 
 def cross_fit(
-    X: Any,
-    sensitive_features: Any = None,
+    X: Rows | Sequence[GroupMoments],
+    sensitive_features: Labels | None = None,
     n_components: int | Sequence[int] = 2,
     *,
     fits: Mapping[str, BaseEstimator] | None = None,
     n_folds: int | None = None,
     n_repeats: int | None = None,
-    sample_weight: Any = None,
-    blocks: Any = None,
+    sample_weight: Weights = None,
+    blocks: Labels | None = None,
     unseen: bool = False,
     random_state: int = 0,
 ) -> CrossFit:
@@ -316,8 +317,8 @@ def cross_fit(
         _check.check_counted(sensitive_features, sample_weight if blocks is None else blocks)
         dealings = iter([counted])
     else:
-        labels = (sensitive_features, sample_weight, blocks)
-        dealings = _dealings(X, *labels, int(ranks.max()), n_folds, n_repeats, random_state)
+        how = n_folds, n_repeats, random_state
+        dealings = _dealings(X, sensitive_features, sample_weight, blocks, int(ranks.max()), how)
     found, without_group = [], None
     group_by = next((m.group_by for m in models.values() if hasattr(m, "group_by")), "")
     group_by = group_by or "intersection"
@@ -467,16 +468,13 @@ def _fitted_without_groups(
 
 
 def _dealings(
-    X: Any,
-    labels: Any,
-    sample_weight: Any,
-    blocks: Any,
-    largest: int,
-    n_folds: int | None,
-    n_repeats: int | None,
-    random_state: int,
+    X: Any, labels: Any, sample_weight: Any, blocks: Any, largest: int, how: tuple[Any, ...]
 ) -> Iterator[list[GroupMoments]]:
-    """Yield the moments of the folds of every dealing; `largest` is the largest rank."""
+    """Yield the moments of the folds of every dealing; `largest` is the largest rank.
+
+    `how` rows are dealt: the numbers of folds and of dealings, and the seed.
+    """
+    n_folds, n_repeats, random_state = how
     if labels is None:
         warn_one_group()
     rows = _check.check_table(X)

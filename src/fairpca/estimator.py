@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca._arrays import TINY, FloatArray, fetched, is_dask, placed, rounding_level, threads_for
 from fairpca._check import as_numpy, check_choice, check_rank, is_share, listed, warn
+from fairpca._types import Labels, Rows, Seed, Weights
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.sources import (
     FOLDS,
@@ -192,7 +193,7 @@ class FairPCA(LinearReducer):
         prove: bool = False,
         tol: float = 1e-10,
         max_iter: int = 200,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_components = n_components
         self.criterion = criterion
@@ -209,8 +210,9 @@ class FairPCA(LinearReducer):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> FairPCA:
+        self, X: Rows, y: object = None, *,
+        sensitive_features: Labels | None = None, sample_weight: Weights = None,
+    ) -> FairPCA:  # fmt: skip
         """Fit the projection.
 
         Parameters
@@ -237,20 +239,21 @@ class FairPCA(LinearReducer):
             how: Any = {"group_by": self.group_by, "unlabelled": self.unlabelled}
             how |= {"sample_weight": sample_weight, "n_folds": FOLDS if in_folds else 0}
             return self.fit_moments(dask.moments(X, sensitive_features, **how))
-        X, groups, weight = self._read(X, sensitive_features, sample_weight, check_finite=False)
+        rows, groups, weight = self._read(X, sensitive_features, sample_weight, check_finite=False)
         warn_of_measurements(groups)
         r: Any = self.n_components
         if r is not None and not is_share(r):
-            check_rank(r, X.shape[1])
+            check_rank(r, rows.shape[1])
         # A share of variance never needs more directions than the rows span.
-        most = 1 if is_share(r) else r or X.shape[1]
+        most = 1 if is_share(r) else r or rows.shape[1]
         how = {"group_by": self.group_by, "center": self.center}
-        source = choose_source(X, groups, weight, most, in_folds=in_folds, **how)
-        return self._solve(source, settings, like=X)
+        source = choose_source(rows, groups, weight, most, in_folds=in_folds, **how)
+        return self._solve(source, settings, like=rows)
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> FairPCA:
+        self, X: Rows, y: object = None, *,
+        sensitive_features: Labels | None = None, sample_weight: Weights = None,
+    ) -> FairPCA:  # fmt: skip
         """Count further rows in, and fit all rows seen so far; exactly `fit` on all of them.
 
         Any batch size works, and batches without some group included; the first needs two rows.
@@ -300,7 +303,7 @@ class FairPCA(LinearReducer):
             self._note_moments(part)
         return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
-    def get_covariance(self) -> Any:
+    def get_covariance(self) -> FloatArray:
         """Return the covariance of rows under the probabilistic model of PCA.
 
         Along the components rows have the variances of `explained_variance_`, in every other
@@ -317,9 +320,9 @@ class FairPCA(LinearReducer):
         rows, noise = fetched(self.components_), self.noise_variance_
         found = (rows.T * (fetched(self.explained_variance_) - noise)) @ rows
         found[np.diag_indices_from(found)] += noise
-        return placed(found, self.components_)
+        return placed(found, self.components_)  # type: ignore[no-any-return]
 
-    def get_precision(self) -> Any:
+    def get_precision(self) -> FloatArray:
         """Return the inverse of `get_covariance`.
 
         Returns
@@ -339,9 +342,9 @@ class FairPCA(LinearReducer):
                     "others, or fit fewer components."
                 )
             found += (np.eye(rows.shape[1]) - rows.T @ rows) / noise
-        return placed(found, self.components_)
+        return placed(found, self.components_)  # type: ignore[no-any-return]
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Rows) -> FloatArray:
         """Return the log-likelihood of every row under the model of `get_covariance`.
 
         Where the rows of the fit had no variance in some directions, it is that of a normal
@@ -380,9 +383,10 @@ class FairPCA(LinearReducer):
                 off += outside
         # What a model of no variance along a direction holds for impossible, up to rounding.
         never = off > rounding_level(1.0, rows.shape[1]) * (variances.sum() + lengths)
-        return placed(np.where(never, -np.inf, -0.5 * (distances + constant)), self.components_)
+        found = np.where(never, -np.inf, -0.5 * (distances + constant))
+        return placed(found, self.components_)  # type: ignore[no-any-return]
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Rows, y: object = None) -> float:
         """Return the mean of `score_samples`: a model of all rows, whomever it serves.
 
         Parameters

@@ -6,7 +6,7 @@ The estimator asks here; nothing here knows about attributes, and nothing below 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -26,11 +26,12 @@ from fairpca._check import (
     is_share,
     warn,
 )
+from fairpca._types import Rows
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import CRITERIA, Criterion
-from fairpca.moments.group_moments import as_folds
+from fairpca.moments.group_moments import GroupMoments, as_folds
 from fairpca.shrinkage import held_out_shares
 from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES
@@ -387,19 +388,19 @@ def _fit_share(source: CovarianceSource, share: float, settings: Settings) -> Fi
 
 
 def solve(
-    covariances: Any,
+    covariances: Rows | GroupMoments | Sequence[GroupMoments],
     n_components: int,
     *,
     criterion: str = "loss",
     center: str = "global",
     shrinkage: float | str | None = None,
     max_harm: float | None = None,
-    thresholds: Callable[[float], Any] | None = None,
+    thresholds: Callable[[float], FloatArray | float] | None = None,
     tol: float = 1e-10,
     max_iter: int = 200,
     random_state: int = 0,
     prove: bool = False,
-    B: Any = None,
+    B: Rows | None = None,
 ) -> Solution:
     """Find the rank-`n_components` projection whose worst group fares best.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import gen_batches
 
@@ -62,7 +62,7 @@ class Genotypes:
     alleles: NDArray[np.str_]
     chromosomes: NDArray[np.str_]
 
-    def take(self, people: Any) -> Genotypes:
+    def take(self, people: ArrayLike) -> Genotypes:
         """Return some people: their positions, or a mask."""
         own = {name: getattr(self, name)[people] for name in ("rows", "samples", "families")}
         return replace(self, **own)
@@ -178,7 +178,7 @@ class StandardizedGenotypes(LinearOperator):
         m, n = self.shape
         return list(gen_batches(n, max(_ENTRIES // m, 1)))
 
-    def take(self, people: Any) -> StandardizedGenotypes:
+    def take(self, people: ArrayLike) -> StandardizedGenotypes:
         """Return some people, standardised as before."""
         return StandardizedGenotypes(self.genotypes.take(people), self.frequencies, self.scale)
 

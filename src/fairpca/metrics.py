@@ -11,7 +11,7 @@ what was rebuilt of them: fairlearn's `MetricFrame` calls a metric so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -24,6 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fairpca import _arrays, _check
 from fairpca._arrays import AnyArray, FloatArray, IntArray, array_namespace, fetched, is_sparse
+from fairpca._types import Frame, Labels, Reducer, Rows, Seed, Weights
 from fairpca.covariances import sources
 from fairpca.covariances.products import CellRows
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances, OperatorCovariances
@@ -91,12 +92,12 @@ class Findings:
         worst, best = (max(float(self.loss[i]), 0.0) for i in (self.worst, self.best))
         return (worst - best) / worst if worst > 0 else 0.0
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, Sequence[Label] | AnyArray]:
         """Return the table by columns, one entry a group in each."""
         names = ("rows", "variance", "error", "loss", "share", "own")
         return {"group": list(self.labels)} | {name: getattr(self, name) for name in names}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the table as a pandas frame."""
         pandas = _check.require("pandas", extra="app", purpose="to_frame")
         return pandas.DataFrame(self.columns())
@@ -146,7 +147,7 @@ def filled(
     return Findings(labels=labels, rows=groups.count, total_error=left, own=own, **numbers)
 
 
-def basis_of(reducer: Any) -> FloatArray:
+def basis_of(reducer: Reducer) -> FloatArray:
     """Return orthonormal columns that span what a reducer keeps.
 
     Parameters
@@ -259,11 +260,11 @@ def subspace(reducer: Any, X: Any, n_features: int) -> tuple[FloatArray, FloatAr
 
 
 def findings(
-    reducer: Any,
-    X: Any,
+    reducer: Reducer,
+    X: Rows,
     *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
+    sensitive_features: Labels | None = None,
+    sample_weight: Weights = None,
     center: str = "global",
     group_by: str = "intersection",
 ) -> Findings:
@@ -301,7 +302,7 @@ def findings(
     return measured(basis, source, origin=mean)
 
 
-def group_variances(reducer: Any, X: Any, **options: Any) -> FloatArray:
+def group_variances(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
     """Variance of each group that the reducer keeps.
 
     Parameters
@@ -326,7 +327,7 @@ def group_variances(reducer: Any, X: Any, **options: Any) -> FloatArray:
     return np.asarray(found.variance - found.error)
 
 
-def group_errors(reducer: Any, X: Any, **options: Any) -> FloatArray:
+def group_errors(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
     """Mean squared reconstruction error of each group.
 
     Together with `group_variances` it adds up to the variance of the group about `center`. With
@@ -346,7 +347,7 @@ def group_errors(reducer: Any, X: Any, **options: Any) -> FloatArray:
     return findings(reducer, X, **options).error
 
 
-def group_losses(reducer: Any, X: Any, **options: Any) -> FloatArray:
+def group_losses(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
     """What each group loses against its own PCA of the same rank, per row.
 
     Parameters
@@ -370,7 +371,7 @@ def group_losses(reducer: Any, X: Any, **options: Any) -> FloatArray:
     return findings(reducer, X, **options).loss
 
 
-def group_shares(reducer: Any, X: Any, **options: Any) -> FloatArray:
+def group_shares(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
     """Share of each group's variance that the reducer keeps.
 
     Parameters
@@ -387,7 +388,7 @@ def group_shares(reducer: Any, X: Any, **options: Any) -> FloatArray:
     return findings(reducer, X, **options).share
 
 
-def sample_errors(reducer: Any, X: Any) -> FloatArray:
+def sample_errors(reducer: Reducer, X: Rows) -> FloatArray:
     """Squared distance between every row and what the reducer rebuilds of it.
 
     Parameters
@@ -414,7 +415,7 @@ def sample_errors(reducer: Any, X: Any) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", left, left))
 
 
-def mean_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+def mean_error(y_true: Rows, y_pred: Rows, sample_weight: Weights = None) -> float:
     """Mean squared distance between rows and what was rebuilt of them.
 
     Parameters
@@ -441,7 +442,9 @@ def mean_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     return float(np.average(np.sum((rows - rebuilt) ** 2, axis=1), weights=weight))
 
 
-def mean_loss(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: Any) -> float:
+def mean_loss(
+    y_true: Rows, y_pred: Rows, sample_weight: Weights = None, *, reducer: Reducer
+) -> float:
     """How much worse rows are rebuilt, on average, than by a PCA of their own of the same rank.
 
     For the rows of a group this is the group's loss. Give `reducer` with `functools.partial`.
@@ -473,7 +476,9 @@ def mean_loss(y_true: Any, y_pred: Any, sample_weight: Any = None, *, reducer: A
 _NEIGHBOUR_ROWS = 256
 
 
-def neighbours_kept(reducer: Any, X: Any, sensitive_features: Any, k: int = 10) -> FloatArray:
+def neighbours_kept(
+    reducer: Reducer, X: Rows, sensitive_features: Labels, k: int = 10
+) -> FloatArray:
     """Share of the k nearest neighbours that rows keep after the reduction, group by group.
 
     A neighbour of a row is any other row of `X`, of whatever group, by Euclidean distance. Of the
@@ -528,8 +533,9 @@ def neighbours_kept(reducer: Any, X: Any, sensitive_features: Any, k: int = 10) 
 
 
 def mean_gap(
-    reducer: Any, X: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-) -> float:
+    reducer: Reducer, X: Rows, *,
+    sensitive_features: Labels | None = None, sample_weight: Weights = None,
+) -> float:  # fmt: skip
     """Largest distance between two groups' means after projection.
 
     Parameters
@@ -554,8 +560,9 @@ def mean_gap(
 
 
 def covariance_gap(
-    reducer: Any, X: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-) -> float:
+    reducer: Reducer, X: Rows, *,
+    sensitive_features: Labels | None = None, sample_weight: Weights = None,
+) -> float:  # fmt: skip
     """Largest spectral norm of the difference of two groups' covariances after projection.
 
     Parameters
@@ -581,7 +588,7 @@ def covariance_gap(
 
 
 def median_bandwidth(
-    Z: Any, weight: FloatArray | None = None, *, max_rows: int = 3000, random_state: Any = None
+    Z: Rows, weight: FloatArray | None = None, *, max_rows: int = 3000, random_state: Seed = None
 ) -> float:
     """Bandwidth of a Gaussian kernel: the root of half the median squared distance of rows.
 
@@ -624,14 +631,14 @@ def median_bandwidth(
 
 
 def mmd_squared(
-    reducer: Any,
-    X: Any,
+    reducer: Reducer,
+    X: Rows,
     *,
-    sensitive_features: Any,
-    sample_weight: Any = None,
+    sensitive_features: Labels,
+    sample_weight: Weights = None,
     bandwidth: float | None = None,
     max_rows: int = 5000,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> float:
     """Largest squared maximum mean discrepancy of two groups after projection.
 

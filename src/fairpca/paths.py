@@ -16,6 +16,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray, complement, orthonormal
 from fairpca._check import check_at_least, check_choice, check_covariances, check_rank, is_share
+from fairpca._types import Rows
 from fairpca.covariances.dense import DenseOracle, leading_pairs
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances
 from fairpca.fitting import Fit, Ranks, Settings, fit_source, pose
@@ -210,8 +211,8 @@ class JointNumericalRange:
 
 
 def joint_numerical_range(
-    S: Any,
-    T: Any,
+    S: Rows,
+    T: Rows,
     n_components: int,
     *,
     n_angles: int = 64,
@@ -299,7 +300,7 @@ def _undetermined(angles: FloatArray, points: FloatArray, limit: float) -> Float
     return np.asarray(0.5 * (angles + after)[todo] % (2 * np.pi))
 
 
-def phi(covariances: Any, n_components: int, t: Any, *, criterion: str = "loss") -> FloatArray:
+def phi(covariances: Rows, n_components: int, t: Rows, *, criterion: str = "loss") -> FloatArray:
     """Evaluate the dual function, a lower bound on every projection's worst-group value.
 
     Parameters

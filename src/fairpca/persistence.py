@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpca._arrays import AnyArray, fetched, is_foreign
 from fairpca._check import require
+from fairpca._types import Model
 from fairpca.base import LinearReducer
 from fairpca.moments.storage import atomic_write, check_growth, damage_named
 
@@ -78,7 +79,7 @@ class SavedModel:
 
 def save_model(
     path: str | Path,
-    model: Any,
+    model: Model,
     *,
     notes: Mapping[str, str | AnyArray] | None = None,
     moments: bool = False,

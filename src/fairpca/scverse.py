@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 
 from fairpca._arrays import AnyArray, is_dask, is_sparse
 from fairpca._check import require
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 __all__ = ["pca"]
 
@@ -29,19 +33,19 @@ _CELLS = 5000
 
 
 def pca(
-    adata: Any,
+    adata: AnnData,
     n_comps: int = 50,
     *,
     groupby: str | Sequence[str],
     layer: str | None = None,
-    mask_var: Any = None,
+    mask_var: str | ArrayLike | None = None,
     key_added: str = "X_fairpca",
     criterion: str = "loss",
     center: str = "global",
     shrinkage: float | str | None = None,
     max_harm: float | None = None,
     copy: bool = False,
-) -> Any:
+) -> AnnData | None:
     """Fit FairPCA to cells and store the result as `scanpy.pp.pca` does.
 
     With one group it is the PCA of `scanpy.pp.pca`, up to the signs of components.

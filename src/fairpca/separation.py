@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from fairpca._arrays import EPS, AnyArray, FloatArray, IntArray, fix_signs, is_dask, is_sparse
 from fairpca._check import as_numpy, check_at_least, check_choice, check_weights
+from fairpca._types import Labels, Rows, Weights
 from fairpca.fitting import pose
 from fairpca.genetics import StandardizedGenotypes
 from fairpca.moments.group_moments import GroupMoments
@@ -131,7 +132,7 @@ class MaxMinDistanceAnalysis(
         self.prove = prove
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MaxMinDistanceAnalysis:
+    def fit(self, X: Rows, y: Labels, sample_weight: Weights = None) -> MaxMinDistanceAnalysis:
         """Fit the projection.
 
         Parameters
@@ -154,7 +155,7 @@ class MaxMinDistanceAnalysis(
         return self._fit(self._counted(*self._read(X, y, sample_weight)))
 
     def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+        self, X: Rows, y: Labels, classes: Labels | None = None, sample_weight: Weights = None
     ) -> MaxMinDistanceAnalysis:
         """Count further rows in, and fit all rows seen so far; the same as `fit` on all of them.
 
@@ -269,7 +270,7 @@ class MaxMinDistanceAnalysis(
         self._moments = counted.moments
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Rows) -> Any:
         """Project rows: subtract the mean, multiply by the components.
 
         Parameters
@@ -281,13 +282,13 @@ class MaxMinDistanceAnalysis(
         ndarray of shape (n_samples, n_components_)
         """
         check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        rows = self._rows(X, reset=False)
         columns = self.components_.T
-        if isinstance(X, np.ndarray):
-            return ((X - self.mean_) @ columns).astype(X.dtype, copy=False)
-        return np.asarray(X @ columns - self.mean_ @ columns).astype(X.dtype, copy=False)
+        if isinstance(rows, np.ndarray):
+            return ((rows - self.mean_) @ columns).astype(rows.dtype, copy=False)
+        return np.asarray(rows @ columns - self.mean_ @ columns).astype(rows.dtype, copy=False)
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Rows) -> FloatArray:
         """Map scores to rows that differ as group means do; a mean that is kept whole comes back.
 
         Parameters
@@ -300,9 +301,9 @@ class MaxMinDistanceAnalysis(
         """
         check_is_fitted(self)
         scores = check_array(X, dtype=[np.float64, np.float32])
-        return (scores @ self.patterns_ + self.mean_).astype(scores.dtype, copy=False)
+        return np.asarray((scores @ self.patterns_ + self.mean_).astype(scores.dtype, copy=False))
 
-    def predict(self, X: Any) -> AnyArray:
+    def predict(self, X: Rows) -> AnyArray:
         """Return the group whose mean is nearest in the projection.
 
         The mean of n rows lies from new rows of its group, squared, 1 + 1/n times as far as the
@@ -313,7 +314,7 @@ class MaxMinDistanceAnalysis(
         squared = cdist(scores, means, "sqeuclidean") / (1 + 1 / self.class_count_)
         return np.asarray(self.classes_[squared.argmin(axis=1)])
 
-    def new_rows(self, X: Any, y: Any, *, n_folds: int = 5) -> NewRows:
+    def new_rows(self, X: Rows, y: Labels, *, n_folds: int = 5) -> NewRows:
         """Return what fits with these parameters keep of rows that they have not seen.
 
         Distances between means of few rows in many columns are mostly noise, and a projection can
@@ -333,20 +334,20 @@ class MaxMinDistanceAnalysis(
         check_at_least("n_folds", n_folds, 2)
         other = base.clone(self)
         other._check()
-        X, y, weight = other._read(X, y)
-        classes, codes = np.unique(y, return_inverse=True)
+        data, groups, weight = other._read(X, y)
+        classes, codes = np.unique(groups, return_inverse=True)
         # Rows of every group are dealt to the halves of all folds in turn.
-        order = check_random_state(self.random_state or 0).permutation(len(y))
-        part = np.empty(len(y), dtype=int)
+        order = check_random_state(self.random_state or 0).permutation(len(groups))
+        part = np.empty(len(groups), dtype=int)
         for group in range(len(classes)):
             own = order[codes[order] == group]
             part[own] = np.arange(len(own)) % (2 * n_folds)
         kept, length, landed = np.zeros((3, len(classes), len(classes)))
         for fold in range(n_folds):
             train, test = np.flatnonzero(part // 2 != fold), np.flatnonzero(part // 2 == fold)
-            counted = other._counted(_some(X, train), y[train], weight[train])
+            counted = other._counted(_some(data, train), groups[train], weight[train])
             other._fit(counted)
-            near = np.searchsorted(classes, other.predict(_some(X, test)))
+            near = np.searchsorted(classes, other.predict(_some(data, test)))
             np.add.at(landed, (codes[test], near), 1)
             means, both = [], np.ones_like(kept, dtype=bool)
             for half in (2 * fold, 2 * fold + 1):
@@ -354,7 +355,7 @@ class MaxMinDistanceAnalysis(
                 member = np.eye(len(classes))[codes[rows]]
                 count = member.sum(axis=0)
                 both &= np.minimum.outer(count, count) > 0
-                mean = np.asarray(_some(X, rows).T @ (member / np.maximum(count, 1))).T
+                mean = np.asarray(_some(data, rows).T @ (member / np.maximum(count, 1))).T
                 means.append(mean - other.mean_)
             scores = [mean @ other.components_.T for mean in means]
             whole = means[0] @ counted.solve(means[1], other.shrinkage_)

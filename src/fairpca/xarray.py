@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -25,8 +25,16 @@ from sklearn.exceptions import NotFittedError
 from fairpca import __version__
 from fairpca._arrays import AnyArray
 from fairpca._check import check_choice, listed, require
+from fairpca._types import Labels
 from fairpca.estimator import FairPCA
 from fairpca.solvers.solution import Certificate
+
+if TYPE_CHECKING:
+    from xarray import DataArray, Dataset
+
+    Dims: TypeAlias = Hashable | Sequence[Hashable]
+    Scores: TypeAlias = DataArray | list[DataArray]
+    Fields: TypeAlias = DataArray | Dataset | list[DataArray] | list[Dataset]
 
 __all__ = ["FairEOF"]
 
@@ -83,11 +91,11 @@ class FairEOF:
 
     def fit(
         self,
-        X: Any,
-        dim: Hashable | Sequence[Hashable] = "time",
+        X: Fields,
+        dim: Dims = "time",
         *,
-        group: Any = None,
-        weights: Any = None,
+        group: DataArray | Labels | None = None,
+        weights: str | DataArray | Dataset | None = None,
     ) -> FairEOF:
         """Fit the modes.
 
@@ -116,9 +124,10 @@ class FairEOF:
         xarray, several = _require("xarray"), isinstance(X, list | tuple)
         preprocessing = _require("xeofs.preprocessing")
         dims = tuple(dim) if isinstance(dim, list | tuple) else (dim,)
-        whole, labels = X, group
+        whole: Any = X
+        labels: Any = group
         if several:
-            names = list(range(len(X)) if group is None else group)
+            names = list(range(len(X)) if group is None else labels)
             sizes = [np.prod([part.sizes[key] for key in dims], dtype=int) for part in X]
             if len(names) != len(X):
                 raise ValueError(f"group={group!r} must be one label for each of {len(X)} fields.")
@@ -143,7 +152,7 @@ class FairEOF:
         self._scores = self.transform(X)
         return self
 
-    def components(self) -> Any:
+    def components(self) -> DataArray | Dataset:
         """Return the modes over the cells, NaN where there is no data; unit length, as weighted.
 
         Returns
@@ -154,7 +163,7 @@ class FairEOF:
         found = _quietly(self._fitted._cells.inverse_transform_components, self._components)
         return found.assign_attrs(self._attrs)
 
-    def scores(self) -> Any:
+    def scores(self) -> Scores:
         """Return what every sample of the fit has of every mode.
 
         Returns
@@ -163,7 +172,7 @@ class FairEOF:
         """
         return self._fitted._scores
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Fields) -> Scores:
         """Project fields with the same cells; groups are not needed.
 
         Parameters
@@ -185,11 +194,11 @@ class FairEOF:
         found = found.drop_vars([key for key in dims if key not in along], errors="ignore")
         return found.assign_coords(along).rename("scores").assign_attrs(self._attrs)
 
-    def fit_transform(self, X: Any, dim: Any = "time", **options: Any) -> Any:
+    def fit_transform(self, X: Fields, dim: Dims = "time", **options: Any) -> Scores:
         """Fit, then return the scores; arguments as in `fit`."""
         return self.fit(X, dim, **options).scores()
 
-    def inverse_transform(self, scores: Any) -> Any:
+    def inverse_transform(self, scores: DataArray) -> DataArray | Dataset:
         """Return the fields that scores stand for, in the units of the fit.
 
         Parameters
@@ -208,19 +217,19 @@ class FairEOF:
         found = xarray.dot(scores, modes, dim="mode")
         return _quietly(self._cells.inverse_transform_data, found).assign_attrs(self._attrs)
 
-    def explained_variance(self) -> Any:
+    def explained_variance(self) -> DataArray:
         """Return the variance of all samples along every mode."""
         return self._of_modes("explained_variance")
 
-    def explained_variance_ratio(self) -> Any:
+    def explained_variance_ratio(self) -> DataArray:
         """Return the variance along every mode as a share of that of all cells."""
         return self._of_modes("explained_variance_ratio")
 
-    def singular_values(self) -> Any:
+    def singular_values(self) -> DataArray:
         """Return the length of the scores of every mode."""
         return self._of_modes("singular_values")
 
-    def group_losses(self) -> Any:
+    def group_losses(self) -> DataArray:
         """Return what every group loses against EOFs of its own, as a DataArray over `group`."""
         model = self._fitted.model_
         samples = ("group", model.group_counts_)

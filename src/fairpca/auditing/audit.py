@@ -20,11 +20,11 @@ from sklearn.base import clone
 import fairpca
 from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray
+from fairpca._types import Labels, Models, Rows, Weights
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
 from fairpca.covariances import sources
-from fairpca.covariances.sources import MomentCovariances
 from fairpca.cross_fitting import cross_fit, fitted_quietly, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
@@ -48,22 +48,19 @@ _LIKE_AN_ID = re.compile(r"(^|[_\W])(id|person|patient|subject|household|user|cl
 class _Rows:
     """The rows under audit: moments of folds, and what they were counted from, where it is known.
 
-    Where rows are far fewer than columns, `X` and the moments are in coordinates of their `span`.
+    Where rows are far fewer than columns, `X` and the moments are in coordinates of their `span`;
+    `n_features` are the columns as they were given.
     """
 
     folds: list[GroupMoments]
-    source: MomentCovariances
+    source: sources.MomentCovariances
+    n_features: int
     X: AnyArray | None = None
     groups: Groups | None = None
     weights: FloatArray | None = None
     labels: Any = None
     given: AnyArray | None = None
     span: sources.Span | None = None
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns as they were given."""
-        return self.folds[0].n_features if self.given is None else int(self.given.shape[1])
 
     def inside(self, reducer: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the basis of a reducer of the given columns, and its mean, in the coordinates."""
@@ -74,18 +71,18 @@ class _Rows:
 
 
 def audit(
-    X: Any,
-    sensitive_features: Any = None,
+    X: Rows | GroupMoments | Sequence[GroupMoments],
+    sensitive_features: Labels | None = None,
     n_components: int | float | None = None,
     *,
-    reducers: Any = None,
+    reducers: Models | None = None,
     model: LinearReducer | None = None,
     ranks: Sequence[int] | None = None,
-    sample_weight: Any = None,
+    sample_weight: Weights = None,
     center: str = "global",
     group_by: str = "intersection",
     unlabelled: str = "error",
-    blocks: Any = None,
+    blocks: Labels | None = None,
     random_state: int = 0,
 ) -> Audit:
     """Find out whom a projection serves.
@@ -185,7 +182,9 @@ def audit(
     counts = {"rows": int(moments.count.sum()), "features": table.n_features}
     asked = {"n_components": n_components, "ranks": looked_at, "center": center, **rules}
     more = {"weighted": weighted, "blocks": blocks is not None, "random_state": random_state}
-    names = [str(name) for name in frame.columns] if isinstance(frame, nw.DataFrame) else None
+    names = {"features": [*map(str, frame.columns)]} if isinstance(frame, nw.DataFrame) else {}
+    libraries = {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)}
+    settings = {**asked, **more, **counts}
     return Audit(
         n_components=r,
         ranks=tuple(looked_at),
@@ -197,11 +196,7 @@ def audit(
         findings=(*new, *in_hand, *unseen),
         why_not_new=why_not,
         warnings=tuple(notes),
-        provenance={
-            "versions": {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)},
-            "parameters": {**asked, **more, **counts},
-            "source": {} if names is None else {"features": names},
-        },
+        provenance={"versions": libraries, "parameters": settings, "source": names},
         moments=moments,
         components=components,
         mean=mean if table.span is None else table.span.point(mean),
@@ -214,7 +209,8 @@ def _read(
     """Return validated rows and labels, and their moments in folds."""
     if (folds := as_folds(X)) is not None:
         _check.check_counted(labels, sample_weight)
-        table = _Rows(folds, MomentCovariances(folds, rules["group_by"], center))
+        source = sources.MomentCovariances(folds, rules["group_by"], center)
+        table = _Rows(folds, source, folds[0].n_features)
     else:
         if labels is None:
             raise ValueError(
@@ -232,8 +228,8 @@ def _read(
         parts = groups.in_folds(each if blocks is None else block_folds(blocks, k), k)
         whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
         folds = [fold for fold in split_folds(whole, k) if fold.labels]
-        source = MomentCovariances(folds, rules["group_by"], center)
-        table = _Rows(folds, source, rows, groups, weights, labels, given, span)
+        source = sources.MomentCovariances(folds, rules["group_by"], center)
+        table = _Rows(folds, source, given.shape[1], rows, groups, weights, labels, given, span)
     known = table.source.groups
     if len(known.labels) < 2:
         what = f"one group only, {known.labels[0]!r}" if known.labels else "no labels"
@@ -255,7 +251,7 @@ def _asked(n_components: Any, fitted: list[int], table: _Rows, fair: Any) -> int
 
 
 def _ranks(
-    ranks: Sequence[int] | None, wanted: set[int], r: int, source: MomentCovariances
+    ranks: Sequence[int] | None, wanted: set[int], r: int, source: sources.MomentCovariances
 ) -> list[int]:
     """Return the numbers of components to look at on the rows in hand, increasing."""
     k, n, _ = source.covariances.shape
@@ -312,9 +308,9 @@ def _in_hand(
                 basis, origin = fixed[name]
             else:
                 continue
-            where: tuple[MomentCovariances, Matrices | None] = source, matrices
+            where: tuple[sources.MomentCovariances, Matrices | None] = source, matrices
             if origin is not None and source.center == "global":
-                where = MomentCovariances(source.moments, group_by, "global", origin), None
+                where = sources.MomentCovariances(source.moments, group_by, "global", origin), None
             lines[name] = metrics.measured(basis, *where, origin=origin)
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
@@ -408,10 +404,10 @@ def block_columns(table: Any) -> list[str]:
 
 def audit_model(
     model: LinearReducer,
-    X: Any,
-    sensitive_features: Any,
+    X: Rows,
+    sensitive_features: Labels,
     *,
-    sample_weight: Any = None,
+    sample_weight: Weights = None,
     group_by: str = "intersection",
 ) -> ModelAudit:
     """Measure a fitted model on rows it has not seen.
@@ -442,7 +438,7 @@ def audit_model(
     >>> audit_model(model, X[100:], labels[100:]).error.round(1).tolist()
     [1.8, 2.3]
     """
-    how = {"sample_weight": sample_weight, "group_by": group_by}
+    how: Any = {"sample_weight": sample_weight, "group_by": group_by}
     found = metrics.findings(model, X, sensitive_features=sensitive_features, **how)
     names = Groups.from_labels(sensitive_features, group_by=group_by).names
     groups, r = _group_rows(found, names, group_by), len(model.components_)

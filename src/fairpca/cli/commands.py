@@ -517,7 +517,8 @@ def compare(asked: Asked, n_components: str, methods: Sequence[str], target: Pat
     if not isinstance(data.X, np.ndarray):
         raise ValueError("compare needs rows in memory, and these files are larger than 1 GB.")
     with output.progress(f"fitting {len(chosen)} methods"):
-        found = fairpca.compare(data.X, data.groups, chosen)
+        # Without groups it raises the error that is shown.
+        found = fairpca.compare(data.X, data.groups, chosen)  # type: ignore[arg-type]
     if target is None:
         output.show(str(found))
     elif target.suffix.lower() == ".json":

@@ -5,15 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairpca._arrays import is_dask
 from fairpca._check import listed, require
+from fairpca._types import Labels, Model, Weights
 from fairpca.distributed import Grouping, check_width, flat, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups
+
+if TYPE_CHECKING:
+    from dask.array import Array
+    from dask.dataframe import DataFrame
 
 __all__ = ["moments", "transform"]
 
@@ -21,14 +26,14 @@ _require = partial(require, extra="dask", purpose="computing on a Dask cluster")
 
 
 def moments(
-    X: Any,
-    sensitive_features: Any = None,
+    X: Array | DataFrame,
+    sensitive_features: Labels | None = None,
     *,
-    sample_weight: Any = None,
+    sample_weight: Weights = None,
     group_by: str = "intersection",
     unlabelled: str = "error",
     n_folds: int = 0,
-    blocks: Any = None,
+    blocks: Labels | None = None,
 ) -> GroupMoments | list[GroupMoments]:
     """Count the moments of distributed rows, partition by partition.
 
@@ -77,7 +82,10 @@ def moments(
     """
     dask = _require("dask")
     grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds)
-    roles = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    roles: dict[str, Any] = {
+        "sensitive_features": sensitive_features,
+        "sample_weight": sample_weight,
+    }
     given = {name: v for name, v in {**roles, "blocks": blocks}.items() if v is not None}
     named = {name: v for name, v in given.items() if _names_columns(X, v)}
     others, rows = flat(named), X if hasattr(X, "columns") else _whole_rows(X)
@@ -105,7 +113,7 @@ def moments(
     return grouping.finished(dask.compute(parts[0])[0])
 
 
-def transform(model: Any, X: Any) -> Any:
+def transform(model: Model, X: Array | DataFrame) -> Array | DataFrame:
     """Project distributed rows, lazily, partition by partition.
 
     Parameters

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairpca._check import listed, require
+from fairpca._types import Model
 from fairpca.distributed import Grouping, check_width, flat, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["moments", "transform"]
 
@@ -24,7 +28,7 @@ _SLOTS, _ENTRIES = 8, 4_000_000
 
 
 def moments(
-    frame: Any,
+    frame: DataFrame,
     features: Sequence[str] | None = None,
     sensitive_features: str | Sequence[str] | None = None,
     *,
@@ -105,8 +109,9 @@ def moments(
 
 
 def transform(
-    model: Any, frame: Any, features: Sequence[str] | None = None, *, output: str = "fairpca"
-) -> Any:
+    model: Model, frame: DataFrame, features: Sequence[str] | None = None, *,
+    output: str = "fairpca",
+) -> DataFrame:  # fmt: skip
     """Add a column with the components of every row, lazily.
 
     Parameters

@@ -11,6 +11,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ _log = logging.getLogger("fairpca")
 
 
 def read_moments(
-    source: Any,
+    source: str | Path | Sequence[str | Path],
     *,
     sensitive_features: str | Sequence[str],
     columns: Sequence[str] | None = None,

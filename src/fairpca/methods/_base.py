@@ -19,6 +19,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, threads_for
 from fairpca._check import check_choice, check_groups
+from fairpca._types import Labels, Rows, Weights
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import MomentCovariances
@@ -169,8 +170,9 @@ class PublishedMethod(LinearReducer):
         dataclass(eq=False, repr=False, kw_only=True)(cls)
 
     def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Self:
+        self, X: Rows, y: object = None, *,
+        sensitive_features: Labels | None = None, sample_weight: Weights = None,
+    ) -> Self:  # fmt: skip
         """Fit the projection.
 
         Parameters

@@ -5,11 +5,10 @@ All can end in a local optimum from three groups on; the certificate then stays 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
+from fairpca._types import Seed
 from fairpca.methods._base import POSITIVE, Found, MinMaxMethod, certified, number
 from fairpca.methods._descent import (
     ARMIJO,
@@ -148,7 +147,7 @@ class ARPGDA(MinMaxMethod):
     n_starts: int = number(5, 1)
     tol: float = 1e-4
     max_iter: int = 2000
-    random_state: Any = None
+    random_state: Seed = None
 
     def _solve(self, problem: Problem) -> Found:
         n, r = problem.oracle.n_features, problem.n_components

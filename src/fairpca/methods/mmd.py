@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca._arrays import FloatArray
 from fairpca._check import warn
+from fairpca._types import Seed
 from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import minimise
@@ -98,7 +97,7 @@ class MMDFairPCA(PublishedMethod):
     bandwidth: float | None = number(None, POSITIVE)
     max_iter: int = 100
     max_rows: int = number(2000, 1)
-    random_state: Any = None
+    random_state: Seed = None
 
     _group_range = (2, 2)
     notion = "mmd"

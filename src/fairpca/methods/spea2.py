@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from fairpca._arrays import FloatArray, IntArray
+from fairpca._types import Seed
 from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, choice, kept_variance, number
 from fairpca.methods._descent import generator
@@ -61,7 +62,7 @@ class SPEA2FairPCA(PublishedMethod):
     population: int = number(100, 4)
     max_iter: int = 50
     center: str = "global"
-    random_state: Any = None
+    random_state: Seed = None
 
     _group_range = (2, 2)
     notion = "error gap"

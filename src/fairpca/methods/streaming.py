@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairpca._arrays import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
+from fairpca._types import Labels, Rows, Seed, Weights
 from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import generator
@@ -67,7 +68,7 @@ class StreamingFairPCA(PublishedMethod):
 
     n_directions: int = number(0, 0)
     learning_blocks: int = number(100, 1)
-    random_state: Any = None
+    random_state: Seed = None
 
     _group_range = (2, 2)
     notion = "mean gap"
@@ -85,8 +86,9 @@ class StreamingFairPCA(PublishedMethod):
         return Found(basis, "offline", own={"removed_": removed})
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Self:
+        self, X: Rows, y: object = None, *,
+        sensitive_features: Labels | None = None, sample_weight: Weights = None,
+    ) -> Self:  # fmt: skip
         """Read one block of rows; arguments as in `fit`, labels are required.
 
         A block without one of the groups still counts, but cannot teach how covariances differ.
@@ -94,10 +96,10 @@ class StreamingFairPCA(PublishedMethod):
         """
         self._check_params()
         stream: _Stream | None = copy.deepcopy(self.__dict__.get("_stream"))
-        X, groups, weight = self._rows(
+        rows, groups, weight = self._rows(
             X, sensitive_features, sample_weight, reset=stream is None, part=True
         )
-        n = X.shape[1]
+        n = rows.shape[1]
         r = self._rank(n - self.n_directions - 1, _LEFT)
         if stream is None:
             draw = generator(self.random_state).standard_normal
@@ -105,14 +107,14 @@ class StreamingFairPCA(PublishedMethod):
             stream = _Stream({}, orthonormal(first), orthonormal(second))
             # What `fit` found is not of this stream.
             self._set_fitted({})
-        weight = np.ones(len(X)) if weight is None else weight
+        weight = np.ones(len(rows)) if weight is None else weight
         # One group so far is no mistake: the other may come with a later block.
         self._check_group_number(max(len({*stream.groups, *groups.labels}), 2))
-        parts = stream.read(X, groups, weight)
+        parts = stream.read(rows, groups, weight)
         if stream.blocks <= self.learning_blocks or len(stream.groups) < 2:
             stream.learn_directions(parts)
         elif parts:
-            stream.learn_components(X, weight)
+            stream.learn_components(rows, weight)
             self._set_fitted(stream.attributes)
         self._stream = stream
         return self

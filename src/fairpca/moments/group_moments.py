@@ -37,8 +37,9 @@ from fairpca._arrays import (
     placed,
 )
 from fairpca._check import as_numpy, check_square, check_table, check_weights, column_names
+from fairpca._types import Batch, Labels, Rows, Shaped, Weights
 from fairpca.moments.groups import UNNAMED, Groups, Label, sort_labels
-from fairpca.moments.scatter import group_scatter, no_variance, sender
+from fairpca.moments.scatter import GroupSums, group_scatter, no_variance, sender
 from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 
 
@@ -100,10 +101,10 @@ class GroupMoments:
     @classmethod
     def from_array(
         cls,
-        X: Any,
-        sensitive_features: Any = None,
+        X: Rows,
+        sensitive_features: Labels | None = None,
         *,
-        sample_weight: Any = None,
+        sample_weight: Weights = None,
         group_by: str = "intersection",
         unlabelled: str = "error",
     ) -> GroupMoments:
@@ -133,24 +134,24 @@ class GroupMoments:
             or weights do not fit its rows.
         """
         feature_names = column_names(X)
-        X = check_table(X)
-        if is_sparse(X):
-            X = scipy.sparse.csr_array(X)
+        rows: Any = check_table(X)
+        if is_sparse(rows):
+            rows = scipy.sparse.csr_array(rows)
         groups = Groups.of(
-            sensitive_features, X.shape[0], rows=X, group_by=group_by, unlabelled=unlabelled
+            sensitive_features, rows.shape[0], rows=rows, group_by=group_by, unlabelled=unlabelled
         )
         # One batch of a table may have no others than zero.
-        weights = check_weights(sample_weight, X.shape[0], all_zero=True)
-        X, groups, weights = with_weight(X, groups, weights)
+        weights = check_weights(sample_weight, rows.shape[0], all_zero=True)
+        rows, groups, weights = with_weight(rows, groups, weights)
         codes, labels, counts = groups.cells()
-        found = group_scatter(X, codes, counts, weights)
+        found = group_scatter(rows, codes, counts, weights)
         return cls.counted(counts, found, labels, groups.names, feature_names)
 
     @classmethod
     def counted(
         cls,
         count: IntArray,
-        found: Any,
+        found: GroupSums,
         labels: tuple[Label, ...],
         names: tuple[str, ...],
         feature_names: tuple[str, ...] | None = None,
@@ -166,7 +167,7 @@ class GroupMoments:
 
     @classmethod
     def from_batches(
-        cls, batches: Iterable[tuple[Any, ...]], *, like: Any = None, **options: Any
+        cls, batches: Iterable[Batch], *, like: Shaped | None = None, **options: Any
     ) -> GroupMoments:
         """Count a table that comes in batches, each while the next one is on its way.
 

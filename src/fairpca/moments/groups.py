@@ -30,6 +30,7 @@ from fairpca._arrays import (
     placed,
 )
 from fairpca._check import check_choice, framed, warn
+from fairpca._types import Labels, Rows
 
 Label: TypeAlias = Hashable
 # Codes of a column, -1 where a label is missing, its distinct labels, sorted, and rows of each.
@@ -81,7 +82,7 @@ class Groups:
     @classmethod
     def from_labels(
         cls,
-        sensitive_features: Any,
+        sensitive_features: Labels,
         *,
         n_rows: int | None = None,
         group_by: str = "intersection",
@@ -140,7 +141,9 @@ class Groups:
         return cls(codes, tuple(labels), tuple(name for name, *_ in columns), counts)
 
     @classmethod
-    def of(cls, labels: Any, n_rows: int, *, rows: Any = None, **rules: Any) -> Groups:
+    def of(
+        cls, labels: Labels | None, n_rows: int, *, rows: Rows | None = None, **rules: Any
+    ) -> Groups:
         """Return the groups of a table, with `rules` of `from_labels`.
 
         None is one group. Groups are taken as they are; ValueError where they are of other rows.
@@ -190,7 +193,7 @@ class Groups:
             return self.codes, self.labels, self.counts
         return self.codes + 1, (None, *self.labels), np.r_[unlabelled, self.counts]
 
-    def take(self, rows: Any) -> Groups:
+    def take(self, rows: IntArray | slice) -> Groups:
         """Return the groups of some rows; labels that none of them has are left out."""
         codes = fetched(self.codes)[rows].astype(np.int64)
         counts = _counts(codes, len(self.labels))

@@ -16,6 +16,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray
 from fairpca._check import require
+from fairpca._types import Labels, Model, Rows
 from fairpca.auditing import words
 from fairpca.auditing.findings import Audit
 from fairpca.moments.groups import Groups
@@ -327,10 +328,10 @@ class ScatterDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: Model,
+        X: Rows,
         *,
-        sensitive_features: Any,
+        sensitive_features: Labels,
         max_points: int = 500,
         random_state: int = 0,
         ax: Axes | None = None,
@@ -446,8 +447,9 @@ class LoadingsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, feature_names: Sequence[str] | None = None, ax: Axes | None = None
-    ) -> Self:
+        cls, estimator: Model, *,
+        feature_names: Sequence[str] | None = None, ax: Axes | None = None,
+    ) -> Self:  # fmt: skip
         """Draw a fitted linear reducer and return the display.
 
         Parameters

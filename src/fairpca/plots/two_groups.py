@@ -9,6 +9,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
 from fairpca._check import check_names
+from fairpca._types import Labels, Model, Rows, Weights
 from fairpca.auditing.words import label_texts
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
@@ -28,11 +29,11 @@ class _TwoGroupDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: Model,
+        X: Rows,
         *,
-        sensitive_features: Any,
-        sample_weight: Any = None,
+        sensitive_features: Labels,
+        sample_weight: Weights = None,
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:

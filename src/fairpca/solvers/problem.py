@@ -9,7 +9,6 @@ matrices anew; read it first.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -58,7 +57,7 @@ class Problem:
         """Absolute accuracy of a computed value or bound."""
         return self.oracle.resolution
 
-    def losses(self, basis: Any) -> FloatArray:
+    def losses(self, basis: FloatArray) -> FloatArray:
         """Return f_i of an orthonormal basis of shape (n, q) for every group, shape (k,)."""
         return self.offsets - self.oracle.retained_variance(basis)
 
@@ -117,7 +116,7 @@ class Problem:
 
     def solution(
         self,
-        basis: Any,
+        basis: FloatArray,
         weights: FloatArray,
         near: EigenPairs,
         *,

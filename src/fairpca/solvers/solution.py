@@ -9,7 +9,6 @@ first.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -183,4 +182,4 @@ class Solution:
     n_eigen: int
     stop_reason: str
     solver: str
-    history: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    history: tuple[dict[str, float], ...] = field(default=(), repr=False)
