@@ -14,6 +14,7 @@ SCRIPT = """
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 import fairpca
@@ -42,7 +43,10 @@ worst: float = audit.at("PCA", on="new").worst_loss
 place: int | None = fairpca.compare(X, labels, [model])["FairPCA"].place
 errors: NDArray[np.float64] = metrics.group_errors(model, X, sensitive_features=labels)
 gap: float = metrics.mean_gap(model, X, sensitive_features=labels)
+errors = metrics.findings([[1.0, 0.0, 0.0, 0.0]], moments).error
+sparse = fairpca.FairPCA(2).fit(scipy.sparse.csr_array(X), sensitive_features={"side": labels})
 other = methods.BalancedPCA(2).fit(X, sensitive_features=labels)
+folds: fairpca.Audit = fairpca.audit([moments, moments], reducers=[other])
 display: plots.GroupLossDisplay = audit.plot()
 apart = fairpca.MaxMinDistanceAnalysis(2).fit(X, labels)
 frame = model.groups_frame()

@@ -1,4 +1,4 @@
-"""What users pass, as types: rows, labels of groups, weights, projections and seeds."""
+"""What users pass, as types: rows or their moments, labels, weights, projections and seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 if TYPE_CHECKING:
     import pandas
 
-    from fairpca.moments.groups import Groups
+    from fairpca.moments import GroupMoments, Groups
 
 
 class Shaped(Protocol):
@@ -24,6 +24,7 @@ class Shaped(Protocol):
 
 Frame: TypeAlias = "pandas.DataFrame"
 Rows: TypeAlias = ArrayLike | Shaped
+Data: TypeAlias = "Rows | GroupMoments"
 Labels: TypeAlias = "ArrayLike | Shaped | Sequence[Hashable] | Mapping[str, object] | Groups"
 Weights: TypeAlias = ArrayLike | None
 Batch: TypeAlias = "tuple[Rows, Labels | None] | tuple[Rows, Labels | None, Weights]"

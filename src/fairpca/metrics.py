@@ -24,7 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fairpca import _arrays, _check
 from fairpca._arrays import AnyArray, FloatArray, IntArray, array_namespace, fetched, is_sparse
-from fairpca._types import Frame, Labels, Reducer, Rows, Seed, Weights
+from fairpca._types import Data, Frame, Labels, Reducer, Rows, Seed, Weights
 from fairpca.covariances import sources
 from fairpca.covariances.products import CellRows
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances, OperatorCovariances
@@ -261,7 +261,7 @@ def subspace(reducer: Any, X: Any, n_features: int) -> tuple[FloatArray, FloatAr
 
 def findings(
     reducer: Reducer,
-    X: Rows,
+    X: Data,
     *,
     sensitive_features: Labels | None = None,
     sample_weight: Weights = None,
@@ -302,7 +302,7 @@ def findings(
     return measured(basis, source, origin=mean)
 
 
-def group_variances(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
+def group_variances(reducer: Reducer, X: Data, **options: Any) -> FloatArray:
     """Variance of each group that the reducer keeps.
 
     Parameters
@@ -327,7 +327,7 @@ def group_variances(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
     return np.asarray(found.variance - found.error)
 
 
-def group_errors(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
+def group_errors(reducer: Reducer, X: Data, **options: Any) -> FloatArray:
     """Mean squared reconstruction error of each group.
 
     Together with `group_variances` it adds up to the variance of the group about `center`. With
@@ -347,7 +347,7 @@ def group_errors(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
     return findings(reducer, X, **options).error
 
 
-def group_losses(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
+def group_losses(reducer: Reducer, X: Data, **options: Any) -> FloatArray:
     """What each group loses against its own PCA of the same rank, per row.
 
     Parameters
@@ -371,7 +371,7 @@ def group_losses(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
     return findings(reducer, X, **options).loss
 
 
-def group_shares(reducer: Reducer, X: Rows, **options: Any) -> FloatArray:
+def group_shares(reducer: Reducer, X: Data, **options: Any) -> FloatArray:
     """Share of each group's variance that the reducer keeps.
 
     Parameters
@@ -533,7 +533,7 @@ def neighbours_kept(
 
 
 def mean_gap(
-    reducer: Reducer, X: Rows, *,
+    reducer: Reducer, X: Data, *,
     sensitive_features: Labels | None = None, sample_weight: Weights = None,
 ) -> float:  # fmt: skip
     """Largest distance between two groups' means after projection.
@@ -560,7 +560,7 @@ def mean_gap(
 
 
 def covariance_gap(
-    reducer: Reducer, X: Rows, *,
+    reducer: Reducer, X: Data, *,
     sensitive_features: Labels | None = None, sample_weight: Weights = None,
 ) -> float:  # fmt: skip
     """Largest spectral norm of the difference of two groups' covariances after projection.

@@ -20,7 +20,7 @@ from sklearn.base import clone
 import fairpca
 from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray
-from fairpca._types import Labels, Models, Rows, Weights
+from fairpca._types import Data, Labels, Models, Rows, Weights
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
@@ -71,7 +71,7 @@ class _Rows:
 
 
 def audit(
-    X: Rows | GroupMoments | Sequence[GroupMoments],
+    X: Data | Sequence[GroupMoments],
     sensitive_features: Labels | None = None,
     n_components: int | float | None = None,
     *,
