@@ -236,8 +236,7 @@ class Comparison:
     def __str__(self) -> str:
         """Return the table, in parts of at most about 80 columns, and the notes below it."""
         titles, lines = self.table()
-        found: list[str] = []
-        columns: list[list[str]] = []
+        found, columns = list[str](), list[list[str]]()
         for title, *cells in zip(titles, *lines, strict=True) if lines else []:
             width, sign = max(map(len, (title, *cells))), "<" if len(columns) < 2 else ">"
             columns.append([f"{cell:{sign}{width}}" for cell in (title, *cells)])

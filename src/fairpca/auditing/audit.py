@@ -179,12 +179,11 @@ def audit(
             "narrow: pass blocks=, and leave such columns out of X."
         )
     frame, weighted = _check.framed(X, "X"), sample_weight is not None
-    counts = {"rows": int(moments.count.sum()), "features": table.n_features}
     asked = {"n_components": n_components, "ranks": looked_at, "center": center, **rules}
     more = {"weighted": weighted, "blocks": blocks is not None, "random_state": random_state}
     names = {"features": [*map(str, frame.columns)]} if isinstance(frame, nw.DataFrame) else {}
     libraries = {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)}
-    settings = {**asked, **more, **counts}
+    settings = {**asked, **more, "rows": sum(cells.values()), "features": table.n_features}
     return Audit(
         n_components=r,
         ranks=tuple(looked_at),
