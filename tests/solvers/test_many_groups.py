@@ -219,6 +219,7 @@ def test_five_thousand_groups():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_matrices_and_rows_have_the_same_gap():
     """The groups' own decompositions do not count against `max_iter`."""
     k, n, r = 220, 100, 5

@@ -150,10 +150,8 @@ def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: s
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     lines = ("".join(f"<td><bdi>{escape(cell)}</bdi></td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+    top = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+    return f"<table>{top}<tbody>{body}</tbody></table>"
 
 
 def group_title(audit: Audit | ModelAudit) -> str:
@@ -220,6 +218,7 @@ class TextTable(NamedTuple):
 def tables(audit: Audit) -> list[TextTable]:
     """Return what every group loses as text: on new rows where it is known, then in hand, ..."""
     r, found = audit.n_components, []
+    heads = [[group.text, f"{group.count:,}"] for group in audit.groups]
     titles = {
         "new": "on new rows",
         "hand": "on the rows in hand",
@@ -227,10 +226,7 @@ def tables(audit: Audit) -> list[TextTable]:
     }
     for on, where in titles.items():
         if fits := audit.of(on, r):
-            rows = [
-                [audit.groups[i].text, f"{audit.groups[i].count:,}", *(_cell(f, i) for f in fits)]
-                for i in order(audit)
-            ]
+            rows = [[*heads[i], *(_cell(f, i) for f in fits)] for i in order(audit)]
             totals = [["largest loss, raw", "", *(number(f.worst_loss) for f in fits)]]
             if on != "unseen":
                 totals.append(["error of all rows", "", *(number(f.total_error) for f in fits)])
