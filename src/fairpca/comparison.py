@@ -22,13 +22,12 @@ from sklearn.decomposition import PCA
 from fairpca import metrics
 from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, distinct, require
-from fairpca._types import Labels, Models, Rows
 from fairpca.auditing.findings import plain
 from fairpca.auditing.words import MEANS, html_table, listed, number, percent
 from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
 from fairpca.fitting import Matrices, solve
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, Label
+from fairpca.moments.groups import Groups, Label, Labels, Models, Rows
 
 if TYPE_CHECKING:
     import pandas

@@ -22,7 +22,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import _check
 from fairpca._arrays import FloatArray, IntArray, threads_for
-from fairpca._types import Frame, Labels, Rows, Weights
 from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
@@ -34,7 +33,16 @@ from fairpca.moments.group_moments import (
     split_folds,
     with_weight,
 )
-from fairpca.moments.groups import Groups, Label, block_codes, warn_of_measurements
+from fairpca.moments.groups import (
+    Frame,
+    Groups,
+    Label,
+    Labels,
+    Rows,
+    Weights,
+    block_codes,
+    warn_of_measurements,
+)
 from fairpca.shrinkage import NoisyGroupWarning
 
 # Folds and dealings of rows into them when the caller names no number, and the most columns and

@@ -24,13 +24,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fairpca import _arrays, _check
 from fairpca._arrays import AnyArray, FloatArray, IntArray, array_namespace, fetched, is_sparse
-from fairpca._types import Data, Frame, Labels, Reducer, Rows, Seed, Weights
 from fairpca.covariances import sources
 from fairpca.covariances.products import CellRows
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances, OperatorCovariances
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, Label
+from fairpca.moments.groups import Data, Frame, Groups, Label, Labels, Reducer, Rows, Seed, Weights
 
 __all__ = [
     "Findings", "basis_of", "covariance_gap", "findings", "group_errors", "group_losses",

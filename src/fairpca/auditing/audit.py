@@ -20,7 +20,6 @@ from sklearn.base import clone
 import fairpca
 from fairpca import _check, metrics
 from fairpca._arrays import AnyArray, FloatArray
-from fairpca._types import Data, Labels, Models, Rows, Weights
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
@@ -29,7 +28,17 @@ from fairpca.cross_fitting import cross_fit, fitted_quietly, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
-from fairpca.moments.groups import Groups, block_folds, row_folds, warn_of_measurements
+from fairpca.moments.groups import (
+    Data,
+    Groups,
+    Labels,
+    Models,
+    Rows,
+    Weights,
+    block_folds,
+    row_folds,
+    warn_of_measurements,
+)
 
 # Up to this many columns and groups several numbers of components are looked at on the rows in
 # hand, at most this many; beyond, where fits take longer, only the one asked for.
