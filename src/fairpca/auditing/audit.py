@@ -158,8 +158,8 @@ def audit(
     model_named = {} if model is None else {"model": model}
     named = model_named | metrics.named_reducers(reducers, reserved=[*usual, *model_named])
     for name, reducer in named.items():
-        known = reducer.get_params() if hasattr(reducer, "fit") else {}
-        if not hasattr(reducer, "components_") and "n_components" not in known:
+        known = getattr(reducer, "get_params", dict)
+        if not hasattr(reducer, "components_") and "n_components" not in known():
             raise ValueError(
                 f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with "
                 "`components_`, or an estimator with the parameter n_components; of a Pipeline "
