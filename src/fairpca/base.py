@@ -29,10 +29,9 @@ from fairpca._arrays import (
     rounding_level,
 )
 from fairpca._check import as_numpy, check_weights, require, warn
-from fairpca._types import Frame, Labels, Rows, Weights
 from fairpca.covariances.sources import CovarianceSource
 from fairpca.moments.group_moments import GroupMoments, with_weight
-from fairpca.moments.groups import Groups, Label
+from fairpca.moments.groups import Frame, Groups, Label, Labels, Rows, Weights
 
 if TYPE_CHECKING:
     import faiss

@@ -22,13 +22,12 @@ from sklearn.decomposition import PCA
 from fairpca import metrics
 from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, distinct, require
-from fairpca._types import Labels, Models, Rows
 from fairpca.auditing.findings import plain
 from fairpca.auditing.words import MEANS, html_table, listed, number, percent
-from fairpca.covariances.sources import CENTERS, MomentCovariances, in_span, is_wide
+from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
 from fairpca.fitting import Matrices, solve
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, Label
+from fairpca.moments.groups import Groups, Label, Labels, Models, Rows
 
 if TYPE_CHECKING:
     import pandas
@@ -176,7 +175,8 @@ class Comparison:
         for row in self.rows:
             names = ("name", "n_components", "bound", "least_variance", *_TITLES, "message")
             record = {name: getattr(row, name) for name in names}
-            for title, part in (("loss", row.found and row.found.loss), ("error", row.errors)):
+            losses = row.found.loss if row.found else None
+            for title, part in (("loss", losses), ("error", row.errors)):
                 values = unknown if part is None else part.tolist()
                 record |= {f"{title} [{t}]": v for t, v in zip(texts, values, strict=True)}
             found.append(record)
@@ -190,8 +190,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; "rows" holds the records, a missing number is None."""
         found = {"groups": self.groups, "center": self.center, "verdict": self.verdict()}
-        plain_form: dict[str, Any] = plain(found | {"rows": self.to_records()})
-        return plain_form
+        return plain(found | {"rows": self.to_records()})  # type: ignore[no-any-return]
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return `to_dict` as JSON text, on one line unless `indent` names spaces a level."""
@@ -229,17 +228,14 @@ class Comparison:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return titles, and a line for every reducer that could be fitted, as text."""
-        lines = [
-            [row.name, *(_cell(name, getattr(row, name)) for name in _TITLES)]
-            for row in self.rows
-            if not row.failed
-        ]
+        ran = [row for row in self.rows if not row.failed]
+        lines = [[row.name, *(_cell(n, getattr(row, n)) for n in _TITLES)] for row in ran]
         return ["method", *_TITLES.values()], lines
 
     def __str__(self) -> str:
         """Return the table, in parts of at most about 80 columns, and the notes below it."""
         titles, lines = self.table()
-        found, columns = [], []
+        found, columns = list[str](), list[list[str]]()
         for title, *cells in zip(titles, *lines, strict=True) if lines else []:
             width, sign = max(map(len, (title, *cells))), "<" if len(columns) < 2 else ">"
             columns.append([f"{cell:{sign}{width}}" for cell in (title, *cells)])
@@ -330,9 +326,8 @@ def compare(
     bench = _Bench(rows, sensitive_features, center)
     found = [bench.measure(name, model, on_error) for name, model in named.items()]
     scale = float(np.sqrt(bench.source.total.trace))
-    return Comparison(
-        tuple(_placed(row, found, scale) for row in found), bench.groups.labels, center
-    )
+    placed = tuple(_placed(row, found, scale) for row in found)
+    return Comparison(placed, bench.groups.labels, center)
 
 
 def default_estimators(n_components: int, *, center: str = "global") -> dict[str, Any]:
@@ -378,6 +373,7 @@ class _Bench:
     def __init__(self, X: FloatArray, labels: Any, center: str) -> None:
         groups = Groups.from_labels(labels, n_rows=len(X))
         self.X, self.labels, self.groups = X, labels, groups
+        self.span: Span | None
         rows, self.span = in_span(X, groups, None) if is_wide(X, 1) else (X, None)
         self.source = MomentCovariances(GroupMoments.from_array(rows, groups), center=center)
         self.matrices = Matrices.of(self.source)
@@ -420,17 +416,13 @@ class _Bench:
         basis = metrics.basis_of(fitted)
         basis = basis if self.span is None else self.span.inside(basis)
         found = metrics.measured(basis, self.source, self.matrices)
+        errors = self.source.errors(basis, found.variance - found.error)
         after: Any = np.eye(r), Z
         labels: dict[str, Any] = {"sensitive_features": self.groups}
-        return {
-            "n_components": r,
-            "found": found,
-            "errors": self.source.errors(basis, found.variance - found.error),
-            "bound": bound,
-            "mean_gap": metrics.mean_gap(*after, **labels),
-            "covariance_gap": metrics.covariance_gap(*after, **labels),
-            "mmd_squared": metrics.mmd_squared(*after, bandwidth=bandwidth, **labels),
-        }
+        different = metrics.mean_gap, metrics.covariance_gap
+        gaps = {gap.__name__: gap(*after, **labels) for gap in different}
+        gaps["mmd_squared"] = metrics.mmd_squared(*after, bandwidth=bandwidth, **labels)
+        return {"n_components": r, "found": found, "errors": errors, "bound": bound, **gaps}
 
 
 def _unnamed(message: str, model: Any) -> str:

@@ -22,7 +22,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import _check
 from fairpca._arrays import FloatArray, IntArray, threads_for
-from fairpca._types import Frame, Labels, Rows, Weights
 from fairpca.base import warn_one_group
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
@@ -34,7 +33,16 @@ from fairpca.moments.group_moments import (
     split_folds,
     with_weight,
 )
-from fairpca.moments.groups import Groups, Label, block_codes, warn_of_measurements
+from fairpca.moments.groups import (
+    Frame,
+    Groups,
+    Label,
+    Labels,
+    Rows,
+    Weights,
+    block_codes,
+    warn_of_measurements,
+)
 from fairpca.shrinkage import NoisyGroupWarning
 
 # Folds and dealings of rows into them when the caller names no number, and the most columns and
@@ -235,14 +243,9 @@ class CrossFit:
 def _frame(found: CrossFit | Unseen, columns: dict[str, Any], purpose: str) -> Any:
     """Return a pandas frame of arrays of shape (fits, ranks, groups)."""
     pandas = _check.require("pandas", extra="data", purpose=purpose)
-    shape = (len(found.fits), len(found.n_components), len(found.groups))
-    f, j, g = (place.ravel() for place in np.indices(shape))
-    keys = {
-        "fit": [found.fits[i] for i in f],
-        "n_components": found.n_components[j],
-        "group": [found.groups[i] for i in g],
-    }
-    return pandas.DataFrame({**keys, **{name: part.ravel() for name, part in columns.items()}})
+    keys = itertools.product(found.fits, found.n_components.tolist(), found.groups)
+    frame = pandas.DataFrame(list(keys), columns=["fit", "n_components", "group"])
+    return frame.assign(**{name: part.ravel() for name, part in columns.items()})
 
 
 def cross_fit(
@@ -322,8 +325,8 @@ def cross_fit(
         _check.check_counted(sensitive_features, sample_weight if blocks is None else blocks)
         dealings = iter([counted])
     else:
-        labels = (sensitive_features, sample_weight, blocks)
-        dealings = _dealings(X, *labels, int(ranks.max()), n_folds, n_repeats, random_state)
+        how = n_folds, n_repeats, random_state
+        dealings = _dealings(X, sensitive_features, sample_weight, blocks, int(ranks.max()), how)
     found, without_group = [], None
     group_by = next((m.group_by for m in models.values() if hasattr(m, "group_by")), "")
     group_by = group_by or "intersection"
@@ -338,23 +341,11 @@ def cross_fit(
     known_to = _jackknife(mean_loss, _without_each_fold(losses, weight), _held(weight))
     unchecked = np.isnan(mean_loss).all(axis=(0, 1))
     mean_error[..., unchecked] = np.nan
-    return CrossFit(
-        fits=tuple(models),
-        n_components=ranks,
-        groups=known.labels,
-        counts=known.count,
-        variances=variances,
-        losses=mean_loss,
-        errors=mean_error,
-        total_errors=totals.mean(axis=0),
-        low=known_to.low,
-        high=known_to.high,
-        unchecked=tuple(known.labels[g] for g in np.flatnonzero(unchecked)),
-        unseen=without_group,
-        fold_losses=losses,
-        fold_errors=errors,
-        fold_weight=weight,
-    )
+    few = tuple(known.labels[g] for g in np.flatnonzero(unchecked))
+    # In the order of the fields.
+    facts = tuple(models), ranks, known.labels, known.count, variances
+    means = mean_loss, mean_error, totals.mean(axis=0), known_to.low, known_to.high
+    return CrossFit(*facts, *means, few, without_group, losses, errors, weight)
 
 
 class _MeanPCA(BaseEstimator):  # type: ignore[misc]
@@ -485,16 +476,13 @@ def _fitted_without_groups(
 
 
 def _dealings(
-    X: Any,
-    labels: Any,
-    sample_weight: Any,
-    blocks: Any,
-    largest: int,
-    n_folds: int | None,
-    n_repeats: int | None,
-    random_state: int,
+    X: Any, labels: Any, sample_weight: Any, blocks: Any, largest: int, how: tuple[Any, ...]
 ) -> Iterator[list[GroupMoments]]:
-    """Yield the moments of the folds of every dealing; `largest` is the largest rank."""
+    """Yield the moments of the folds of every dealing; `largest` is the largest rank.
+
+    `how` rows are dealt: the numbers of folds and of dealings, and the seed.
+    """
+    n_folds, n_repeats, random_state = how
     if labels is None:
         warn_one_group()
     rows = _check.check_table(X)

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca._arrays import TINY, FloatArray, fetched, is_dask, placed, rounding_level, threads_for
 from fairpca._check import as_numpy, check_choice, check_rank, is_share, listed, warn
-from fairpca._types import Labels, Rows, Seed, Weights
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.sources import (
     FOLDS,
@@ -23,7 +22,7 @@ from fairpca.covariances.sources import (
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import SHARE_KEPT, Settings, fit_source
 from fairpca.moments.group_moments import GroupMoments, as_folds
-from fairpca.moments.groups import warn_of_measurements
+from fairpca.moments.groups import Labels, Rows, Seed, Weights, warn_of_measurements
 from fairpca.paths import fit_nested
 from fairpca.shrinkage import NoisyGroupWarning
 from fairpca.solvers.solution import OPTIMAL_GAP

@@ -26,12 +26,12 @@ from fairpca._check import (
     is_share,
     warn,
 )
-from fairpca._types import Rows
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import EigenPairs, Oracle
 from fairpca.covariances.sources import CENTERS, CovarianceSource, MomentCovariances
 from fairpca.criteria import CRITERIA, Criterion
 from fairpca.moments.group_moments import GroupMoments, as_folds
+from fairpca.moments.groups import Rows
 from fairpca.shrinkage import held_out_shares
 from fairpca.solvers import solve_problem
 from fairpca.solvers.branch_and_bound import MOST_FEATURES

@@ -24,13 +24,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fairpca import _arrays, _check
 from fairpca._arrays import AnyArray, FloatArray, IntArray, array_namespace, fetched, is_sparse
-from fairpca._types import Data, Frame, Labels, Reducer, Rows, Seed, Weights
 from fairpca.covariances import sources
 from fairpca.covariances.products import CellRows
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances, OperatorCovariances
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, Label
+from fairpca.moments.groups import Data, Frame, Groups, Label, Labels, Reducer, Rows, Seed, Weights
 
 __all__ = [
     "Findings", "basis_of", "covariance_gap", "findings", "group_errors", "group_losses",
@@ -125,26 +124,26 @@ def measured(
     matrices = matrices or Matrices.of(source)
     kept = matrices.oracle.retained_variance(basis)
     own = np.array([pairs.values[:r].sum() for pairs in matrices.own_pairs(r)])
-    rounding = _arrays.rounding_level(float(groups.traces.max()), len(basis))
-    loss, error, best = (
-        np.where(part > rounding, part, 0.0)
-        for part in (own - kept, groups.traces - kept, groups.traces - own)
-    )
+    error, loss = (np.maximum(part, 0.0) for part in (groups.traces - kept, own - kept))
     left = total.trace - float(np.trace(fetched(source.total_compression(basis))))
     if origin is not None:
         apart = total.mean - origin
         left += float(apart @ apart - np.sum((apart @ basis) ** 2))
-    return Findings(
-        labels=tuple(groups.labels),
-        rows=groups.count,
-        variance=groups.traces,
-        error=error,
-        loss=loss,
-        # Nothing is missing where the error is none.
-        share=np.where(error > 0, np.clip(groups.shares(kept), 0.0, 1.0), 1.0),
-        own=best,
-        total_error=left if left > rounding else 0.0,
-    )
+    return filled(groups, groups.traces, error, loss, max(left, 0.0), len(basis))
+
+
+def filled(
+    groups: Any, variance: FloatArray, error: FloatArray, loss: FloatArray, total: float, n: int
+) -> Findings:
+    """Return findings by errors and losses; what is less than rounding in n columns is zero."""
+    rounding = _arrays.rounding_level(float(variance.max()), n)
+    error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in (error, loss))
+    # Nothing is missing where the error is none.
+    share = 1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0)
+    numbers = {"variance": variance, "error": error, "loss": loss, "share": share}
+    left, labels = 0.0 if abs(total) <= rounding else total, tuple(groups.labels)
+    own = error - loss
+    return Findings(labels=labels, rows=groups.count, total_error=left, own=own, **numbers)
 
 
 def basis_of(reducer: Reducer) -> FloatArray:
@@ -221,15 +220,15 @@ def _read(
     columns, all are in coordinates of what the rows span.
     """
     _check.check_choice("center", center, sources.CENTERS)
-    source: CovarianceSource
-    if isinstance(X, GroupMoments) or array_namespace(X) is not None:
+    if isinstance(X, GroupMoments):
+        _check.check_counted(sensitive_features, sample_weight)
+    elif array_namespace(X) is not None:
         # Rows of another array library are counted where they live.
-        if isinstance(X, GroupMoments):
-            _check.check_counted(sensitive_features, sample_weight)
-        else:
-            X = GroupMoments.from_array(X, sensitive_features, sample_weight=sample_weight)
+        X = GroupMoments.from_array(X, sensitive_features, sample_weight=sample_weight)
+    known: Any = X
+    kind: Any = MomentCovariances
+    if isinstance(X, GroupMoments):
         basis, mean = subspace(reducer, X, X.n_features)
-        source = MomentCovariances(X, group_by, center, mean)
     else:
         rows = as_rows(X)
         basis, mean = subspace(reducer, X, rows.shape[1])
@@ -239,11 +238,10 @@ def _read(
             rows, inner = sources.in_span(rows, groups, weight, *([] if mean is None else [mean]))
             basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
         if OperatorCovariances.accepts(rows, groups, basis.shape[1]):
-            cells = CellRows.from_rows(rows, groups, weight)
-            source = OperatorCovariances(cells, group_by, center, mean)
+            known, kind = CellRows.from_rows(rows, groups, weight), OperatorCovariances
         else:
-            moments = GroupMoments.from_array(rows, groups, sample_weight=weight)
-            source = MomentCovariances(moments, group_by, center, mean)
+            known = GroupMoments.from_array(rows, groups, sample_weight=weight)
+    source: CovarianceSource = kind(known, group_by, center, mean)
     _check.check_groups(source.groups.labels, source.groups.weight)
     return basis, source, mean
 

@@ -16,12 +16,11 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray, complement, orthonormal
 from fairpca._check import check_at_least, check_choice, check_covariances, check_rank, is_share
-from fairpca._types import Rows
 from fairpca.covariances.dense import DenseOracle, leading_pairs
 from fairpca.covariances.sources import CovarianceSource, MomentCovariances
 from fairpca.fitting import Fit, Ranks, Settings, fit_source, pose
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Label
+from fairpca.moments.groups import Label, Rows
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Certificate

@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpca._arrays import AnyArray, fetched, is_foreign
 from fairpca._check import require
-from fairpca._types import Model
 from fairpca.base import LinearReducer
+from fairpca.moments.groups import Model
 from fairpca.moments.storage import atomic_write, check_growth, damage_named
 
 #: Types beyond those that skops trusts: our estimators, what they hold, and group labels. Classes

@@ -28,10 +28,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from fairpca._arrays import EPS, AnyArray, FloatArray, IntArray, fix_signs, is_dask, is_sparse
 from fairpca._check import as_numpy, check_at_least, check_choice, check_weights
-from fairpca._types import Labels, Rows, Weights
 from fairpca.fitting import pose
 from fairpca.genetics import StandardizedGenotypes
 from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import Labels, Rows, Weights
 from fairpca.solvers import Certificate, solve_problem
 from fairpca.solvers.descent import descend
 

@@ -25,8 +25,8 @@ from sklearn.exceptions import NotFittedError
 from fairpca import __version__
 from fairpca._arrays import AnyArray
 from fairpca._check import check_choice, listed, require
-from fairpca._types import Labels
 from fairpca.estimator import FairPCA
+from fairpca.moments.groups import Labels
 from fairpca.solvers.solution import Certificate
 
 if TYPE_CHECKING:

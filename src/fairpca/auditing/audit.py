@@ -19,18 +19,26 @@ from sklearn.base import clone
 
 import fairpca
 from fairpca import _check, metrics
-from fairpca._arrays import AnyArray, FloatArray, rounding_level
-from fairpca._types import Data, Labels, Models, Rows, Weights
+from fairpca._arrays import AnyArray, FloatArray
 from fairpca.auditing.findings import Audit, Finding, GroupRow, ModelAudit
 from fairpca.auditing.words import CAREFUL, label_texts, reader_warnings
 from fairpca.base import LinearReducer
 from fairpca.covariances import sources
-from fairpca.covariances.sources import MomentCovariances
 from fairpca.cross_fitting import cross_fit, fitted_quietly, usual_fits
 from fairpca.estimator import FairPCA
 from fairpca.fitting import Matrices
 from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
-from fairpca.moments.groups import Groups, block_folds, row_folds, warn_of_measurements
+from fairpca.moments.groups import (
+    Data,
+    Groups,
+    Labels,
+    Models,
+    Rows,
+    Weights,
+    block_folds,
+    row_folds,
+    warn_of_measurements,
+)
 
 # Up to this many columns and groups several numbers of components are looked at on the rows in
 # hand, at most this many; beyond, where fits take longer, only the one asked for.
@@ -49,22 +57,19 @@ _LIKE_AN_ID = re.compile(r"(^|[_\W])(id|person|patient|subject|household|user|cl
 class _Rows:
     """The rows under audit: moments of folds, and what they were counted from, where it is known.
 
-    Where rows are far fewer than columns, `X` and the moments are in coordinates of their `span`.
+    Where rows are far fewer than columns, `X` and the moments are in coordinates of their `span`;
+    `n_features` are the columns as they were given.
     """
 
     folds: list[GroupMoments]
-    source: MomentCovariances
+    source: sources.MomentCovariances
+    n_features: int
     X: AnyArray | None = None
     groups: Groups | None = None
     weights: FloatArray | None = None
     labels: Any = None
     given: AnyArray | None = None
     span: sources.Span | None = None
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns as they were given."""
-        return self.folds[0].n_features if self.given is None else int(self.given.shape[1])
 
     def inside(self, reducer: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the basis of a reducer of the given columns, and its mean, in the coordinates."""
@@ -153,8 +158,8 @@ def audit(
     model_named = {} if model is None else {"model": model}
     named = model_named | metrics.named_reducers(reducers, reserved=[*usual, *model_named])
     for name, reducer in named.items():
-        known = reducer.get_params() if hasattr(reducer, "fit") else {}
-        if not hasattr(reducer, "components_") and "n_components" not in known:
+        known = getattr(reducer, "get_params", dict)
+        if not hasattr(reducer, "components_") and "n_components" not in known():
             raise ValueError(
                 f"reducers: {name!r} is {reducer!r}; pass a fitted linear reducer with "
                 "`components_`, or an estimator with the parameter n_components; of a Pipeline "
@@ -183,10 +188,11 @@ def audit(
             "narrow: pass blocks=, and leave such columns out of X."
         )
     frame, weighted = _check.framed(X, "X"), sample_weight is not None
-    counts = {"rows": int(moments.count.sum()), "features": table.n_features}
     asked = {"n_components": n_components, "ranks": looked_at, "center": center, **rules}
     more = {"weighted": weighted, "blocks": blocks is not None, "random_state": random_state}
-    names = [str(name) for name in frame.columns] if isinstance(frame, nw.DataFrame) else None
+    names = {"features": [*map(str, frame.columns)]} if isinstance(frame, nw.DataFrame) else {}
+    libraries = {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)}
+    settings = {**asked, **more, "rows": sum(cells.values()), "features": table.n_features}
     return Audit(
         n_components=r,
         ranks=tuple(looked_at),
@@ -198,11 +204,7 @@ def audit(
         findings=(*new, *in_hand, *unseen),
         why_not_new=why_not,
         warnings=tuple(notes),
-        provenance={
-            "versions": {lib.__name__: lib.__version__ for lib in (fairpca, np, sklearn)},
-            "parameters": {**asked, **more, **counts},
-            "source": {} if names is None else {"features": names},
-        },
+        provenance={"versions": libraries, "parameters": settings, "source": names},
         moments=moments,
         components=components,
         mean=mean if table.span is None else table.span.point(mean),
@@ -215,7 +217,8 @@ def _read(
     """Return validated rows and labels, and their moments in folds."""
     if (folds := as_folds(X)) is not None:
         _check.check_counted(labels, sample_weight)
-        table = _Rows(folds, MomentCovariances(folds, rules["group_by"], center))
+        source = sources.MomentCovariances(folds, rules["group_by"], center)
+        table = _Rows(folds, source, folds[0].n_features)
     else:
         if labels is None:
             raise ValueError(
@@ -233,8 +236,8 @@ def _read(
         parts = groups.in_folds(each if blocks is None else block_folds(blocks, k), k)
         whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
         folds = [fold for fold in split_folds(whole, k) if fold.labels]
-        source = MomentCovariances(folds, rules["group_by"], center)
-        table = _Rows(folds, source, rows, groups, weights, labels, given, span)
+        source = sources.MomentCovariances(folds, rules["group_by"], center)
+        table = _Rows(folds, source, given.shape[1], rows, groups, weights, labels, given, span)
     known = table.source.groups
     if len(known.labels) < 2:
         what = f"one group only, {known.labels[0]!r}" if known.labels else "no labels"
@@ -256,7 +259,7 @@ def _asked(n_components: Any, fitted: list[int], table: _Rows, fair: Any) -> int
 
 
 def _ranks(
-    ranks: Sequence[int] | None, wanted: set[int], r: int, source: MomentCovariances
+    ranks: Sequence[int] | None, wanted: set[int], r: int, source: sources.MomentCovariances
 ) -> list[int]:
     """Return the numbers of components to look at on the rows in hand, increasing."""
     k, n, _ = source.covariances.shape
@@ -265,9 +268,8 @@ def _ranks(
     if ranks is not None or n > _FEW_COLUMNS or k > _FEW_GROUPS:
         return sorted({*wanted, *map(int, ranks or ())})
     top = max(min(n - 1, max(2 * r, _MOST_RANKS)), 1)
-    return sorted(
-        {*wanted, *np.geomspace(1, top, min(top, _MOST_RANKS)).round().astype(int).tolist()}
-    )
+    several = np.geomspace(1, top, min(top, _MOST_RANKS)).round().astype(int).tolist()
+    return sorted({*wanted, *several})
 
 
 def _fit(name: str, model: Any, table: _Rows) -> tuple[FloatArray, Any]:
@@ -314,10 +316,10 @@ def _in_hand(
                 basis, origin = fixed[name]
             else:
                 continue
-            where: Any = (source, matrices)
+            where: tuple[sources.MomentCovariances, Matrices | None] = source, matrices
             if origin is not None and source.center == "global":
-                where = MomentCovariances(source.moments, group_by, "global", origin), None
-            lines[name] = metrics.measured(basis, *where, origin)
+                where = sources.MomentCovariances(source.moments, group_by, "global", origin), None
+            lines[name] = metrics.measured(basis, *where, origin=origin)
             columns = basis if table.span is None else table.span.directions @ basis
             kept[name, r] = np.ascontiguousarray(columns.T)
         pca = lines["PCA"]
@@ -366,8 +368,9 @@ def _new_rows(
     )
     if len(crossed.unchecked) == k:
         return [], [], "no group has rows enough in all folds."
-    found, new = (groups, crossed.variances), []
-    lines = _lines(*found, crossed.errors, crossed.losses, crossed.total_errors[:, 0])
+    found, n, new = (groups, crossed.variances), table.folds[0].n_features, []
+    numbers = zip(crossed.errors, crossed.losses, crossed.total_errors.tolist(), strict=True)
+    lines = [metrics.filled(*found, e[0], loss[0], total[0], n) for e, loss, total in numbers]
     for f, name in enumerate(crossed.fits):
         gain, change = crossed.improvement(name), crossed.change(name)
         ends: dict[str, Any] = {"change_low": change.low, "change_high": change.high}
@@ -376,23 +379,10 @@ def _new_rows(
         new.append(_finding("new", name, r, lines[f], lines[0], **ends))
     if (away := crossed.unseen) is None:
         return new, [], ""
-    lines = _lines(*found, away.errors, away.losses, np.full(len(away.fits), np.nan))
+    pairs = zip(away.errors, away.losses, strict=True)
+    lines = [metrics.filled(*found, e[0], loss[0], np.nan, n) for e, loss in pairs]
     unseen = zip(away.fits, lines, strict=True)
     return new, [_finding("unseen", name, r, line, lines[0]) for name, line in unseen], ""
-
-
-def _lines(
-    groups: Any, variance: FloatArray, errors: FloatArray, losses: FloatArray, totals: FloatArray
-) -> list[metrics.Findings]:
-    """Return the findings of every fit of one rank, measured on rows left out."""
-    rounding, found = rounding_level(float(variance.max()), len(variance)), []
-    for values in zip(errors[:, 0], losses[:, 0], totals.tolist(), strict=True):
-        error, loss = (np.where(np.abs(part) <= rounding, 0.0, part) for part in values[:2])
-        share = 1.0 - np.divide(error, variance, out=np.zeros(len(error)), where=variance > 0)
-        numbers = {"variance": variance, "error": error, "loss": loss, "share": share}
-        rows: Any = {"labels": groups.labels, "rows": groups.count, "total_error": values[2]}
-        found.append(metrics.Findings(own=error - loss, **rows, **numbers))
-    return found
 
 
 def block_columns(table: Any) -> list[str]:
@@ -417,8 +407,7 @@ def block_columns(table: Any) -> list[str]:
     if not isinstance(frame, nw.DataFrame):
         return []
     named = [str(name) for name in frame.columns if _LIKE_AN_ID.search(str(name))]
-    distinct = {name: frame[name].n_unique() for name in named}
-    return [name for name in named if _FEW_BLOCKS <= distinct[name] <= len(frame) / 2]
+    return [n for n in named if _FEW_BLOCKS <= frame[n].n_unique() <= len(frame) / 2]
 
 
 def audit_model(

@@ -150,10 +150,8 @@ def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: s
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     lines = ("".join(f"<td><bdi>{escape(cell)}</bdi></td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+    top = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+    return f"<table>{top}<tbody>{body}</tbody></table>"
 
 
 def group_title(audit: Audit | ModelAudit) -> str:
@@ -220,6 +218,7 @@ class TextTable(NamedTuple):
 def tables(audit: Audit) -> list[TextTable]:
     """Return what every group loses as text: on new rows where it is known, then in hand, ..."""
     r, found = audit.n_components, []
+    heads = [[group.text, f"{group.count:,}"] for group in audit.groups]
     titles = {
         "new": "on new rows",
         "hand": "on the rows in hand",
@@ -227,10 +226,7 @@ def tables(audit: Audit) -> list[TextTable]:
     }
     for on, where in titles.items():
         if fits := audit.of(on, r):
-            rows = [
-                [audit.groups[i].text, f"{audit.groups[i].count:,}", *(_cell(f, i) for f in fits)]
-                for i in order(audit)
-            ]
+            rows = [[*heads[i], *(_cell(f, i) for f in fits)] for i in order(audit)]
             totals = [["largest loss, raw", "", *(number(f.worst_loss) for f in fits)]]
             if on != "unseen":
                 totals.append(["error of all rows", "", *(number(f.total_error) for f in fits)])
@@ -297,8 +293,7 @@ def advice(audit: Audit) -> Advice:
     cut = best.gain / pca.worst_loss if pca.worst_loss > 0 else 0.0
     careful = [f for f in others if f.reducer == CAREFUL] or [most]
     harm = harmed(careful[0] if kind == "cannot tell" else best)[1]
-    calls = _calls(audit, best.reducer)
-    return Advice(kind, best.reducer, most.reducer, gain, cut, harm, *calls)
+    return Advice(kind, best.reducer, most.reducer, gain, cut, harm, *_calls(audit, best.reducer))
 
 
 def harmed(finding: Finding) -> tuple[int, float]:
@@ -369,11 +364,14 @@ def sentences(audit: Audit) -> list[str]:
         ]
     fit = audit.at(found.reducer, on="new")
     cut = f"by {percent(found.cut)}" if fit.worst_loss > 0 else "to nothing"
+    price = fit.total_error / pca.total_error - 1 if pca.total_error > 0 else 0.0
+    moves = f"{'rises' if price > 0 else 'falls'} by {percent(abs(price))}"
+    moves = moves if abs(price) >= _NO_PRICE else "stays"
     return [
         first,
         f"{capital(found.reducer)} cuts the largest loss {cut}, beyond noise: most is then lost "
         f"by {named(audit, fit.worst)}, {of_variance(fit, fit.worst)} ({number(fit.worst_loss)}).",
-        f"The error of all rows {_price(pca, fit)}, and {_pays(audit, fit, 'on new rows')}.",
+        f"The error of all rows {moves}, and {_pays(audit, fit, 'on new rows')}.",
     ]
 
 
@@ -400,13 +398,6 @@ def _served(audit: Audit, pca: Finding) -> str:
     )
 
 
-def _price(pca: Finding, fit: Finding) -> str:
-    price = fit.total_error / pca.total_error - 1 if pca.total_error > 0 else 0.0
-    if abs(price) < _NO_PRICE:
-        return "stays"
-    return f"{'rises' if price > 0 else 'falls'} by {percent(abs(price))}"
-
-
 def _pays(audit: Audit, fit: Finding, where: str) -> str:
     """Return the most by which the error of any group rises."""
     worst, harm = harmed(fit)
@@ -427,9 +418,8 @@ def proof(audit: Audit, n_components: int | None = None) -> str:
         f"{number(fair.worst_loss)}"
     )
     open_part = (fair.worst_loss - fair.bound) / (fair.worst_loss or 1.0)
-    if open_part < 1e-8:
-        return f"{start}, so it cannot be improved."
-    return f"{start}, of which at most {percent(open_part)} could be gained."
+    gained = f"of which at most {percent(open_part)} could be gained"
+    return f"{start}, {gained if open_part >= 1e-8 else 'so it cannot be improved'}."
 
 
 def unseen_sentence(audit: Audit) -> str:

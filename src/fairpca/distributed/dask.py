@@ -11,10 +11,9 @@ import numpy as np
 
 from fairpca._arrays import is_dask
 from fairpca._check import listed, require
-from fairpca._types import Labels, Model, Weights
 from fairpca.distributed import Grouping, check_width, flat, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import Groups, Labels, Model, Weights
 
 if TYPE_CHECKING:
     from dask.array import Array

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairpca._check import listed, require
-from fairpca._types import Model
 from fairpca.distributed import Grouping, check_width, flat, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import Model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,14 +19,13 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, threads_for
 from fairpca._check import check_choice, check_groups
-from fairpca._types import Labels, Rows, Weights
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import pose
 from fairpca.moments.group_moments import GroupMoments
-from fairpca.moments.groups import Groups, warn_of_measurements
+from fairpca.moments.groups import Groups, Labels, Rows, Weights, warn_of_measurements
 from fairpca.solvers.problem import Problem
 from fairpca.solvers.solution import Solution
 

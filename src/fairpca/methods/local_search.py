@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
-from fairpca._types import Seed
 from fairpca.methods._base import POSITIVE, Found, MinMaxMethod, certified, number
 from fairpca.methods._descent import (
     ARMIJO,
@@ -17,6 +16,7 @@ from fairpca.methods._descent import (
     project_to_simplex,
     tangent,
 )
+from fairpca.moments.groups import Seed
 from fairpca.solvers import solve_problem
 from fairpca.solvers.problem import Problem
 

@@ -7,12 +7,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca._arrays import FloatArray
 from fairpca._check import warn
-from fairpca._types import Seed
 from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import minimise
 from fairpca.methods.null_space import equal_mean_directions, leading_within
 from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
+from fairpca.moments.groups import Seed
 
 # The authors' schedule. The tolerance of the gradient falls from the first to the last value by
 # the factor; the penalty doubles as long as the bound is not met, up to the largest.

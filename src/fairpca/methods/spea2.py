@@ -11,10 +11,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from fairpca._arrays import FloatArray, IntArray
-from fairpca._types import Seed
 from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, choice, kept_variance, number
 from fairpca.methods._descent import generator
+from fairpca.moments.groups import Seed
 
 
 class SPEA2FairPCA(PublishedMethod):

@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from fairpca._arrays import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
-from fairpca._types import Labels, Rows, Seed, Weights
 from fairpca.covariances.dense import full_pairs
 from fairpca.methods._base import Found, PublishedMethod, Sample, number
 from fairpca.methods._descent import generator
 from fairpca.methods.null_space import leading_within, mean_directions
-from fairpca.moments.groups import Groups, Label, sort_labels
+from fairpca.moments.groups import Groups, Label, Labels, Rows, Seed, Weights, sort_labels
 
 # What there has to be enough of, in the words of the error.
 _LEFT = "directions that are not removed"

@@ -37,8 +37,17 @@ from fairpca._arrays import (
     placed,
 )
 from fairpca._check import as_numpy, check_square, check_table, check_weights, column_names
-from fairpca._types import Batch, Labels, Rows, Shaped, Weights
-from fairpca.moments.groups import UNNAMED, Groups, Label, sort_labels
+from fairpca.moments.groups import (
+    UNNAMED,
+    Batch,
+    Groups,
+    Label,
+    Labels,
+    Rows,
+    Shaped,
+    Weights,
+    sort_labels,
+)
 from fairpca.moments.scatter import GroupSums, group_scatter, no_variance, sender
 from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
 

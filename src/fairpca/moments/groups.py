@@ -15,10 +15,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from fairpca._arrays import (
     AnyArray,
@@ -30,7 +32,31 @@ from fairpca._arrays import (
     placed,
 )
 from fairpca._check import check_choice, framed, warn
-from fairpca._types import Labels, Rows
+
+if TYPE_CHECKING:
+    import pandas
+
+    from fairpca.moments.group_moments import GroupMoments
+
+
+class Shaped(Protocol):
+    """Table or column of any library: frame, sparse matrix, tensor, Dask array, LinearOperator."""
+
+    @property
+    def shape(self) -> tuple[object, ...]: ...
+
+
+# What users pass: rows or their moments, labels, weights, projections and seeds.
+Frame: TypeAlias = "pandas.DataFrame"
+Rows: TypeAlias = ArrayLike | Shaped
+Data: TypeAlias = "Rows | GroupMoments"
+Labels: TypeAlias = "ArrayLike | Shaped | Sequence[Hashable] | Mapping[str, object] | Groups"
+Weights: TypeAlias = ArrayLike | None
+Batch: TypeAlias = "tuple[Rows, Labels | None] | tuple[Rows, Labels | None, Weights]"
+Model: TypeAlias = BaseEstimator
+Models: TypeAlias = Model | Sequence[Model] | Mapping[str, Model]
+Reducer: TypeAlias = Model | Rows
+Seed: TypeAlias = int | np.random.RandomState | None
 
 Label: TypeAlias = Hashable
 # Codes of a column, -1 where a label is missing, its distinct labels, sorted, and rows of each.

@@ -16,10 +16,9 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, IntArray
 from fairpca._check import require
-from fairpca._types import Labels, Model, Rows
 from fairpca.auditing import words
 from fairpca.auditing.findings import Audit
-from fairpca.moments.groups import Groups
+from fairpca.moments.groups import Groups, Labels, Model, Rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,12 +9,12 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
 from fairpca._check import check_names
-from fairpca._types import Labels, Model, Rows, Weights
 from fairpca.auditing.words import label_texts
 from fairpca.covariances.dense import leading_pairs
 from fairpca.covariances.sources import MomentCovariances
 from fairpca.fitting import pose, solve
 from fairpca.moments.group_moments import GroupMoments
+from fairpca.moments.groups import Labels, Model, Rows, Weights
 from fairpca.paths import JointNumericalRange, joint_numerical_range, phi
 from fairpca.plots.displays import CANDIDATES, Display, drawable, ink
 from fairpca.solvers.problem import Problem
