@@ -374,9 +374,10 @@ def check_model(
     rounding = 16 * EPS * np.sqrt(case.X.shape[1]) * shown.traces.astype(float)
     losses = np.maximum((truth.tops(r) - kept).astype(float), 0.0)
     errors = np.maximum((shown.traces - shown.kept(basis)).astype(float), 0)
-    # Behind products the distance between two means has the rounding of the means.
+    # The distance between two means has their rounding: behind products, and where an error is
+    # put together from a part about the group's mean and from that distance.
     apart = 4 * np.sqrt(shown.traces * shown.dust).astype(float)
-    apart = apart if case.road in ("sparse", "operator") else 0.0
+    apart = apart if case.road in ("sparse", "operator") or case.center == "group" else 0.0
     # The resolution is that of the matrices that were solved, and these may be shrunk ones.
     of_rows = 0.0 if case.shrinkage is None else apart
     for name, true, more in (("group_losses_", losses, of_rows), ("group_errors_", errors, apart)):
@@ -531,7 +532,7 @@ def main() -> int:
     print(
         f"{done} cases in {seconds:.0f} s ({done / seconds:.1f} a second); broken: {dict(kinds)}"
     )
-    return int(bool(kinds))
+    return int(any(kind != "slow" for kind in kinds))
 
 
 if __name__ == "__main__":
