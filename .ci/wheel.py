@@ -4,6 +4,7 @@ import importlib.util
 import pickle
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +55,9 @@ def main():
         np.testing.assert_allclose(again.transform(X), Z, atol=1e-9)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), Z)
         says("app", fairpca.persistence.save_model, Path(folder, "model.skops"), model)
-    fairpca.audit(X, group, 2, n_bootstrap=10)
+    fairpca.audit(X, group, 2)
     fairpca.methods.BalancedPCA(2).fit(X, sensitive_features=group)
-    says("scverse", fairpca.scverse.pca, None, "batch")
+    says("scverse", partial(fairpca.scverse.pca, None, 2, groupby="batch"))
     says("xarray", fairpca.xarray.FairEOF(2).fit, None)
     says("app", fairpca.compare(X, group, [FairPCA(2)]).to_frame)
     from fairpca.cli import run
