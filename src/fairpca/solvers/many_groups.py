@@ -107,23 +107,7 @@ def solve_many_groups(
     exact_search: bool = True,
     prove: bool = False,
 ) -> Solution:
-    """Solve a problem with any number of groups.
-
-    Parameters
-    ----------
-    problem : Problem
-    tol : float
-        Relative gap at which to stop.
-    max_iter : int
-        Most full-size decompositions.
-    random_state : int
-        Seed of the starts that are tried where the dual leaves a gap.
-    start : ndarray of shape (k,), optional
-        Weights near the optimal ones, for instance those of a neighbouring rank.
-    exact_search : bool
-        Whether a small problem with a gap may be searched for a better bound where that is cheap.
-    prove : bool
-        Whether a problem with a gap, of up to 256 columns, is searched for up to a minute.
+    """Solve a problem with any number of groups; parameters as in `solvers.solve_problem`.
 
     Returns
     -------

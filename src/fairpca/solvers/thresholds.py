@@ -100,11 +100,7 @@ def solve_thresholds(
             high, best = min(t, high), found.components.T
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
-            # A bound that a search proved holds for the worst group alone, one of the dual for
-            # the mean by its weights.
-            least = shift + proof.lower_bound - proof.resolution
-            of = np.max if proof.nodes else partial(np.dot, found.weights)
-            low = max(low, _least(_enough(allowed, of, least), scale))
+            low = max(low, _ruled_out(found, allowed, shift, scale))
         tried = max(tried, low)
         if not shift.any() and np.isfinite(high) and np.ptp(allowed(high)) == 0:
             # All groups are allowed the same there, so a smaller t asks for a better basis of the
@@ -146,16 +142,25 @@ def solve_thresholds(
             + (", which is proven" if low == np.inf else "; allow more")
             + "."
         )
-    losses = problem.losses(best)
     certificate = problem.certificate(min(low, high), high, slack)
     return replace(
         found,
         components=np.ascontiguousarray(best.T),
-        losses=losses,
+        losses=problem.losses(best),
         certificate=certificate,
         n_eigen=problem.oracle.n_eigen,
         stop_reason="gap closed" if certificate.optimal else "limits leave a gap",
     )
+
+
+def _ruled_out(found: Solution, allowed: Limits, shift: FloatArray, scale: float) -> float:
+    """Return below which t the bound of a problem less `shift` leaves no basis."""
+    proof = found.certificate
+    # A bound that a search proved holds for the worst group alone, one of the dual for the mean
+    # by its weights.
+    of = np.max if proof.nodes else partial(np.dot, found.weights)
+    least = shift + proof.lower_bound - proof.resolution
+    return _least(_enough(allowed, of, least), scale)
 
 
 def _few_enough(problem: Problem) -> bool:
