@@ -95,8 +95,8 @@ class FairPCA(LinearReducer):
     prove : bool, default=False
         Three or more groups can leave a gap between `certificate_`'s value and its bound. Small
         problems are then searched for a better proof while that is cheap. True searches on, for
-        up to a minute, to a gap of 1e-8, or of `tol` if that is larger; it needs at most 256
-        columns.
+        up to a minute (with `max_harm` a minute a step), to a gap of 1e-8, or of `tol` if that is
+        larger; it needs at most 256 columns.
 
     Attributes
     ----------

@@ -130,8 +130,8 @@ def solve_thresholds(
             break
         shift = allowed(at)
         moved = replace(problem, offsets=problem.offsets - shift)
-        # Of the many problems only the first, without limits, is worth a search.
-        found = solve(moved, start=found.weights, exact_search=False, prove=False)
+        # Of the many problems only the first is searched unless a proof was asked for.
+        found = solve(moved, start=found.weights, exact_search=False)
         if not ahead and found.certificate.lower_bound > 0:
             low = max(low, at)
         elif not ahead and found.certificate.value > 0:
