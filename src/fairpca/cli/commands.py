@@ -67,10 +67,10 @@ def load(asked: Asked, n_folds: int = 0) -> Loaded:
     missing, standardize = asked.missing or "error", not asked.raw
     if sum(path.stat().st_size for path in files.paths) > _LARGE:
         with output.progress("counting rows"):
-            counted = count_prepared(
+            moments, steps, said = count_prepared(
                 files, roles, missing=missing, standardize=standardize, n_folds=n_folds
             )
-        found = Loaded(counted.moments, None, None, None, counted.steps, counted.notes)
+        found = Loaded(moments, None, None, None, steps, said)
     else:
         with output.progress(f"reading {listed([path.name for path in files.paths], show=str)}"):
             frame = roles.counting(files.frame(roles.texts, roles.columns))
