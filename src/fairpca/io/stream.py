@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from fairpca._arrays import AnyArray
 from fairpca._check import check_choice, require
 from fairpca.io.tables import MISSING, MOST_LEVELS, Columns, Files, Layout, Roles, open_files
-from fairpca.moments.group_moments import GroupMoments, split_folds
+from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
 from fairpca.moments.groups import block_folds, row_folds
 
 # Entries of a batch: 64 MB of float64.
@@ -102,23 +101,8 @@ def read_moments(
         sample_weight=sample_weight,
         blocks=blocks,
     )
-    features = Columns(roles.features, {}, ())
-
-    def take(frame: Any) -> tuple[Any, AnyArray]:
-        rows, kept = features.take(frame, missing)
-        return rows.to_numpy(), kept
-
-    rules = {"group_by": group_by, "unlabelled": unlabelled}
-    return _count(files, roles, take, roles.features, n_folds, rules)
-
-
-@dataclass(frozen=True)
-class CountedTable:
-    """Moments of prepared columns, the fitted steps that prepare rows, and what was done."""
-
-    moments: GroupMoments | list[GroupMoments]
-    steps: tuple[tuple[str, Any], ...]
-    notes: tuple[str, ...]
+    take = functools.partial(Columns(roles.features, {}, ()).take, missing=missing)
+    return _count(files, roles, take, n_folds, group_by=group_by, unlabelled=unlabelled)
 
 
 def count_prepared(
@@ -128,12 +112,11 @@ def count_prepared(
     missing: str = "error",
     standardize: bool = True,
     n_folds: int = 0,
-    **rules: str,
-) -> CountedTable:
+) -> tuple[GroupMoments | list[GroupMoments], tuple[tuple[str, Any], ...], tuple[str, ...]]:
     """Count what `fairpca.io.tables.prepare` would make of the rows, without holding them.
 
     Arguments are those of `prepare` and `read_moments`; ``missing="median"`` needs all rows at
-    once.
+    once. Returns the moments, the fitted steps that prepare rows, and what was done.
     """
     check_choice("missing", missing, MISSING[:3])
     columns, means = _looked_at(files, roles, missing)
@@ -146,12 +129,12 @@ def count_prepared(
         rows, kept = columns.take(frame, missing)
         return np.asarray(transformer.transform(rows), dtype=np.float64), kept
 
-    moments = _count(files, roles, take, None, n_folds, rules)
+    moments = _count(files, roles, take, n_folds)
     steps = [("columns", transformer)]
     if standardize:
         from sklearn.preprocessing import StandardScaler
 
-        folds = moments if isinstance(moments, list) else [moments]
+        folds = as_folds(moments) or []
         total = functools.reduce(GroupMoments.merge, folds)
         found = total.standardized()
         scaled = [fold.standardized(like=total).moments for fold in folds]
@@ -159,7 +142,7 @@ def count_prepared(
         # Two rows with this mean and this standard deviation.
         scaler = StandardScaler().fit([found.mean - found.scale, found.mean + found.scale])
         steps.append(("scale", scaler))
-    return CountedTable(moments, tuple(steps), columns.notes)
+    return moments, tuple(steps), columns.notes
 
 
 def _looked_at(files: Files, roles: Roles, missing: str) -> tuple[Columns, dict[str, float]]:
@@ -167,22 +150,20 @@ def _looked_at(files: Files, roles: Roles, missing: str) -> tuple[Columns, dict[
     first = next(files.batches(roles.features, _batch_rows(roles)), None)
     if first is None:
         raise ValueError(f"{files.paths[0]} has no rows of data.")
-    texts = [name for name in roles.features if isinstance(first[name].dropna().get(0), str)]
-    found = [name for name in roles.features if first[name].dtype.kind in "biuf"]
+    texts = [name for name in roles.features if first[name].dtype.kind == "O"]
+    found = [n for n in roles.features if missing == "mean" and first[n].dtype.kind in "biuf"]
     levels: dict[str, set[str]] = {name: set() for name in texts}
     sums, counts = np.zeros(len(found)), np.zeros(len(found))
-    wanted = [*texts, *(found if missing == "mean" else ())]
-    for frame in _batches(files, roles, wanted) if wanted else ():
+    for frame in _batches(files, roles, [*texts, *found]) if texts or found else ():
         for name, known in levels.items():
             if len(known) <= MOST_LEVELS:
                 known.update(map(str, frame[name].dropna().unique()))
-        if missing == "mean":
-            values = frame[found].to_numpy(dtype=np.float64)
-            sums += np.nansum(values, axis=0)
-            counts += np.count_nonzero(~np.isnan(values), axis=0)
-    columns = Columns.of(first, roles.features, roles.asked, levels)
+        values = frame[found].to_numpy(dtype=np.float64)
+        sums += np.nansum(values, axis=0)
+        counts += np.count_nonzero(~np.isnan(values), axis=0)
+    columns = Columns.of(first, roles.features, levels)
     means = dict(zip(found, sums / np.maximum(counts, 1), strict=True))
-    return columns, {name: means[name] for name in columns.numbers}
+    return columns, {name: means.get(name, 0.0) for name in columns.numbers}
 
 
 def _batches(
@@ -206,9 +187,8 @@ def _count(
     files: Files,
     roles: Roles,
     take: Callable[[Any], tuple[Any, AnyArray]],
-    names: Sequence[str] | None,
     n_folds: int,
-    rules: dict[str, str],
+    **rules: str,
 ) -> GroupMoments | list[GroupMoments]:
     """Return the moments of what `take` makes of every batch and of the rows that it keeps."""
 
@@ -230,8 +210,4 @@ def _count(
             rows = np.flatnonzero(kept)
             yield X, groups.take(rows), None if weight is None else weight[rows]
 
-    moments = GroupMoments.from_batches(batches())
-    if names is not None:
-        moments = moments.named(names)
-    found: GroupMoments | list[GroupMoments] = split_folds(moments, n_folds or None)
-    return found
+    return split_folds(GroupMoments.from_batches(batches()), n_folds or None)  # type: ignore[no-any-return]

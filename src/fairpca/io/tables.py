@@ -16,16 +16,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from fairpca._arrays import AnyArray, FloatArray
 from fairpca._check import check_choice, did_you_mean, listed, require
 from fairpca.moments.groups import Groups, Threshold
 from fairpca.moments.storage import damage_named
 
+_require = partial(require, extra="data", purpose="reading tables")
 #: What to do about missing values.
 MISSING = ("error", "drop", "mean", "median")
 #: Text with more levels than this is a name or a note, not a category.
@@ -94,62 +97,43 @@ class Files:
 
     def frame(self, texts: Sequence[str] = (), columns: Sequence[str] | None = None) -> Any:
         """Return all rows as a pandas frame; columns in `texts` of delimited files stay text."""
-        pandas = require("pandas", extra="data", purpose="reading tables")
-        wanted = list(dict.fromkeys(self.names if columns is None else columns))
-        sizes = {path: 4 * path.stat().st_size for path in self.paths}
-        frames = [
-            pandas.concat(self._pieces(path, wanted, None, texts, size), ignore_index=True)
-            for path, size in sizes.items()
-        ]
-        found = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
-        mixed = [n for n, kind in found.dtypes.items() if len(frames) > 1 and kind.kind == "O"]
-        for path, frame in zip(self.paths, frames, strict=True):
-            odd = [n for n in mixed if frame[n].dtype.kind in "iuf" and frame[n].notna().any()]
-            if odd:
-                raise ValueError(f"{path}: column {odd[0]!r} is numbers, and text in other files.")
-        if not len(found):
+        wanted = self.names if columns is None else columns
+        whole = _require("pandas").concat(self.batches(wanted, None, texts), ignore_index=True)
+        if not len(whole):
             raise ValueError(f"{self.paths[0]} has no rows of data.")
-        return found
+        return whole
 
     def batches(
-        self, columns: Sequence[str], n_rows: int, texts: Sequence[str] = ()
+        self, columns: Sequence[str], n_rows: int | None, texts: Sequence[str] = ()
     ) -> Iterator[Any]:
-        """Yield pieces of at most so many rows as pandas frames, file by file."""
+        """Yield pieces of at most so many rows as pandas frames, or whole files, file by file."""
+        pandas, wanted = _require("pandas"), list(dict.fromkeys(columns))
         for path in self.paths:
-            yield from self._pieces(path, list(dict.fromkeys(columns)), n_rows, texts)
-
-    def _pieces(
-        self,
-        path: Path,
-        wanted: list[str],
-        n_rows: int | None,
-        texts: Sequence[str],
-        block: int = 0,
-    ) -> Iterator[Any]:
-        """Yield the rows of one file; its first `block` bytes tell the types of delimited text."""
-        pandas = require("pandas", extra="data", purpose="reading tables")
-        with damage_named(f"{path} cannot be read"):
-            if self.kind == "numpy":
-                rows = _array(path)
-                for start in range(0, len(rows), n_rows or len(rows)):
-                    piece = rows[start : start + (n_rows or len(rows))]
-                    yield pandas.DataFrame(np.asarray(piece), columns=self.names)[wanted]
-            else:
-                source = self._dataset(path, texts, block)
-                if n_rows is None:
-                    yield _frame(source.to_table(columns=wanted))
-                    return
-                for batch in source.to_batches(columns=wanted, batch_size=n_rows):
-                    if batch.num_rows:
-                        yield _frame(batch)
+            with damage_named(f"{path} cannot be read"):
+                if self.kind == "numpy":
+                    rows = _array(path)
+                    for part in gen_batches(len(rows), n_rows or len(rows)):
+                        piece = np.asarray(rows[part])
+                        yield pandas.DataFrame(piece, columns=self.names)[wanted]
+                elif n_rows is None:
+                    # Compressed text is at most some four times as long.
+                    whole = self._dataset(path, texts, 4 * path.stat().st_size)
+                    yield _frame(whole.to_table(columns=wanted))
+                else:
+                    stream = self._dataset(path, texts, _STREAM_BLOCK)
+                    batches = stream.to_batches(columns=wanted, batch_size=n_rows)
+                    yield from (_frame(batch) for batch in batches if batch.num_rows)
 
     def _dataset(self, path: Path, texts: Sequence[str], block: int) -> Any:
-        """Return one file as a dataset of pyarrow; numbers of delimited text are floats."""
-        datasets = require("pyarrow.dataset", extra="data", purpose="reading tables")
+        """Return one file as a dataset of pyarrow; numbers of delimited text are floats.
+
+        The types of delimited text are told by its first `block` bytes.
+        """
+        datasets = _require("pyarrow.dataset")
         if self.kind != "text":
             return datasets.dataset(path, format=self.kind)
-        arrow = require("pyarrow", extra="data", purpose="reading tables")
-        reader = require("pyarrow.csv", extra="data", purpose="reading tables")
+        arrow = _require("pyarrow")
+        reader = _require("pyarrow.csv")
         names, layout = self.heads[self.paths.index(path)]
         read = reader.ReadOptions(
             column_names=list(names),
@@ -166,8 +150,8 @@ class Files:
             schema = datasets.dataset(path, format=form).schema
         except arrow.ArrowInvalid as error:
             raise ValueError(str(error).rpartition("Invalid: ")[2]) from None
-        kinds = {field.name: field.type for field in schema}
-        whole = (n for n, t in kinds.items() if arrow.types.is_integer(t) or t == arrow.null())
+        types = arrow.types
+        whole = [f.name for f in schema if types.is_integer(f.type) or types.is_null(f.type)]
         convert.column_types = dict.fromkeys(whole, arrow.float64()) | convert.column_types
         return datasets.dataset(path, format=datasets.CsvFileFormat(parse, None, convert, read))
 
@@ -192,17 +176,15 @@ def open_files(source: Any, layout: Layout | None = None) -> Files:
     paths = [path for entry in given for path in _in_folder(Path(entry))]
     if not paths:
         raise ValueError("no file was given, or the folder is empty; pass at least one file.")
-    kinds = {path: file_kind(path) for path in paths}
-    other = next((path for path in paths if kinds[path] != kinds[paths[0]]), None)
-    if other is not None:
-        raise ValueError(f"{other} is of another kind than {paths[0]}; pass files of one kind.")
-    kind, layout = kinds[paths[0]], layout or Layout()
+    kind = file_kind(paths[0])
     found: list[tuple[tuple[str, ...], Layout]] = []
     for path in paths:
+        if file_kind(path) != kind:
+            raise ValueError(f"{path} is of another kind than {paths[0]}; pass files of one kind.")
         with damage_named(f"{path} cannot be read"):
-            found.append(_names(path, kind, layout))
-        if set(found[-1][0]) != set(found[0][0]):
-            odd = sorted(set(found[-1][0]) ^ set(found[0][0]))
+            found.append(_names(path, kind, layout or Layout()))
+        odd = sorted(set(found[-1][0]) ^ set(found[0][0]))
+        if odd:
             raise ValueError(f"{path} has other columns than {paths[0]}: {listed(odd)}.")
     names = found[0][0]
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
@@ -239,7 +221,7 @@ def _names(path: Path, kind: str, layout: Layout) -> tuple[tuple[str, ...], Layo
         return _text_names(path, layout)
     if kind == "numpy":
         return tuple(f"column{j + 1}" for j in range(_array(path).shape[1])), layout
-    datasets = require("pyarrow.dataset", extra="data", purpose="reading tables")
+    datasets = _require("pyarrow.dataset")
     names = datasets.dataset(path, format=kind).schema.names
     # What pandas stored as the index of a frame is no column of the table.
     return tuple(n for n in names if not re.fullmatch(r"__index_level_\d+__", n)), layout
@@ -260,14 +242,13 @@ def _text_names(path: Path, layout: Layout) -> tuple[tuple[str, ...], Layout]:
 
     `header` is then the number of lines above the first row of data.
     """
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as file:
         start = file.read(3)
     marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
     encoding = layout.encoding or next(marked, "utf-8")
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(
-            path, "rt", encoding=encoding, newline=""
-        ) as lines:
+        with opened(path, "rt", encoding=encoding, newline="") as lines:
             above = [lines.readline() for _ in range(max((layout.header or 1) - 1, 0))]
             # Whole lines, however long they are.
             head = [line for line, _ in zip(lines, range(_FIRST_LINES), strict=False)]
@@ -325,21 +306,22 @@ def _check_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _frame(table: Any) -> Any:
     """Return a table of pyarrow as a frame of numbers, text and dates."""
-    types = require("pyarrow.types", extra="data", purpose="reading tables")
-    for j, field in enumerate(table.schema):
+    arrow, types = _require("pyarrow"), _require("pyarrow.types")
+    fields = []
+    for field in table.schema:
         kind = field.type
         if types.is_binary(kind):
             raise ValueError(
                 f"column {field.name!r} is not UTF-8; say encoding= (--encoding latin-1)"
             )
-        wanted = kind.value_type if types.is_dictionary(kind) else None
-        if types.is_boolean(kind) and table.column(j).null_count:
-            table = table.set_column(j, field.name, table.column(j).cast("uint8"))
-        if types.is_decimal(kind):
-            wanted = "float64"
-        if wanted is not None:
-            table = table.set_column(j, field.name, table.column(j).cast(wanted))
-    return table.to_pandas(ignore_metadata=True)
+        if types.is_dictionary(kind):
+            kind = kind.value_type
+        elif types.is_decimal(kind):
+            kind = arrow.float64()
+        elif types.is_boolean(kind) and table[field.name].null_count:
+            kind = arrow.uint8()
+        fields.append(field.with_type(kind))
+    return table.cast(arrow.schema(fields)).to_pandas(ignore_metadata=True)
 
 
 @dataclass(frozen=True)
@@ -352,15 +334,12 @@ class Roles:
     labels : dict of str to (str, Threshold or None)
         By the name of a group column, the column of the table and what cuts it in two.
     weight, blocks : str or None
-    asked : tuple of str
-        Features that were named, and may therefore look like identifiers.
     """
 
     features: tuple[str, ...]
     labels: dict[str, tuple[str, Threshold | None]]
     weight: str | None = None
     blocks: str | None = None
-    asked: tuple[str, ...] = ()
 
     @classmethod
     def choose(
@@ -390,7 +369,7 @@ class Roles:
         features = tuple(n for n in dict.fromkeys(chosen or names) if n not in outside)
         if not features:
             raise ValueError("no column is left as a feature; drop fewer.")
-        return cls(features, labels, sample_weight, blocks, tuple(as_list(columns)))
+        return cls(features, labels, sample_weight, blocks)
 
     @property
     def columns(self) -> list[str]:
@@ -406,20 +385,15 @@ class Roles:
 
     def label_values(self, frame: Any) -> dict[str, AnyArray]:
         """Return the labels of every row by the name of their column."""
-        return {
-            name: frame[column].to_numpy()
-            if cut is None
-            else cut.apply(numbers(frame, [column])[:, 0])
-            for name, (column, cut) in self.labels.items()
-        }
+        found: dict[str, AnyArray] = {}
+        for name, (column, cut) in self.labels.items():
+            values = frame[column].to_numpy() if cut is None else numbers(frame, [column])[:, 0]
+            found[name] = values if cut is None else cut.apply(values)
+        return found
 
     def groups(self, frame: Any, **rules: Any) -> Groups:
         """Return the groups of rows, with `rules` of `Groups.from_labels`."""
-        found = Groups.from_labels(self.label_values(frame), **rules)
-        for name in found.names:
-            if any("\0" in str(label) for label in found.labels):
-                raise ValueError(f"a label of column {name!r} has a NUL character; correct it.")
-        return found
+        return Groups.from_labels(self.label_values(frame), **rules)
 
     def counting(self, frame: Any) -> Any:
         """Return the rows of a frame that have a weight: one of weight zero is no row."""
@@ -460,10 +434,9 @@ def numbers(frame: Any, columns: Sequence[str]) -> FloatArray:
             "correct the cell, or drop the column."
         )
     found = frame[list(columns)].to_numpy(dtype=np.float64)
-    infinite = np.isinf(found).any(axis=0)
-    if infinite.any():
-        j = int(infinite.argmax())
-        row = int(np.isinf(found[:, j]).argmax())
+    infinite = np.argwhere(np.isinf(found))
+    if len(infinite):
+        row, j = infinite[0]
         raise ValueError(
             f"column {columns[j]!r} is infinite, or too large for a number, in data row "
             f"{frame.index[row] + 1:,}; correct the cell, or drop the column."
@@ -473,7 +446,7 @@ def numbers(frame: Any, columns: Sequence[str]) -> FloatArray:
 
 def _odd_rows(cells: Any, decimal: str) -> AnyArray:
     """Return which texts do not read as numbers."""
-    pandas = require("pandas", extra="data", purpose="reading tables")
+    pandas = _require("pandas")
     texts = cells.astype(str).str.strip()
     if decimal == ",":
         texts = texts.str.translate(str.maketrans(",.", ".,"))
@@ -493,13 +466,9 @@ class Columns:
         cls,
         frame: Any,
         features: Sequence[str],
-        asked: Sequence[str] = (),
         texts: Mapping[str, set[str]] | None = None,
     ) -> Columns:
-        """Look at the cells of features, and at more `texts` that they hold elsewhere.
-
-        Columns that are `asked` for may be identifiers.
-        """
+        """Look at the cells of features, and at more `texts` that they hold elsewhere."""
         found: list[str] = []
         levels: dict[str, list[str]] = {}
         left: list[str] = []
@@ -509,9 +478,12 @@ class Columns:
             if not len(known):
                 left.append(f"{name!r} (no values)")
             elif kind in "biuf":
-                why = "" if name in asked else _identifier(name, known.to_numpy())
-                found, left = (found, [*left, why]) if why else ([*found, name], left)
-            elif not isinstance(known.iloc[0], str):
+                why = _identifier(known.to_numpy(), name)
+                if why:
+                    left.append(f"{name!r} ({why})")
+                else:
+                    found.append(name)
+            elif not known.map(lambda cell: isinstance(cell, str)).any():
                 left.append(f"{name!r} ({type(known.iloc[0]).__name__.lower()})")
             else:
                 distinct = sorted({*map(str, known.unique()), *(texts or {}).get(name, ())})
@@ -531,7 +503,7 @@ class Columns:
 
     def take(self, frame: Any, missing: str) -> tuple[Any, AnyArray]:
         """Return the rows that can be prepared, and which rows of the frame they are."""
-        pandas = require("pandas", extra="data", purpose="reading tables")
+        pandas = _require("pandas")
         lacking = [n for n in (*self.numbers, *self.levels) if n not in frame.columns]
         if lacking:
             raise ValueError(
@@ -550,8 +522,6 @@ class Columns:
                     "--missing drop, mean or median."
                 )
             kept = np.asarray(~gaps.any(axis=1))
-            if not kept.any():
-                raise ValueError("every row has a missing value; fill them: --missing mean.")
         found = pandas.DataFrame(X[kept], columns=list(self.numbers), copy=False)
         for name in self.levels:
             # A missing category is no category: none of its columns is one.
@@ -584,15 +554,15 @@ class Columns:
         return cls(tuple(used), levels, ()), getattr(filled, "strategy", "error")
 
 
-def _identifier(name: str, values: AnyArray) -> str:
+def _identifier(values: AnyArray, name: str) -> str:
     """Return why a column of numbers measures nothing about a row, or ""."""
     with np.errstate(invalid="ignore"):
         if values.dtype.kind == "b" or np.any(values % 1):
             return ""
     if len(values) > 2 and bool(np.all(np.diff(values.astype(np.float64)) == 1)):
-        return f"{name!r} (row number)"
+        return "row number"
     many = _ID_NAME.search(name) and len(np.unique(values)) > _ID_LEVELS
-    return f"{name!r} (identifier)" if many else ""
+    return "identifier" if many else ""
 
 
 def _refuse_numbers(name: str, known: Any) -> None:
@@ -623,7 +593,6 @@ def prepare(
     frame: Any,
     features: Sequence[str],
     *,
-    asked: Sequence[str] = (),
     missing: str = "error",
     standardize: bool = True,
     sample_weight: FloatArray | None = None,
@@ -635,8 +604,6 @@ def prepare(
     frame : pandas.DataFrame
     features : sequence of str
         Columns; those that measure nothing are left out with a note.
-    asked : sequence of str, default=()
-        Columns that are features even if they look like identifiers.
     missing : {"error", "drop", "mean", "median"}, default="error"
         Raise, drop the rows, or fill numbers in. A missing category is no category.
     standardize : bool, default=True
@@ -655,8 +622,10 @@ def prepare(
     from sklearn.preprocessing import StandardScaler
 
     check_choice("missing", missing, MISSING)
-    columns = Columns.of(frame, features, asked)
+    columns = Columns.of(frame, features)
     table, kept = columns.take(frame, missing)
+    if not kept.any():
+        raise ValueError("every row has a missing value; fill them: --missing mean.")
     transformer = columns.transformer(missing)
     X = np.asarray(transformer.fit_transform(table), dtype=np.float64)
     steps = [("columns", transformer)]

@@ -10,14 +10,16 @@ the parameters; `dataclass` writes the constructor that scikit-learn asks for. `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, TypeAlias, dataclass_transform
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from fairpca._arrays import FloatArray, threads_for
+from fairpca._arrays import FloatArray, symmetric, threads_for
 from fairpca._check import check_choice, check_groups
 from fairpca.base import LinearReducer, projection_attributes
 from fairpca.covariances.dense import DenseOracle
@@ -27,10 +29,20 @@ from fairpca.fitting import pose
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, Labels, Rows, Weights, warn_of_measurements
 from fairpca.solvers.problem import Problem
+from fairpca.solvers.simplex_qp import maximise_on_simplex
 from fairpca.solvers.solution import Solution
 
 #: The ends of open ranges: the largest number, and the least above zero.
 LARGEST, POSITIVE = float(np.finfo(float).max), float(np.nextafter(0, 1))
+#: Part of the decrease promised by the slope that a step must achieve, the customary value.
+ARMIJO = 1e-4
+# Most Newton steps over the simplex. Past them the last point is used, which is merely less good.
+_NEWTON_STEPS = 50
+# Step length below which Newton's line search gives up. The function is convex, so a step that
+# fails at this length failed by rounding.
+_SHORTEST = 1e-6
+# A function over the simplex with its first and second derivatives.
+_Curve: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
 def choice(default: str, *others: str) -> Any:
@@ -147,6 +159,37 @@ def kept_variance(basis: FloatArray, covariances: FloatArray) -> FloatArray:
 def own_variance(covariances: FloatArray, r: int) -> FloatArray:
     """Return the variance each group's own PCA of rank r keeps, for (k, n, n) covariances."""
     return np.array([pairs.values[:r].sum() for pairs in DenseOracle(covariances).own_pairs(r)])
+
+
+def generator(random_state: Any) -> Any:
+    """Return the random generator of a method: None is a fixed seed, so that fits repeat."""
+    return check_random_state(0 if random_state is None else random_state)
+
+
+def tangent(basis: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return the part of a gradient that is tangent to the orthonormal bases at `basis`."""
+    return np.asarray(gradient - basis @ symmetric(basis.T @ gradient))
+
+
+def minimise_on_simplex(evaluate: _Curve, start: FloatArray, tol: float) -> FloatArray:
+    """Minimise a smooth convex function over the simplex by Newton's method; return the point.
+
+    `evaluate` returns the value, the gradient and the Hessian at a point of the simplex. The
+    search ends where the next step promises no larger decrease than `tol`.
+    """
+    point, (value, slope, hessian) = start, evaluate(start)
+    for _ in range(_NEWTON_STEPS):
+        linear = hessian @ point - slope
+        change = maximise_on_simplex(linear, hessian, np.ones(len(point)), point) - point
+        promised, length = -float(slope @ change), 1.0
+        if promised <= tol:
+            break
+        while (found := evaluate(point + length * change))[0] > value - ARMIJO * length * promised:
+            length *= 0.5
+            if length < _SHORTEST:
+                return point
+        point, (value, slope, hessian) = point + length * change, found
+    return point
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from fairpca._arrays import FloatArray, orthonormal
-from fairpca.methods._base import POSITIVE, Found, MinMaxMethod, certified, number
-from fairpca.methods._descent import (
+from fairpca.methods._base import (
     ARMIJO,
+    POSITIVE,
+    Found,
+    MinMaxMethod,
+    certified,
     generator,
     minimise_on_simplex,
-    project_to_simplex,
+    number,
     tangent,
 )
 from fairpca.moments.groups import Seed
@@ -63,7 +66,7 @@ class _Run:
     def _weigh(self) -> None:
         """Find the weights, the smoothed worst value and its gradient at the current basis."""
         shifted = (self.beta * self.anchor + self.values) / (self.lam + self.beta)
-        y = self.weights = project_to_simplex(shifted)
+        y = self.weights = _nearest_on_simplex(shifted)
         self.gradient = tangent(self.basis, -2 * np.tensordot(y, self.images, axes=1))
         cost = self.lam * y @ y + self.beta * np.sum((y - self.anchor) ** 2)
         self.smoothed = float(y @ self.values - 0.5 * cost)
@@ -97,7 +100,7 @@ class _Run:
 
     def advance(self, beta: float) -> float:
         """Move the anchor to the current weights; return how far from stationary the pair is."""
-        ascent = self.weights - project_to_simplex(self.weights + self.values)
+        ascent = self.weights - _nearest_on_simplex(self.weights + self.values)
         residual = float(max(np.linalg.norm(self.gradient), np.linalg.norm(ascent)))
         if residual < self.residual:
             self.best_weights, self.residual = self.weights, residual
@@ -298,3 +301,11 @@ def _maximise_tangents(
     weights = minimise_on_simplex(evaluate, start, _ROUNDING)
     u, _, vt = np.linalg.svd(np.tensordot(weights, images, axes=1), full_matrices=False)
     return u @ vt, weights
+
+
+def _nearest_on_simplex(point: FloatArray) -> FloatArray:
+    """Return the nearest point with non-negative entries that sum to one."""
+    ordered = np.sort(point)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(point) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1])
+    return np.asarray(np.maximum(point - excess[last], 0.0))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._arrays import FloatArray
+from fairpca._arrays import FloatArray, orthonormal
 from fairpca._check import warn
 from fairpca.covariances.dense import leading_pairs
 from fairpca.methods._base import POSITIVE, Found, PublishedMethod, Sample, number
-from fairpca.methods._descent import minimise
 from fairpca.methods.null_space import equal_mean_directions, leading_within
 from fairpca.metrics import balanced_draw, gaussian_product, median_bandwidth
 from fairpca.moments.groups import Seed
@@ -150,7 +153,7 @@ class MMDFairPCA(PublishedMethod):
 
             last_basis, last_value = basis, value
             # The cost grows with the penalty, and so does the gradient's rounding.
-            basis = minimise(cost, basis, tol=tol * penalty / first, max_iter=_INNER_STEPS)
+            basis = _minimise(cost, basis, tol=tol * penalty / first, max_iter=_INNER_STEPS)
             value = discrepancy(basis)[0]
             # Projectors are compared: the basis itself may turn inside its span.
             moved = float(np.linalg.norm(basis - last_basis @ (last_basis.T @ basis)))
@@ -163,3 +166,32 @@ class MMDFairPCA(PublishedMethod):
             if value > self.tau:
                 penalty *= _PENALTY_FACTOR
         return basis, penalty, self.max_iter, "max_iter reached"
+
+
+def _minimise(
+    cost: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    *,
+    tol: float,
+    max_iter: int,
+) -> FloatArray:
+    """Minimise a smooth function of the span of a basis by L-BFGS; return the last basis.
+
+    `cost` returns the value and the Euclidean gradient G at a basis. The variables are n x r
+    matrices A = U R, whose orthonormal factor U is the basis. What does not change when the basis
+    turns inside its span has the gradient ``(I - U U.T) G R^-T`` there. The search ends where no
+    entry of that is larger than `tol`.
+    """
+
+    def flat_cost(variables: FloatArray) -> tuple[float, FloatArray]:
+        basis, factor = np.linalg.qr(variables.reshape(start.shape))
+        value, gradient = cost(basis)
+        outside = gradient - basis @ (basis.T @ gradient)
+        return value, np.linalg.solve(factor, outside.T).T.ravel()
+
+    # No stop by the decrease of the value: only the gradient tells how near the minimum is.
+    options: Any = {"gtol": tol, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
+    found = scipy.optimize.minimize(
+        flat_cost, start.ravel(), jac=True, method="L-BFGS-B", options=options
+    )
+    return orthonormal(found.x.reshape(start.shape))

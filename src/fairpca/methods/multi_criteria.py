@@ -16,8 +16,7 @@ import scipy.stats
 from fairpca._arrays import FloatArray, symmetric
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import pose
-from fairpca.methods._base import Found, MinMaxMethod, choice
-from fairpca.methods._descent import minimise_on_simplex
+from fairpca.methods._base import Found, MinMaxMethod, choice, minimise_on_simplex
 from fairpca.methods.sdr import (
     Relaxation,
     column_generation,

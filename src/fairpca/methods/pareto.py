@@ -6,8 +6,7 @@ import numpy as np
 
 from fairpca._arrays import TINY, FloatArray, orthonormal
 from fairpca.covariances.dense import leading_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, number, own_variance
-from fairpca.methods._descent import tangent
+from fairpca.methods._base import Found, PublishedMethod, Sample, number, own_variance, tangent
 from fairpca.solvers.simplex_qp import maximise_on_simplex
 
 # Smoothing of |z|: starts here and falls with the step number, never below the second value. With

@@ -12,8 +12,15 @@ from scipy.spatial.distance import cdist
 
 from fairpca._arrays import FloatArray, IntArray
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, choice, kept_variance, number
-from fairpca.methods._descent import generator
+from fairpca.methods._base import (
+    Found,
+    PublishedMethod,
+    Sample,
+    choice,
+    generator,
+    kept_variance,
+    number,
+)
 from fairpca.moments.groups import Seed
 
 

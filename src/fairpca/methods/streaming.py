@@ -10,8 +10,7 @@ import numpy as np
 
 from fairpca._arrays import FloatArray, complement, expand, fix_signs, orthonormal, outside, span
 from fairpca.covariances.dense import full_pairs
-from fairpca.methods._base import Found, PublishedMethod, Sample, number
-from fairpca.methods._descent import generator
+from fairpca.methods._base import Found, PublishedMethod, Sample, generator, number
 from fairpca.methods.null_space import leading_within, mean_directions
 from fairpca.moments.groups import Groups, Label, Labels, Rows, Seed, Weights, sort_labels
 
