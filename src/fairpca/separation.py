@@ -467,7 +467,7 @@ class _Counted:
         X = X.tocsc() if is_sparse(X) else X
 
         def about_means(part: slice) -> FloatArray:
-            own = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
+            own: Any = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
             block = np.array(own.toarray() if is_sparse(own) else own, np.float64, order="F")
             mean[:, part] = share @ block
             block -= mean[:, part][codes]
