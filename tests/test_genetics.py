@@ -59,6 +59,14 @@ class TestFiles:
             for name, part in vars(read_plink(path)).items():
                 assert np.array_equal(part, getattr(made, name)), name
 
+    def test_words_are_divided_by_blanks_or_tabs(self, cohort):
+        bim = cohort.with_suffix(".bim")
+        bim.write_text(bim.read_text().replace("\t", " "))
+        assert read_plink(cohort).snps[1] == "rs1"
+        bim.write_text(bim.read_text().replace("rs1 ", "", 1))
+        with pytest.raises(ValueError, match=r"cohort\.bim has a line that is not six words"):
+            read_plink(cohort)
+
     @pytest.mark.parametrize("end", [".bed", ".bim", ".fam"])
     def test_a_file_is_missing(self, cohort, end):
         cohort.with_suffix(end).unlink()

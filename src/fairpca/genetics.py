@@ -87,7 +87,9 @@ def read_plink(path: str | Path) -> Genotypes:
     for end in (".bed", ".bim", ".fam"):
         if not Path(stem + end).is_file():
             raise FileNotFoundError(f"{stem}{end} is missing; a PLINK file set has all three.")
-    m, n = (len(Path(stem + end).read_bytes().strip().splitlines()) for end in (".fam", ".bim"))
+    families, samples, *_ = _six_words(f"{stem}.fam")
+    chromosomes, snps, _, _, *alleles = _six_words(f"{stem}.bim")
+    m, n = len(samples), len(snps)
     with open(stem + ".bed", "rb") as file:
         start, size = file.read(3), file.seek(0, 2)
     expected = 3 + n * ((m + 3) // 4)
@@ -100,9 +102,16 @@ def read_plink(path: str | Path) -> Genotypes:
         )
     with opened(stem + ".bed", iid_count=m, sid_count=n) as bed:
         rows = bed.read(dtype="int8", order="F")
-        alleles = np.array([bed.allele_1, bed.allele_2], dtype=str)
-        words = [bed.iid, bed.sid, bed.fid, alleles, bed.chromosome]
-        return Genotypes(rows, *(np.asarray(part, dtype=str) for part in words))
+    words = (samples, snps, families, alleles, chromosomes)
+    return Genotypes(rows, *(np.array(part, dtype=str) for part in words))
+
+
+def _six_words(path: str) -> list[tuple[str, ...]]:
+    """Return the six columns of a text file of PLINK, divided by blanks or tabs."""
+    lines = [line.split() for line in Path(path).read_text("utf-8").splitlines() if line.strip()]
+    if any(len(line) != 6 for line in lines):
+        raise ValueError(f"{path} has a line that is not six words.")
+    return list(zip(*lines, strict=True)) or [()] * 6
 
 
 def read_populations(
@@ -137,7 +146,7 @@ def read_populations(
             raise ValueError(f"{path} has {len(names)} columns and a line with {len(line)}.")
         if known.setdefault(line[person], line[group]) != line[group]:
             raise ValueError(f"{path} has {line[person]!r} in two populations.")
-    lost = [name for name in samples if known.get(str(name), "NA") == "NA"]
+    lost = [name for name in map(str, samples) if known.get(name, "NA") == "NA"]
     if lost:
         raise ValueError(
             f"{path} has no population for {len(lost)} of {len(samples)} people: {listed(lost)}; "

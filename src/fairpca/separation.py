@@ -27,7 +27,16 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fairpca._arrays import EPS, AnyArray, FloatArray, IntArray, fix_signs, is_dask, is_sparse
+from fairpca._arrays import (
+    EPS,
+    AnyArray,
+    FloatArray,
+    IntArray,
+    fix_signs,
+    is_dask,
+    is_sparse,
+    one_ahead,
+)
 from fairpca._check import as_numpy, check_at_least, check_choice, check_weights
 from fairpca.fitting import pose
 from fairpca.genetics import StandardizedGenotypes
@@ -457,13 +466,18 @@ class _Counted:
         root, mean = np.sqrt(weight)[:, None], np.empty((k, n))
         inner: FloatArray | None = np.zeros((m, m), order="F") if pooled else None
         X = X.tocsc() if is_sparse(X) else X
-        for part in gen_batches(n, max(_ENTRIES // m, 1)):
-            block: Any = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
-            block = (block.toarray() if is_sparse(block) else block).astype(np.float64)
+
+        def about_means(part: slice) -> FloatArray:
+            own: Any = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
+            block = np.array(own.toarray() if is_sparse(own) else own, np.float64, order="F")
             mean[:, part] = share @ block
+            block -= mean[:, part][codes]
+            block *= root
+            return block
+
+        for block in one_ahead(map(about_means, gen_batches(n, max(_ENTRIES // m, 1)))):
             if inner is not None:
-                rest = np.asfortranarray(root * (block - mean[:, part][codes]))
-                inner = dsyrk(1.0, rest, beta=1.0, c=inner, overwrite_c=1)
+                inner = dsyrk(1.0, block, beta=1.0, c=inner, overwrite_c=1)
         if inner is not None:
             inner += np.triu(inner, 1).T
         wide = X, root, share.sqrt().T

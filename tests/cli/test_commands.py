@@ -193,6 +193,9 @@ def test_genotypes_are_fitted_and_projected_as_plink_reads_them(cli, tmp_path):
     bed_reader.to_bed(tmp_path / "other.bed", np.zeros((3, 60)))
     other = cli("transform", tmp_path / "other.bed", "--model", model)
     assert (other.code, "other snps than the fit" in other.err) == (2, True)
+    # None of several files, and no option about tables, is passed over in silence.
+    assert "one .bed file" in cli("fit", *arguments, "--drop", "rs1", "-o", model).err
+    assert "one .bed file" in cli("transform", *arguments[:1] * 2, "--model", model).err
 
 
 def test_audit_measures_a_stored_model(cli, csv, frame, model, tmp_path):

@@ -68,6 +68,15 @@ def test_groups_without_end_and_gaps_are_refused(tmp_path):
         read_moments(tmp_path / "u.csv", sensitive_features="g")
     found = read_moments(tmp_path / "u.csv", sensitive_features="g", missing="drop")
     assert found.count.tolist() == [2, 3]
+    pd.DataFrame({"g": ["a", "b"], "x": [None, None]}).to_parquet(tmp_path / "v.parquet")
+    with pytest.raises(ValueError, match=r"missing values in 'x' \(2\)"):
+        read_moments(tmp_path / "v.parquet", sensitive_features="g")
+
+
+def test_whole_numbers_that_are_rounded_are_named(tmp_path):
+    pd.DataFrame({"g": ["a", "b"], "x": 2**60 + np.arange(2)}).to_parquet(tmp_path / "t.parquet")
+    with pytest.warns(UserWarning, match=r"past 2\^53 in column\(s\) 'x'"):
+        read_moments(tmp_path / "t.parquet", sensitive_features="g")
 
 
 def people(seed, m=90):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca import FairPCA, GroupMoments, Groups
-from fairpca.moments.groups import are_measurements
+from fairpca.moments.groups import warn_of_measurements
 
 
 def rebuilt(groups):
@@ -257,11 +257,12 @@ class TestMeasurements:
     remedy = r"pandas\.qcut\(values, 4\)"
 
     def test_fractions_names_and_very_many_codes(self):
-        assert are_measurements([i + 0.5 for i in range(51)], 10_000)
-        assert not are_measurements([float(i) for i in range(51)], 10_000)
-        assert not are_measurements([i + 0.5 for i in range(50)], 50)
-        assert are_measurements(range(1001), 10_000)
-        assert not are_measurements(range(1000), 10_000)
+        codes = np.arange(10_000)
+        for labels in (codes % 51 + 0.5, codes % 1001, codes[:100] % 51):
+            with pytest.raises(UserWarning, match="not like groups"):
+                warn_of_measurements(Groups.from_labels(labels))
+        for labels in (codes % 51 + 0.0, codes[:50] % 50 + 0.5, codes % 1000):
+            warn_of_measurements(Groups.from_labels(labels))
 
     def test_a_warning_says_what_to_do(self):
         said = rf"60 distinct labels in column 'income' of 60 rows.*{self.remedy}"
@@ -288,5 +289,7 @@ class TestMeasurements:
 def test_columns_without_a_header_are_called_by_their_numbers():
     table = pd.DataFrame([["f", "old"], ["m", "old"], ["f", "young"]])
     assert Groups.from_labels(table).names == ("0", "1")
+    expected = (("f", "old"), ("f", "young"), ("m", "old"))
+    assert Groups.from_labels(table).labels == expected
     assert Groups.from_labels(table[0]).names == ("0",)
     assert Groups.from_labels(table[0].rename(None)).names == ("sensitive_feature",)

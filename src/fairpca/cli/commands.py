@@ -365,6 +365,8 @@ def _fit_genotypes(asked: Asked, model: Any, separate: bool, target: Path) -> No
     from fairpca import genetics
     from fairpca.persistence import save_model
 
+    if len(asked.tables) > 1 or asked.drop or asked.missing or asked.sample_weight:
+        raise ValueError("one .bed file is fitted, without --drop, --missing, --sample-weight.")
     kind = "center" if asked.raw else "patterson"
     with output.progress("reading genotypes"):
         genotypes = genetics.read_plink(asked.tables[0])
@@ -434,6 +436,8 @@ def transform(
 
     saved = load_model(path)
     if tables[0].suffix == ".bed":
+        if len(tables) > 1 or keep or missing:
+            raise ValueError("one .bed file is projected, without --keep and --missing.")
         _transform_genotypes(tables[0], saved, target, eigenvec)
         return
     pandas = require("pandas", extra="app", purpose="fairpca transform")

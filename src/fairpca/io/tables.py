@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from fairpca._arrays import AnyArray, FloatArray
-from fairpca._check import check_choice, did_you_mean, listed, require
+from fairpca._check import as_numpy, check_choice, did_you_mean, listed, require
 from fairpca.moments.groups import Groups, Threshold
 from fairpca.moments.storage import damage_named
 
@@ -424,7 +424,7 @@ def _known(entry: str, names: Sequence[str]) -> list[str]:
 def numbers(frame: Any, columns: Sequence[str]) -> FloatArray:
     """Return columns of a frame as float64; ValueError names a cell that is no finite number."""
     kinds = frame.dtypes.to_dict()
-    odd = [name for name in columns if kinds[name].kind not in "biuf"]
+    odd = [n for n in columns if kinds[n].kind not in "biuf" and frame[n].notna().any()]
     if odd:
         cells = frame[odd[0]].dropna()
         row = int(next(iter(_odd_rows(cells, ".")), 0))
@@ -433,7 +433,7 @@ def numbers(frame: Any, columns: Sequence[str]) -> FloatArray:
             f"column {odd[0]!r} is not numbers: {str(cell)[:40]!r} in data row {place + 1:,}; "
             "correct the cell, or drop the column."
         )
-    found = frame[list(columns)].to_numpy(dtype=np.float64)
+    found = as_numpy(frame[list(columns)]).to_numpy(dtype=np.float64)
     infinite = np.argwhere(np.isinf(found))
     if len(infinite):
         row, j = infinite[0]

@@ -13,8 +13,8 @@ import hashlib
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -29,7 +29,6 @@ from fairpca._arrays import (
     array_namespace,
     fetched,
     is_foreign,
-    placed,
 )
 from fairpca._check import check_choice, framed, warn
 
@@ -179,7 +178,7 @@ class Groups:
         if labels is None:
             return cls(np.zeros(n_rows, dtype=np.int64), ("all",), ("all",), np.array([n_rows]))
         if not isinstance(labels, Groups):
-            there = cls._on_device(labels, rows)
+            there = cls._on_device(labels, rows) if is_foreign(labels) else None
             return there or cls.from_labels(labels, n_rows=n_rows, **rules)
         if labels.codes.shape[0] != n_rows:
             raise ValueError(
@@ -194,20 +193,14 @@ class Groups:
 
         Copying ten million labels from a device takes longer than counting their rows there.
         """
-        xp = array_namespace(rows) if is_foreign(labels) else None
+        xp = array_namespace(rows)
         if xp is None or labels.device != rows.device or labels.ndim != 1:
             return None
         if labels.shape[0] != rows.shape[0] or not xp.isdtype(labels.dtype, "integral"):
             return None
-        low, high = int(xp.min(labels)), int(xp.max(labels))
-        if high - low >= _TABLE_SPAN:
-            return None
-        values, counts = (fetched(part) for part in xp.unique_counts(labels))
-        places = np.zeros(high - low + 1, dtype=np.int16)
-        places[values.astype(np.int64) - low] = np.arange(len(values))
-        # Widened first: 127 - (-128) does not fit into an int8.
-        codes = xp.take(placed(places, rows), xp.astype(labels, xp.int64) - low, axis=0)
-        return cls(codes, tuple(values.tolist()), (UNNAMED,), counts.astype(np.int64))
+        values, counts = xp.unique_counts(labels)
+        codes, found = xp.searchsorted(values, labels), tuple(fetched(values).tolist())
+        return cls(codes, found, (UNNAMED,), fetched(counts).astype(np.int64))
 
     def cells(self) -> tuple[IntArray, tuple[Label, ...], IntArray]:
         """Return codes, labels and counts with unlabelled rows, if there are any, as cell 0.
@@ -221,14 +214,8 @@ class Groups:
 
     def take(self, rows: IntArray | slice) -> Groups:
         """Return the groups of some rows; labels that none of them has are left out."""
-        codes = fetched(self.codes)[rows].astype(np.int64)
-        counts = _counts(codes, len(self.labels))
-        used = np.flatnonzero(counts)
-        # The entry after the last serves the code -1.
-        table = np.full(len(self.labels) + 1, -1)
-        table[used] = np.arange(len(used))
-        labels = tuple(self.labels[i] for i in used)
-        return replace(self, codes=table[codes], labels=labels, counts=counts[used])
+        codes, labels, counts = _sorted(fetched(self.codes)[rows], self.labels)
+        return Groups(codes, tuple(labels), self.names, counts)
 
     def in_folds(self, folds: IntArray, n_folds: int) -> Groups:
         """Return the groups of every fold: labels are pairs (fold, label), of rows that exist.
@@ -237,7 +224,7 @@ class Groups:
         `split_folds` separates the moments of such groups.
         """
         codes, labels, _ = self.cells()
-        pairs, numbers, counts = _of_integers(fetched(codes).astype(np.int64) * n_folds + folds)
+        pairs, numbers, counts = _of_numbers(fetched(codes).astype(np.int64) * n_folds + folds)
         found = tuple((number % n_folds, labels[number // n_folds]) for number in numbers)  # type: ignore[operator]
         return Groups(pairs, found, self.names, counts)
 
@@ -247,34 +234,12 @@ class Groups:
         return len(self.labels)
 
 
-def _counts(codes: IntArray, k: int) -> IntArray:
-    """Return how many rows have each label."""
-    return np.bincount(codes + 1, minlength=k + 1)[1:]
-
-
-def are_measurements(labels: Collection[Label], n_rows: int) -> bool:
-    """Return whether the labels of one column look like measurements or names, not like groups.
-
-    Parameters
-    ----------
-    labels : collection
-        Distinct labels, without missing ones.
-    n_rows : int
-        Rows of the whole table; of a piece of it nothing can be told.
-    """
-    if len(labels) <= _MOST_FRACTIONS:
-        return False
-    fractions = any(isinstance(value, float) and not value.is_integer() for value in labels)
-    return fractions or 2 * len(labels) > n_rows or len(labels) > _MOST_LABELS
-
-
-def warn_of_measurements(groups: Groups | None) -> None:
+def warn_of_measurements(groups: Groups) -> None:
     """Warn where a column of labels looks like a measurement; the labels are of a whole table.
 
-    Nobody is served by groups of one row each, and a fit of them takes long. None is a table
-    without labels.
+    Nobody is served by groups of one row each, and a fit of them takes long.
     """
-    if groups is None or len(groups.labels) <= _MOST_FRACTIONS:
+    if len(groups.labels) <= _MOST_FRACTIONS:
         return
     # With several columns a label is a tuple, with an entry of each.
     labels: Any = groups.labels
@@ -282,7 +247,9 @@ def warn_of_measurements(groups: Groups | None) -> None:
     n_rows = int(groups.codes.shape[0])
     for name, column in zip(groups.names, columns, strict=True):
         distinct = set(column) - {None}
-        if are_measurements(distinct, n_rows):
+        fractions = any(isinstance(v, float) and not v.is_integer() for v in distinct)
+        most = 0 if fractions else min(_MOST_LABELS, n_rows / 2)
+        if len(distinct) > max(most, _MOST_FRACTIONS):
             warn(
                 f"sensitive_features has {len(distinct):,} distinct labels in column {name!r} of "
                 f"{n_rows:,} rows; they look like measurements or names, not like groups. Cut "
@@ -375,97 +342,82 @@ def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
             f"sensitive_features={given!r}: pass the labels themselves, one per row, such as "
             "table['sex']."
         )
-    native = _native(given)
-    if isinstance(native, nw.DataFrame):
-        return [(str(name), native[name]) for name in native.columns]
-    if isinstance(native, nw.Series):
-        return [(UNNAMED if native.name in (None, "") else str(native.name), native)]
-    array = _as_array(fetched(given) if is_foreign(given) else given)
-    if array.ndim == 2 and array.shape[1] != 1:
-        return [(f"{UNNAMED}_{j}", column) for j, column in enumerate(array.T)]
-    if array.ndim in (1, 2):
-        return [(UNNAMED, array.ravel())]
+    table = _opened(given)
+    if isinstance(table, nw.DataFrame):
+        return [(str(name), table.get_column(name)) for name in table.columns]
+    if isinstance(table, nw.Series):
+        return [(UNNAMED if table.name in (None, "") else str(table.name), table)]
+    if table.ndim == 2 and table.shape[1] != 1:
+        return [(f"{UNNAMED}_{j}", column) for j, column in enumerate(table.T)]
+    if table.ndim in (1, 2):
+        return [(UNNAMED, table.ravel())]
     raise ValueError(
-        f"sensitive_features has {array.ndim} dimensions; pass one label per row, or one column "
+        f"sensitive_features has {table.ndim} dimensions; pass one label per row, or one column "
         "of labels per attribute."
     )
 
 
-def _native(values: Any) -> Any:
-    """Return a narwhals frame or series if `values` is one of any library, else `values`."""
-    if isinstance(values, np.ndarray | list | tuple | nw.Series):
+def _opened(values: Any) -> Any:
+    """Return labels as a frame or a series of narwhals, or as an array.
+
+    A list keeps its own objects, which NumPy would turn into strings.
+    """
+    if isinstance(values, list | tuple):
+        return np.array(values, dtype=object)
+    if isinstance(values, np.ndarray | nw.Series):
         # narwhals would find the same, after a third of a millisecond of asking.
         return values
-    return framed(values, "sensitive_features", allow_series=True)
-
-
-def _as_array(values: Any) -> AnyArray:
-    """Return labels as an array; a list keeps its own objects, which would become strings."""
-    return (
-        np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
-    )
+    table = framed(values, "sensitive_features", allow_series=True)
+    return table if isinstance(table, nw.DataFrame | nw.Series) else fetched(values)
 
 
 def _coded(values: Any) -> _Coded:
     """Code one column by the quickest method it offers."""
-    series = _native(values)
-    if not isinstance(series, nw.Series):
-        array = _as_array(values)
-    elif series.dtype.is_numeric() and not series.is_null().any():
-        array = np.asarray(series.to_numpy())
-    else:
-        if series.implementation.is_pandas():
-            # By its hash table, or the codes it already has: ten times faster than by its objects.
-            with contextlib.suppress(TypeError):
-                codes, kinds = series.to_native().factorize()
-                return _sorted(codes, kinds.tolist())
-        return _of_objects(series.to_list())
-    kind = array.dtype.kind
-    if kind == "b":
-        return _of_integers(array.view(np.int8), bool)
-    if kind in "iu":
-        return _of_integers(array)
-    if kind == "f":
-        with np.errstate(invalid="ignore"):
-            whole = array.astype(np.int64)
-        if (whole == array).all():
-            return _of_integers(whole, float)
-        codes, known = np.full(len(array), -1), ~np.isnan(array)
-        found = np.unique(array[known], return_inverse=True, return_counts=True)
-        codes[known] = found[1]
-        return codes, found[0].tolist(), found[2]
-    if kind == "U" and (array == "nan").any():
+    column = _opened(values)
+    if isinstance(column, nw.Series):
+        if not column.dtype.is_numeric() or column.is_null().any():
+            if column.implementation.is_pandas():
+                # By its hash table, or the codes it already has: ten times faster than by its
+                # objects.
+                with contextlib.suppress(TypeError):
+                    codes, kinds = column.to_native().factorize()
+                    return _sorted(codes, kinds.tolist())
+            return _of_objects(column.to_list())
+        column = np.asarray(column.to_numpy())
+    kind = column.dtype.kind
+    if kind in "biuf":
+        return _of_numbers(column)
+    if kind == "U" and (column == "nan").any():
         warn(
             "sensitive_features has the label 'nan': NumPy writes missing labels as text beside "
             "other text. If it stands for a missing one, pass a list, or an array of objects."
         )
     if kind == "M":
         # Nanoseconds would become bare numbers; the standard library counts microseconds.
-        array = array.astype("M8[us]")
-    return _of_objects(array.ravel().tolist())
+        column = column.astype("M8[us]")
+    return _of_objects(column.ravel().tolist())
 
 
-def _of_integers(array: AnyArray, kind: Callable[[int], Label] = int) -> _Coded:
-    """Code integers; labels are of another `kind` where the integers stand for others.
+def _of_numbers(array: AnyArray) -> _Coded:
+    """Code numbers; NaN is missing.
 
-    Values that span a short range are counted in a table, without sorting; others are sorted.
+    Whole numbers that span a short range are counted in a table, without sorting; others are
+    sorted.
     """
-    low, high = (int(array.min()), int(array.max())) if array.size else (0, -1)
-    if high - low >= _TABLE_SPAN:
-        found = np.unique(array, return_inverse=True, return_counts=True)
-        return found[1].astype(np.int64), list(map(kind, found[0].tolist())), found[2]
-    # Widened first: 127 - (-128) does not fit into an int8. Of eight bytes, unsigned ones may be
-    # past the largest signed integer, but their distance from the lowest is not.
-    wide = array if array.dtype.itemsize == 8 else array.astype(np.int64)
-    codes = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
-    counts = np.bincount(codes, minlength=high - low + 1)
-    present = np.flatnonzero(counts)
-    if len(present) < len(counts):
-        table = np.zeros(len(counts), dtype=np.int64)
-        table[present] = np.arange(len(present))
-        codes, counts = table.take(codes), counts[present]
-    # As Python's integers: an unsigned one may be past the largest signed one.
-    return codes, [kind(low + place) for place in present.tolist()], counts
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(np.int64, copy=False)
+    low, high = (int(whole.min()), int(whole.max())) if array.size else (0, -1)
+    if high - low < _TABLE_SPAN and (whole == array).all():
+        values, codes = low + np.arange(high - low + 1), whole - low
+        counts = np.bincount(codes, minlength=len(values))
+    else:
+        values, codes, counts = np.unique(array, return_inverse=True, return_counts=True)
+    used = np.flatnonzero((counts > 0) & (values == values))
+    if len(used) < len(values):
+        table = np.full(len(values), -1)
+        table[used] = np.arange(len(used))
+        codes, values, counts = table.take(codes), values[used], counts[used]
+    return codes, values.astype(array.dtype).tolist(), counts
 
 
 def _of_objects(values: Sequence[Any]) -> _Coded:
@@ -487,11 +439,10 @@ def _sorted(codes: IntArray, values: Sequence[Any]) -> _Coded:
 
     `values` may repeat, be missing, or occur in no row; negative codes stay missing.
     """
-    rows = _counts(np.asarray(codes, dtype=np.int64), len(values))
-    used = np.flatnonzero(rows).tolist()
-    plain = {i: None if _is_missing(values[i]) else as_plain(values[i]) for i in used}
+    rows = np.bincount(np.asarray(codes, dtype=np.int64) + 1, minlength=len(values) + 1)[1:]
+    plain = {i: _plain(values[i]) for i in np.flatnonzero(rows).tolist()}
     # Labels that differ as objects may be equal once they are plain: np.int64(1) and 1.
-    labels = sort_labels({label for label in plain.values() if label is not None})
+    labels = sort_labels(set(plain.values()) - {None})
     rank = {label: i for i, label in enumerate(labels)}
     # The entry after the last serves the code -1.
     table, counts = np.full(len(values) + 1, -1), np.zeros(len(labels), dtype=np.int64)
@@ -502,20 +453,13 @@ def _sorted(codes: IntArray, values: Sequence[Any]) -> _Coded:
     return table.take(codes), labels, counts
 
 
-def _is_missing(value: Any) -> bool:
-    """Whether a label is None, or differs from itself as NaN and NaT do, or is pandas' own NA."""
-    if value is None:
-        return True
-    differs = value != value
-    return not isinstance(differs, bool | np.bool_) or bool(differs)
-
-
-def as_plain(value: Any) -> Label:
-    """Return NumPy's own scalars as Python's."""
+def _plain(value: Any) -> Label:
+    """Return a label with NumPy's own scalars as Python's, and None for a missing one."""
     if isinstance(value, tuple):
-        return tuple(as_plain(part) for part in value)
-    found: Label = value.item() if isinstance(value, np.generic) else value
-    return found
+        return tuple(_plain(part) for part in value)
+    value = value.item() if isinstance(value, np.generic) else value
+    # NaN and NaT differ from themselves, and pandas' own NA does not say whether it does.
+    return value if (value != value) is False else None
 
 
 def sort_labels(labels: Iterable[Label]) -> list[Label]:
@@ -539,7 +483,7 @@ def _crossed(columns: Sequence[tuple[IntArray, list[Label]]], keep_partial: bool
         # One number for the combination so far and the next label. Those that occur are counted
         # anew for every column: they are at most as many as rows, and the number never overflows.
         numbers: Any
-        codes, numbers, _ = _of_integers(codes * len(levels) + column + 1)
+        codes, numbers, _ = _of_numbers(codes * len(levels) + column + 1)
         pairs = (divmod(number, len(levels)) for number in numbers)
         cells = [(*cells[known], levels[level]) for known, level in pairs]
     enough = any if keep_partial else all
@@ -580,6 +524,5 @@ class Threshold:
         """Return the label of every number, None where it is missing."""
         above = f"{self.column} {self.sign} {self.value}"
         below = f"{self.column} {_OPPOSITE[self.sign]} {self.value}"
-        side = np.where(_COMPARE[self.sign](numbers, float(self.value)), 0, 1)
-        labels = np.array([above, below, None], dtype=object)
-        return np.asarray(labels[np.where(np.isnan(numbers), 2, side)])
+        sides = np.where(_COMPARE[self.sign](numbers, float(self.value)), above, below)
+        return np.where(np.isnan(numbers), np.array(None), sides)

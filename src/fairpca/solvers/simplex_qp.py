@@ -72,15 +72,9 @@ def maximise_on_simplex(
     # The last entry stands for the sum, which every face keeps, and its multiplier.
     right, x, free = np.empty(k + 1), np.empty(k + 1), np.empty(k + 1, dtype=bool)
     right[:k], right[k] = linear, unit
-    np.maximum(start, 0.0, out=x[:k])
-    x[k] = 1.0
+    x[:k], x[k] = np.maximum(start, 0.0), 1.0
     if k > _MANY and np.count_nonzero(x[:k]) > _MANY:
-        # Few groups bind in the end, and leaving the others one by one costs a solve each:
-        # start at the best corner, which the few enter.
-        corners = linear / sums - 0.5 * system.diagonal()[:k] / sums**2
-        best = int(corners.argmax())
-        x[:k] = 0.0
-        x[best] = 1.0 / sums[best]
+        x[:k] = _best_corner(linear, system.diagonal()[:k], sums)
     np.greater(x, 0.0, out=free)
     blocked = -1
     # Finite by strict concavity; the cap guards against cycling at rounding level only.
@@ -117,6 +111,17 @@ def maximise_on_simplex(
         free[blocked] = False
     found = x[:k]
     return np.asarray(found / float(sums @ found))
+
+
+def _best_corner(linear: FloatArray, diagonal: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return the best point of a single group.
+
+    Of many groups few bind in the end, and the others would leave one by one, for a solve each.
+    """
+    corner = np.zeros_like(sums)
+    best = int((linear / sums - 0.5 * diagonal / sums**2).argmax())
+    corner[best] = 1.0 / sums[best]
+    return corner
 
 
 def _on_face(

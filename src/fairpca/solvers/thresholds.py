@@ -84,20 +84,20 @@ def solve_thresholds(
 
     ceiling = allowed(_LARGEST)
 
-    def reached(losses: FloatArray) -> float:
+    def better(basis: FloatArray) -> tuple[float, FloatArray]:
+        losses = problem.losses(basis)
         # What no t allows is excused where it is rounding.
-        rounded = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
-        return _least(lambda t: bool((rounded <= allowed(t)).all()), scale)
+        losses = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
+        t = _least(lambda t: bool((losses <= allowed(t)).all()), scale)
+        return (t, basis) if t < high or best is None else (high, best)
 
-    low, high, best = -np.inf, np.inf, basis
+    low, tried, high, best = -np.inf, -np.inf, np.inf, basis
     if basis is not None:
-        high = reached(problem.losses(basis))
+        high, best = better(basis)
     # Without limits first: that bounds t wherever nothing else does.
-    found, shift, tried = solve(problem), np.zeros_like(problem.offsets), -np.inf
+    found, shift = solve(problem), np.zeros_like(problem.offsets)
     for _ in range(_MOST_ROUNDS):
-        t = reached(found.losses + shift)
-        if t < high or best is None:
-            high, best = min(t, high), found.components.T
+        high, best = better(found.components.T)
         proof, rising = found.certificate, low
         if proof.lower_bound > 0 or not shift.any():
             low = max(low, _ruled_out(found, allowed, shift, scale))
@@ -114,10 +114,8 @@ def solve_thresholds(
         if settled and problem.certificate(low, high, slack).optimal:
             break
         if not shift.any() and _few_enough(problem):
-            basis = _followed(problem, allowed, found, high, slack, tol if rough else 0.0)
-            t = reached(problem.losses(basis))
-            if t < high:
-                high, best = t, basis
+            fine = tol if rough else 0.0
+            high, best = better(_followed(problem, allowed, found, high, slack, fine))
             # Whoever is content with a rough bound is content with that basis.
             if rough:
                 break
@@ -136,7 +134,19 @@ def solve_thresholds(
             low = max(low, at)
         elif not ahead and found.certificate.value > 0:
             tried = at
-    if not np.isfinite(high) or best is None:
+    return _certified(problem, found, best, low, high, slack)
+
+
+def _certified(
+    problem: Problem,
+    found: Solution,
+    best: FloatArray | None,
+    low: float,
+    high: float,
+    slack: float,
+) -> Solution:
+    """Return the best basis with the t it needs and the t below which nothing is possible."""
+    if best is None or not np.isfinite(high):
         raise ValueError(
             "no projection keeps every group within what thresholds allow"
             + (", which is proven" if low == np.inf else "; allow more")
