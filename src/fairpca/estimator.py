@@ -316,10 +316,7 @@ class FairPCA(LinearReducer):
         """
         check_is_fitted(self)
         # Not as in PCA, whose components never have less variance than what is left out.
-        rows, noise = fetched(self.components_), self.noise_variance_
-        found = (rows.T * (fetched(self.explained_variance_) - noise)) @ rows
-        found[np.diag_indices_from(found)] += noise
-        return placed(found, self.components_)  # type: ignore[no-any-return]
+        return self._with_values(fetched(self.explained_variance_), self.noise_variance_)
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of `get_covariance`.
@@ -329,18 +326,22 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
-        rows, noise = fetched(self.components_), self.noise_variance_
+        (r, n), noise = self.components_.shape, self.noise_variance_
+        if r < n and noise == 0:
+            raise ValueError(
+                "the rows of the fit have no variance outside of the components, so their "
+                "covariance has no inverse; leave out columns that are constant or depend on "
+                "others, or fit fewer components."
+            )
         # A direction without variance has a precision beyond all bounds.
-        variances = np.maximum(fetched(self.explained_variance_), TINY)[:, None]
-        found = rows.T @ (rows / variances)
-        if len(rows) < rows.shape[1]:
-            if noise == 0:
-                raise ValueError(
-                    "the rows of the fit have no variance outside of the components, so their "
-                    "covariance has no inverse; leave out columns that are constant or depend on "
-                    "others, or fit fewer components."
-                )
-            found += (np.eye(rows.shape[1]) - rows.T @ rows) / noise
+        variances = np.maximum(fetched(self.explained_variance_), TINY)
+        return self._with_values(1 / variances, 1 / noise if r < n else 0.0)
+
+    def _with_values(self, along: FloatArray, elsewhere: float) -> FloatArray:
+        """Return the matrix with these eigenvalues along the components, one in all others."""
+        rows = fetched(self.components_)
+        found = (rows.T * (along - elsewhere)) @ rows
+        found[np.diag_indices_from(found)] += elsewhere
         return placed(found, self.components_)  # type: ignore[no-any-return]
 
     def score_samples(self, X: Rows) -> FloatArray:
