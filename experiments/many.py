@@ -142,6 +142,7 @@ def _faces(columns: tuple[str, ...], download: bool) -> GroupMoments:
         np.concatenate([part.weight for part in parts]),
         np.concatenate([part.mean for part in parts]),
         np.concatenate([part.scatter for part in parts]),
+        np.zeros(cells.n_features),
         tuple(level for _, level in wanted),
         ("group",),
     )

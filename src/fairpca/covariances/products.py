@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
-from scipy.sparse.linalg import ArpackError, LinearOperator
+from scipy.sparse.linalg import ArpackError
 
 from fairpca._arrays import (
     FloatArray,
@@ -92,7 +92,7 @@ class CellRows:
         (mean, offset), traces = np.zeros((2, len(labels), n)), np.zeros(len(labels))
         for cell in range(len(labels)):
             picks = np.flatnonzero(codes == cell)
-            part = some_rows(X, picks) if isinstance(X, LinearOperator) else X[picks]
+            part = some_rows(X, picks)
             w = weights[picks] / weights[picks].sum()
             with np.errstate(over="ignore", invalid="ignore"):
                 mean[cell] = part.T @ w

@@ -580,7 +580,7 @@ def counted(X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool) -
     if in_folds:
         groups = groups.in_folds(row_folds(0, X.shape[0], FOLDS), FOLDS)
     try:
-        found = GroupMoments.from_array(X, groups, sample_weight=weight)
+        found = GroupMoments.of_rows(X, groups, weight)
     except ValueError:
         # The moments notice NaN for nothing; only then is it worth a pass to name it.
         check_finite(X)

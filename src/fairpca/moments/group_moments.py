@@ -16,7 +16,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -24,6 +24,7 @@ import sklearn
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from fairpca._arrays import (
+    EPS,
     AnyArray,
     FloatArray,
     IntArray,
@@ -32,6 +33,7 @@ from fairpca._arrays import (
     fetched,
     is_foreign,
     is_sparse,
+    joined,
     library_of,
     one_ahead,
     placed,
@@ -48,8 +50,8 @@ from fairpca.moments.groups import (
     Weights,
     sort_labels,
 )
-from fairpca.moments.scatter import GroupSums, group_scatter, no_variance, sender
-from fairpca.moments.storage import ARRAYS, atomic_write, pack, read_parts
+from fairpca.moments.scatter import group_scatter, sender
+from fairpca.moments.storage import ARRAYS, atomic_write, read_parts, write_parts
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,13 @@ class GroupMoments:
         Mean of every group, less `origin`.
     scatter : ndarray of shape (k, n, n)
         ``sum_j w_j (x_j - mean)(x_j - mean).T``.
+    origin : ndarray of shape (n,)
+        A point among the rows.
     labels : tuple
         One label per group. The label None stands for unlabelled rows, which count in the total
         but are no group.
     names : tuple of str
         Names of the label columns.
-    origin : ndarray of shape (n,)
-        A point among the rows; zero by default.
     feature_names : tuple of str or None
         Names of the columns, where the rows had any. `merge` refuses moments of other columns, or
         of the same in another order.
@@ -98,14 +100,10 @@ class GroupMoments:
     weight: FloatArray
     offset: FloatArray
     scatter: FloatArray
+    origin: FloatArray
     labels: tuple[Label, ...]
     names: tuple[str, ...] = (UNNAMED,)
-    origin: FloatArray = None  # type: ignore[assignment]
     feature_names: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.__dict__["origin"] is None:
-            object.__setattr__(self, "origin", np.zeros(self.offset.shape[1]))
 
     @classmethod
     def from_array(
@@ -142,37 +140,27 @@ class GroupMoments:
             If X is not a table of finite real numbers whose squares are finite too, or if labels
             or weights do not fit its rows.
         """
-        feature_names = column_names(X)
-        rows: Any = check_table(X)
-        if is_sparse(rows):
-            rows = scipy.sparse.csr_array(rows)
+        rows = check_table(X)
         groups = Groups.of(
             sensitive_features, rows.shape[0], rows=rows, group_by=group_by, unlabelled=unlabelled
         )
         # One batch of a table may have no others than zero.
         weights = check_weights(sample_weight, rows.shape[0], all_zero=True)
-        rows, groups, weights = with_weight(rows, groups, weights)
-        codes, labels, counts = groups.cells()
-        found = group_scatter(rows, codes, counts, weights)
-        return cls.counted(counts, found, labels, groups.names, feature_names)
+        found = cls.of_rows(*with_weight(rows, groups, weights))
+        return replace(found, feature_names=column_names(X))
 
     @classmethod
-    def counted(
-        cls,
-        count: IntArray,
-        found: GroupSums,
-        labels: tuple[Label, ...],
-        names: tuple[str, ...],
-        feature_names: tuple[str, ...] | None = None,
-    ) -> GroupMoments:
-        """Return the moments of what `group_scatter` found; ValueError where it is no number."""
+    def of_rows(cls, X: Any, groups: Groups, weights: FloatArray | None) -> GroupMoments:
+        """Return the moments of validated rows, none of them of weight zero."""
+        codes, labels, count = groups.cells()
+        rows = scipy.sparse.csr_array(X) if is_sparse(X) else X
+        found = group_scatter(rows, codes, count, weights)
         # Of no rows the origin is zero.
-        origin = found.shift[int(np.argmax(count))] if len(count) else np.zeros(found.off.shape[1])
+        origin = found.shift[int(np.argmax(count))] if len(count) else np.zeros(X.shape[1])
         with np.errstate(invalid="ignore"):
             offset = (found.shift - origin) + found.off
         check_square(offset, diagonals(found.scatter).sum())
-        scatter = found.scatter
-        return cls(count, found.weight, offset, scatter, labels, names, origin, feature_names)
+        return cls(count, found.weight, offset, found.scatter, origin, labels, groups.names)
 
     @classmethod
     def from_batches(
@@ -243,9 +231,15 @@ class GroupMoments:
     @property
     def covariances(self) -> FloatArray:
         """Scatter over weight, shape (k, n, n); zero for a group without weight."""
-        safe = np.where(self.weight > 0, self.weight, 1.0)
-        scatter = no_variance(self.weight, self.mean, self.scatter)
-        found: FloatArray = scatter / placed(safe[:, None, None], scatter)
+        weight = np.where(self.weight > 0, self.weight, 1.0)[:, None, None]
+        found: FloatArray = self.scatter / placed(weight, self.scatter)
+        # A criterion that divides by a group's variance would take the rounding of a large mean
+        # for data.
+        dust = self.weight[:, None] * (16 * EPS * self.mean) ** 2
+        constant = diagonals(self.scatter) <= dust
+        if constant.any():
+            kept = placed(1.0 - constant, found)
+            found = found * kept[:, :, None] * kept[:, None, :]
         return found
 
     def merge(self, other: GroupMoments) -> GroupMoments:
@@ -334,11 +328,8 @@ class GroupMoments:
     def select(self, keep: Sequence[int]) -> GroupMoments:
         """Return the moments of some groups."""
         picks = np.array(keep, dtype=np.int64)
-
-        def chosen(part: AnyArray) -> AnyArray:
-            return library_of(part).take(part, placed(picks, part), axis=0)  # type: ignore[no-any-return]
-
-        return self._mapped(chosen, [self.labels[i] for i in keep])
+        labels = [self.labels[i] for i in keep]
+        return self._mapped(lambda part: some_rows(part, picks), labels)
 
     def pooled(self, keep: Sequence[int] | None = None, label: Label = "all") -> GroupMoments:
         """Return the moments of all rows (or of some groups' rows) as one group.
@@ -392,11 +383,8 @@ class GroupMoments:
         ]
         if not parts:
             return self.select([])
-        xp = library_of(self.scatter)
-        join = np.concatenate if xp is np else xp.concat
-        arrays: Any = {n: np.concatenate([getattr(part, n) for part in parts]) for n in ARRAYS[:3]}
-        scatter = join([part.scatter for part in parts])
-        return replace(self, **arrays, scatter=scatter, labels=labels)
+        arrays: Any = {n: joined([getattr(part, n) for part in parts], axis=0) for n in ARRAYS}
+        return replace(self, **arrays, labels=labels)
 
     def standardized(self, like: GroupMoments | None = None) -> Standardized:
         """Return the moments of the columns with overall mean 0 and standard deviation 1.
@@ -433,9 +421,8 @@ class GroupMoments:
 
     def save(self, path: str | Path) -> None:
         """Write the moments as one npz file (no pickle), atomically."""
-        packed: dict[str, Any] = pack(self.on_host())
         with atomic_write(path) as file:
-            np.savez(file, **packed)
+            write_parts(self.on_host(), file)
 
     @classmethod
     def load(cls, path: str | Path) -> GroupMoments:
@@ -445,8 +432,8 @@ class GroupMoments:
 
     def to_bytes(self) -> bytes:
         """Return what `save` writes, for channels that carry bytes."""
-        file, packed = io.BytesIO(), dict[str, Any](pack(self.on_host()))
-        np.savez(file, **packed)
+        file = io.BytesIO()
+        write_parts(self.on_host(), file)
         return file.getvalue()
 
     @classmethod
@@ -469,8 +456,7 @@ def as_folds(X: Any) -> list[GroupMoments] | None:
     return list(given) if given and isinstance(given[0], GroupMoments) else None
 
 
-@dataclass(frozen=True)
-class Standardized:
+class Standardized(NamedTuple):
     """Moments of standardised columns, and what was done to the columns.
 
     Attributes
@@ -492,18 +478,17 @@ def with_weight(
     if weights is None or weights.all():
         return X, groups, weights
     kept = np.flatnonzero(weights)
-    if isinstance(X, LinearOperator):
-        rows = some_rows(X, kept)
-    else:
-        rows = library_of(X).take(X, placed(kept, X), axis=0) if is_foreign(X) else X[kept]
-    return rows, groups.take(kept), weights[kept]
+    return some_rows(X, kept), groups.take(kept), weights[kept]
 
 
-def some_rows(operator: LinearOperator, picks: IntArray) -> LinearOperator:
-    """Return some rows of an operator, as one."""
+def some_rows(X: Any, picks: IntArray) -> Any:
+    """Return some rows of an array or an operator, as one of the same kind."""
+    if is_foreign(X):
+        return library_of(X).take(X, placed(picks, X), axis=0)
+    if not isinstance(X, LinearOperator):
+        return X[picks]
     entries = np.ones(len(picks)), (np.arange(len(picks)), picks)
-    shape = (len(picks), operator.shape[0])
-    return aslinearoperator(scipy.sparse.csr_array(entries, shape=shape)) @ operator
+    return aslinearoperator(scipy.sparse.csr_array(entries, shape=(len(picks), X.shape[0]))) @ X
 
 
 def split_folds(moments: GroupMoments, n_folds: int | None) -> Any:

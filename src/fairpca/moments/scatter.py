@@ -54,15 +54,6 @@ _FAR = 16.0
 _SPARSE_COST, _SPARSE_PARTS = 75, 16
 
 
-class Sums(NamedTuple):
-    """Weight, sums and squares of some rows, less a shift."""
-
-    weight: float
-    shift: FloatArray
-    sums: FloatArray
-    squares: FloatArray
-
-
 class GroupSums(NamedTuple):
     """What was counted of c cells: the mean of each is its shift plus what that is off by.
 
@@ -120,22 +111,19 @@ def group_scatter(
 
 def _positions(rows: Any, codes: Any, count: IntArray) -> list[Any]:
     """Return the rows of every cell: a range where they are consecutive, else an array."""
-    edges = [0, *np.cumsum(count).tolist()]
-    ends = list(itertools.pairwise(edges))
+    ends = itertools.pairwise([0, *np.cumsum(count).tolist()])
+    # The fewest bytes that hold them: copying codes to a device may take longer than counting
+    # there, and short keys are sorted by radix.
+    short = np.int16 if len(count) < 2**15 else np.int64
     if is_foreign(rows):
-        # The fewest bytes that hold them: copying codes may take longer than counting.
-        short = np.int16 if len(count) < 2**15 else np.int64
         there = codes if is_foreign(codes) else placed(codes.astype(short), rows)
         order = library_of(rows).argsort(there, stable=True)
-        return [order[low:high] for low, high in ends]
-    # A few codes tell of most tables that they are not sorted.
-    few = codes[:: max(len(codes) // 256, 1)]
-    if (few[1:] >= few[:-1]).all() and (codes[1:] >= codes[:-1]).all():
+    elif (codes[1:] >= codes[:-1]).all():
         return [range(low, high) for low, high in ends]
-    if len(count) <= 4:
+    elif len(count) <= 4:
         return [np.flatnonzero(codes == cell) for cell in range(len(count))]
-    # Short keys are sorted by radix.
-    order = np.argsort(codes.astype(np.int16) if len(count) < 2**15 else codes, kind="stable")
+    else:
+        order = np.argsort(codes.astype(short), kind="stable")
     return [order[low:high] for low, high in ends]
 
 
@@ -157,34 +145,36 @@ def _count_here(
     """Return the sums of cells whose rows are in this process."""
     c, n = len(positions), rows.shape[1]
     found = GroupSums(np.zeros(c), np.zeros((c, n)), np.zeros((c, n)), np.zeros((c, n, n)))
-    wide, parts = n > _OWN_THREADS_TO, []
+    wide = n > _OWN_THREADS_TO
+    tasks: list[Any] = []
+    cells = []
     for cell, picks in enumerate(positions):
         if shifts is None and is_sparse(rows):
             own = None if weights is None else weights[_index(picks)]
             sums = _sparse_sums(rows[_index(picks)], own, found.scatter[cell], threads)
             if sums is not None:
-                found.weight[cell], found.shift[cell], found.off[cell], _ = sums
+                found.weight[cell], found.shift[cell], found.off[cell] = sums
                 continue
         found.shift[cell] = _sample(rows, picks) if shifts is None else shifts[cell]
         size = len(picks) if wide else max(_PIECE_ENTRIES // n, _MOST_ROWS)
-        parts += [(cell, picks[low : low + size]) for low in range(0, len(picks), size)]
-
-    def count(cell: int, picks: Any) -> Sums:
-        # Wide rows go straight into the matrix they end in: a second one is much memory.
-        into = found.scatter[cell].T if wide else np.zeros((n, n))
-        return _dense_sums(rows, weights, picks, found.shift[cell], into)
-
-    tasks = [functools.partial(count, *part) for part in parts]
-    for (cell, _), part in zip(parts, in_threads(tasks, 1 if wide else threads), strict=True):
-        found.weight[cell] += part.weight
-        found.off[cell] += part.sums
+        for low in range(0, len(picks), size):
+            # Wide rows go straight into the matrix they end in: a second one is much memory.
+            into = found.scatter[cell].T if wide else np.zeros((n, n))
+            piece = rows, weights, picks[low : low + size], found.shift[cell], into
+            tasks.append(functools.partial(_dense_sums, *piece))
+            cells.append(cell)
+    counted = in_threads(tasks, 1 if wide else threads)
+    for cell, (weight, sums, squares) in zip(cells, counted, strict=True):
+        found.weight[cell] += weight
+        found.off[cell] += sums
         if not wide:
-            found.scatter[cell] += part.squares
+            found.scatter[cell] += squares
     found.off[...] /= found.weight[:, None]
     for weight, off, scatter in zip(found.weight, found.off, found.scatter, strict=True):
         if wide:
             dsyrk(-weight, off[:, None], beta=1.0, c=scatter.T, overwrite_c=1)
-            _mirror(scatter)
+            for i in range(n):
+                scatter[i, i:] = scatter[i:, i]
         else:
             scatter -= weight * np.multiply.outer(off, off)
     return found
@@ -193,8 +183,8 @@ def _count_here(
 @np.errstate(invalid="ignore", over="ignore")
 def _dense_sums(
     rows: Any, weights: FloatArray | None, picks: Any, shift: FloatArray, squares: FloatArray
-) -> Sums:
-    """Return the sums of some rows about a shift, read block by block into one buffer.
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return weight, sums and squares of some rows less a shift, read into one buffer.
 
     The squares are added to a matrix; of wide rows only the upper triangle of its transpose.
     """
@@ -236,22 +226,15 @@ def _dense_sums(
             squares += dgemm(1.0, block.T, block.T, trans_b=True)
         else:
             squares += np.dot(block.T, block)
-    return Sums(weight, shift, sums, squares)
-
-
-def _mirror(matrix: FloatArray) -> None:
-    """Copy the lower triangle to the upper one in place, by blocks that fit into the cache."""
-    n, step = len(matrix), 256
-    for i in range(0, n, step):
-        corner = np.tril(matrix[i : i + step, i : i + step])
-        matrix[i : i + step, i : i + step] = corner + np.tril(corner, -1).T
-        matrix[i : i + step, i + step :] = matrix[i + step :, i : i + step].T
+    return weight, sums, squares
 
 
 def _sparse_sums(
     rows: Any, weights: FloatArray | None, squares: FloatArray, threads: int
-) -> Sums | None:
-    """Write the squares of sparse rows, and return their sums; None where dense blocks are faster.
+) -> tuple[float, FloatArray, FloatArray] | None:
+    """Write the squares of sparse rows; return weight, shift and sums less the shift.
+
+    None where dense blocks are faster.
 
     A sparse product costs the squares of the stored entries of every row: 500,000 rows of 2,000
     columns with a hundredth of the entries take 2.5 s instead of a minute on two cores. It cannot
@@ -288,7 +271,7 @@ def _sparse_sums(
         squares[:, far] = scaled @ lines.T
         squares[far] = squares[:, far].T
         squares[far[:, None], far] = lines @ lines.T
-    return Sums(total, shift, sums, squares)
+    return total, shift, sums
 
 
 def _count_there(
@@ -345,16 +328,3 @@ def sender(like: Any) -> Callable[[Any], Any]:
         return there
 
     return send
-
-
-def no_variance(weight: FloatArray, mean: FloatArray, scatter: Any) -> Any:
-    """Return scatter in which what is rounding of large means is exactly zero.
-
-    A criterion that divides by a group's variance would take that rounding for data.
-    """
-    dust = weight[:, None] * (16 * EPS * mean) ** 2
-    constant = diagonals(scatter) <= dust
-    if constant.any():
-        kept = placed(1.0 - constant, scatter)
-        scatter = scatter * kept[:, :, None] * kept[:, None, :]
-    return scatter

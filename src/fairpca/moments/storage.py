@@ -1,7 +1,6 @@
 """Files of moments: an npz archive without pickle, written whole or not at all.
 
-What an archive holds is checked before it is believed: sizes before anything is unpacked, shapes,
-and that all numbers are finite.
+What an archive holds is checked before it is believed: shapes, and that all numbers are finite.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import contextlib
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -18,14 +16,10 @@ from typing import IO, Any
 import numpy as np
 
 from fairpca._arrays import AnyArray
-from fairpca.moments.groups import Label
 
 #: The arrays of moments with one line a group.
 ARRAYS = ("count", "weight", "offset", "scatter")
 _FORMAT = 3
-# Our writer does not compress; a member that unpacks to more than this many times its size was
-# made to fill the memory.
-_MOST_GROWTH = 10
 
 
 @contextlib.contextmanager
@@ -72,35 +66,29 @@ def damage_named(what: str, remedy: str = "") -> Iterator[None]:
         raise ValueError(f"{what} ({said.rstrip('.')}){end}") from None
 
 
-def check_growth(archive: zipfile.ZipFile) -> None:
-    """Raise ValueError where a member of an archive unpacks to far more than it takes."""
-    for info in archive.infolist():
-        if info.file_size > _MOST_GROWTH * info.compress_size + 1000:
-            raise ValueError(f"{info.filename} unpacks to {info.file_size:,} bytes")
-
-
-def pack(moments: Any) -> dict[str, AnyArray]:
-    """Return the arrays that `np.savez` writes; ValueError for labels a file cannot hold."""
-    header = {
-        "format": _FORMAT,
-        "labels": [_encoded(label) for label in moments.labels],
-        "names": list(moments.names),
-        "feature_names": moments.feature_names,
-    }
-    arrays = {name: getattr(moments, name) for name in (*ARRAYS, "origin")}
-    return {"header": np.array(json.dumps(header)), **arrays}
+def write_parts(moments: Any, file: IO[bytes]) -> None:
+    """Write moments to an open file; ValueError for labels that a file cannot hold."""
+    about = {name: getattr(moments, name) for name in ("labels", "names", "feature_names")}
+    try:
+        header = json.dumps({"format": _FORMAT, **about})
+    except TypeError as error:
+        raise ValueError(
+            f"a label cannot be saved; use strings or numbers as group labels ({error})."
+        ) from None
+    arrays: dict[str, Any] = {name: getattr(moments, name) for name in (*ARRAYS, "origin")}
+    np.savez(file, header=np.array(header), **arrays)
 
 
 def read_parts(file: IO[bytes], name: str) -> dict[str, Any]:
     """Return the fields of `GroupMoments` from an open file, or raise ValueError naming it."""
-    with damage_named(
-        f"{name} is not a moments file that can be read", "write it again with GroupMoments.save."
+    with (
+        damage_named(
+            f"{name} is not a moments file that can be read",
+            "write it again with GroupMoments.save.",
+        ),
+        np.load(file, allow_pickle=False) as parts,
     ):
-        with zipfile.ZipFile(file) as archive:
-            check_growth(archive)
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as parts:
-            return _unpacked({member: parts[member] for member in parts.files})
+        return _unpacked(parts)
 
 
 def _unpacked(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
@@ -110,38 +98,27 @@ def _unpacked(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
         raise ValueError(
             f"it has the format {header['format']}, and this version of fairpca reads {_FORMAT}"
         )
-    labels = tuple(_decoded(label) for label in header["labels"])
-    if len(set(labels)) < len(labels):
-        raise ValueError("two groups have the same label")
-    k, n = len(labels), len(parts["origin"])
+    fields = {name: parts[name] for name in (*ARRAYS, "origin")}
+    labels, features = _as_tuples(header["labels"]), header["feature_names"]
+    k, n = len(set(labels)), len(fields["origin"])
     shapes = {"count": (k,), "weight": (k,), "offset": (k, n), "scatter": (k, n, n)}
-    fields: dict[str, Any] = {}
-    for name, shape in {**shapes, "origin": (n,)}.items():
-        part = parts[name]
+    for name, part in fields.items():
+        shape = shapes.get(name, (n,))
         if part.shape != shape or part.dtype.kind not in "iuf" or not np.all(np.isfinite(part)):
             raise ValueError(
                 f"{name} has shape {part.shape} and type {part.dtype}; {k} groups of {n} features "
                 f"need finite numbers of shape {shape}"
             )
-        fields[name] = part.astype(np.int64 if name == "count" else np.float64, copy=False)
-    names, features = tuple(map(str, header["names"])), header["feature_names"]
     if features is not None and len(features) != n:
         raise ValueError(f"{len(features)} names of {n} columns")
-    fields["feature_names"] = None if features is None else tuple(map(str, features))
-    return {**fields, "labels": labels, "names": names}
+    return {
+        **fields,
+        "labels": labels,
+        "names": tuple(header["names"]),
+        "feature_names": None if features is None else tuple(features),
+    }
 
 
-def _encoded(label: Label) -> Any:
-    """Return a label as JSON holds it, a tuple as a list; ValueError for any other type."""
-    if isinstance(label, tuple):
-        return [_encoded(part) for part in label]
-    if label is None or isinstance(label, bool | int | float | str):
-        return label
-    raise ValueError(
-        f"the label {label!r} of type {type(label).__name__} cannot be saved; use strings or "
-        "numbers as group labels."
-    )
-
-
-def _decoded(label: Any) -> Label:
-    return tuple(_decoded(part) for part in label) if isinstance(label, list) else label
+def _as_tuples(label: Any) -> Any:
+    """Return labels as they were before JSON made lists of tuples."""
+    return tuple(map(_as_tuples, label)) if isinstance(label, list) else label
