@@ -569,7 +569,7 @@ def _refuse_numbers(name: str, known: Any) -> None:
     point, comma = (_odd_rows(known, decimal) for decimal in ".,")
     if min(len(point), len(comma)) * 2 > len(known):
         return
-    if not len(comma):
+    if len(point) and not len(comma):
         raise ValueError(f"column {name!r} has decimal commas: say decimal=',' (--decimal ,).")
     row = int(point[0]) if len(point) else 0
     raise ValueError(
