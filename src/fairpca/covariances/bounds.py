@@ -83,9 +83,8 @@ def _from_all(matrix: Any, values: FloatArray, vectors: Any, r: int) -> SumBound
     nearly orthogonal the last term has the norm of ``D (I - V.T V)``, to first order: every
     direction counts with its own eigenvalue, not with the largest.
     """
-    n, norm, there = len(values), library_of(matrix).linalg.norm, placed(values, matrix)
-    if is_foreign(matrix):
-        norm = library_of(matrix).linalg.matrix_norm
+    xp, n, there = library_of(matrix), len(values), placed(values, matrix)
+    norm = xp.linalg.matrix_norm
     residual = float(norm(dot(matrix, vectors) - vectors * there))
     off = dot(vectors.T, vectors) - placed(np.eye(n), matrix)
     size = float(np.abs(values).max(initial=0.0))

@@ -162,9 +162,8 @@ class DenseOracle(Oracle):
         self._apart = apart
         self.n_groups, self.n_features, _ = matrices.shape
         if scale is None:
-            xp = library_of(matrices)
-            traces = xp.linalg.trace(matrices) if self._there else np.einsum("kii->k", matrices)
-            scale = float(np.abs(fetched(traces)).max(initial=0.0))
+            traces = fetched(library_of(matrices).linalg.trace(matrices))
+            scale = float(np.abs(traces).max(initial=0.0))
         self.scale = scale
 
     @property
@@ -185,7 +184,7 @@ class DenseOracle(Oracle):
 
     def apply(self, columns: Any) -> Any:
         """Return ``S_i @ columns`` for every group, where the matrices are."""
-        return dot(self._matrices, self.near(columns) if self._there else columns)
+        return dot(self._matrices, self.near(columns))
 
     def compressed(self, left: Any, right: Any) -> Any:
         """Return ``left.T @ S_i @ right`` for every group, where the matrices are."""
@@ -195,19 +194,16 @@ class DenseOracle(Oracle):
         """Return ``sum_i weights[i] S_i``, where the matrices are."""
         if np.count_nonzero(weights) == 1 and weights.max() == 1.0:
             return self._matrices[int(weights.argmax()), :, :]
-        shape = (self.n_features, self.n_features)
-        if not self._there:
-            return np.dot(weights, self._matrices.reshape(self.n_groups, -1)).reshape(shape)
         xp = library_of(self._matrices)
         flat = xp.reshape(self._matrices, (self.n_groups, -1))
+        shape = (self.n_features, self.n_features)
         return xp.reshape(placed(weights, flat) @ flat, shape)
 
     def retained_variance(self, basis: Any) -> FloatArray:
         """Return ``Tr(basis.T @ S_i @ basis)`` for every group, shape (k,)."""
-        if not self._there:
-            return np.asarray(np.einsum("nr,knr->k", basis, dot(self._matrices, basis)))
         there = self.near(basis)
-        return fetched(library_of(there).sum((self._matrices @ there) * there, axis=(1, 2)))
+        image = dot(self._matrices, there)
+        return fetched(library_of(there).sum(image * there, axis=(1, 2)))
 
     def in_full(self, r: int) -> bool:
         """Whether a problem of rank `r` is best solved with all pairs of every matrix."""
@@ -364,9 +360,8 @@ class ProjectedBasis:
             self.compressed, self._halves = corner, half
         else:
             side = self.oracle.compressed(self._halves, half)
-            turned = side.mT if is_foreign(side) else np.swapaxes(side, 1, 2)
             above = joined([placed(self.compressed, side), side], axis=2)
-            self.compressed = joined([above, joined([turned, corner], axis=2)], axis=1)
+            self.compressed = joined([above, joined([side.mT, corner], axis=2)], axis=1)
             self._halves = joined([self._halves, half], axis=1)
         if self._here:
             self.compressed = fetched(self.compressed)
