@@ -214,8 +214,9 @@ _SAMPLED = {
 def advice(cells: dict[str, Cell], samples: int) -> list[dict[str, Any]]:
     """Return how often an audit advises another fit, and how often its intervals hold the gain.
 
-    The gain of careful FairPCA, and the largest change of a group's error by what was advised,
-    are measured on all rows that were not drawn.
+    On all rows that were not drawn: the gain of careful FairPCA, and of what was advised how much
+    larger than PCA's the worst group's excess is, how far a group's error rises, and how far past
+    the limit that the audit stated, each at its worst over samples.
     """
     lines = []
     for name, share in _SAMPLED.items():
@@ -223,7 +224,7 @@ def advice(cells: dict[str, Cell], samples: int) -> list[dict[str, Any]]:
             continue
         cell, r = cells[name], cells[name].ranks[0]
         say(f"advice: {name}, r = {r}")
-        kinds, held, gains, harms = [], [], [], []
+        kinds, held, gains, harms, worse = [], [], [], [], []
         for seed, (rows, rest) in enumerate(_parts(cell, share, samples)):
             groups = np.asarray(cell.groups)
             blocks = None if cell.blocks is None else cell.blocks[rows]
@@ -240,8 +241,10 @@ def advice(cells: dict[str, Cell], samples: int) -> list[dict[str, Any]]:
             errors = {fit: _errors(fits[fit], S) for fit in usual_fits()}
             before = (errors["PCA"] - own).max()
             kinds.append(found.advice.kind)
-            advised = errors[found.advice.reducer] - errors["PCA"]
-            harms.append((advised / np.trace(S, axis1=1, axis2=2)).max())
+            advised = errors[found.advice.reducer]
+            harm = ((advised - errors["PCA"]) / np.trace(S, axis1=1, axis2=2)).max()
+            harms.append((harm, harm - found.advice.harm))
+            worse.append(((advised - own).max() - before) / before)
             for line in found.of("new", r)[1:]:
                 gain = before - (errors[line.reducer] - own).max()
                 held.append(line.gain_low <= gain <= line.gain_high)
@@ -251,7 +254,13 @@ def advice(cells: dict[str, Cell], samples: int) -> list[dict[str, Any]]:
             {"table": name, "r": r, "rows": len(rows)}
             | {"gain, careful": f"{100 * np.mean(gains):.0f} %"}
             | {kind: kinds.count(kind) / samples for kind in ("better", "as good", "cannot tell")}
-            | {"gain held": float(np.mean(held)), "harm by advice": f"{100 * max(harms):.1f} %"}
+            | {"gain held": float(np.mean(held)), "worst group": f"{100 * max(worse):+.1f} %"}
+            | {
+                name: f"{100 * max(part, 0):.1f} %"
+                for name, part in zip(
+                    ("harm", "past what was said"), np.max(harms, axis=0), strict=True
+                )
+            }
         )
     return lines
 
