@@ -135,12 +135,9 @@ def as_numpy(X: Any) -> Any:
     if isinstance(X, np.ndarray) and X.dtype in (np.int64, np.uint64) and X.ndim == 2:
         whole = dict(enumerate(X.T))
     if isinstance(frame, nw.DataFrame):
-        whole = {
-            n: frame.get_column(n)
-            for n, kind in frame.schema.items()
-            if kind in (nw.Int64, nw.UInt64)
-        }
-        others = [n for n, kind in frame.schema.items() if not kind.is_numeric()]
+        kinds = frame.schema.items()
+        whole = {n: frame.get_column(n) for n, kind in kinds if kind in (nw.Int64, nw.UInt64)}
+        others = [n for n, kind in kinds if not kind.is_numeric()]
         wrong = [n for n in others if _no_numbers(frame.get_column(n).drop_nulls().to_numpy())]
         if wrong:
             raise ValueError(

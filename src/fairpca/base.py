@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,15 @@ def warn_one_group() -> None:
         "fit(X, sensitive_features=labels); in a Pipeline call set_fit_request("
         "sensitive_features=True) on this estimator, with enable_metadata_routing=True."
     )
+
+
+def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:
+    """Return an HTML table for notebooks; every text is escaped and nothing in it can run."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    lines = ("".join(f"<td><bdi>{escape(cell)}</bdi></td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    top = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+    return f"<table>{top}<tbody>{body}</tbody></table>"
 
 
 def projection_attributes(
@@ -388,15 +397,10 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return ""
         table = self._groups_table()
         order = np.argsort(-np.asarray(table["losses"]), kind="stable")[:_NOTEBOOK_ROWS]
-        head = "".join(f"<th>{escape(name)}</th>" for name in table)
-        body = ""
-        for g in order:
-            cells = (column[g] for column in table.values())
-            shown = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells)
-            body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in shown) + "</tr>"
-        proof = escape(str(getattr(self, "certificate_", "")))
+        rows = ([column[g] for column in table.values()] for g in order)
+        shown = ([f"{c:.4g}" if isinstance(c, float) else str(c) for c in row] for row in rows)
         return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{proof}</p>"
+            f"{html_table(table, shown)}<p>{escape(str(getattr(self, 'certificate_', '')))}</p>"
             f"<p>Of the rows of the fit, the {len(order)} groups that lose most against a PCA of "
             "their own; fairpca.audit measures new rows.</p>"
         )

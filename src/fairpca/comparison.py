@@ -23,7 +23,8 @@ from fairpca import metrics
 from fairpca._arrays import FloatArray
 from fairpca._check import check_choice, distinct, require
 from fairpca.auditing.findings import plain
-from fairpca.auditing.words import MEANS, html_table, listed, number, percent
+from fairpca.auditing.words import MEANS, listed, number, percent
+from fairpca.base import html_table
 from fairpca.covariances.sources import CENTERS, MomentCovariances, Span, in_span, is_wide
 from fairpca.fitting import Matrices, solve
 from fairpca.moments.group_moments import GroupMoments

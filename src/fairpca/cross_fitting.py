@@ -328,8 +328,8 @@ def cross_fit(
         how = n_folds, n_repeats, random_state
         dealings = _dealings(X, sensitive_features, sample_weight, blocks, int(ranks.max()), how)
     found, without_group = [], None
-    group_by = next((m.group_by for m in models.values() if hasattr(m, "group_by")), "")
-    group_by = group_by or "intersection"
+    known_by = (getattr(model, "group_by", None) for model in models.values())
+    group_by = next(filter(None, known_by), "intersection")
     for folds in dealings:
         with threads_for(folds[0].n_features):
             if unseen and without_group is None:

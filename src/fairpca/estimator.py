@@ -17,7 +17,6 @@ from fairpca.covariances.sources import (
     CovarianceSource,
     MomentCovariances,
     choose_source,
-    counted,
 )
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import SHARE_KEPT, Settings, fit_source
@@ -279,7 +278,7 @@ class FairPCA(LinearReducer):
         X, groups, weight = self._read(
             X, sensitive_features, sample_weight, check_finite=False, reset=fresh, part=True
         )
-        moments = counted(X, groups, weight, in_folds=False)
+        moments = GroupMoments.of_rows(X, groups, weight)
         moments = moments if seen is None else seen.merge(moments)
         source = MomentCovariances(moments, self.group_by, self.center)
         return self._solve(source, settings, like=X)
@@ -316,10 +315,7 @@ class FairPCA(LinearReducer):
         """
         check_is_fitted(self)
         # Not as in PCA, whose components never have less variance than what is left out.
-        rows, noise = fetched(self.components_), self.noise_variance_
-        found = (rows.T * (fetched(self.explained_variance_) - noise)) @ rows
-        found[np.diag_indices_from(found)] += noise
-        return placed(found, self.components_)  # type: ignore[no-any-return]
+        return self._with_values(fetched(self.explained_variance_), self.noise_variance_)
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of `get_covariance`.
@@ -329,18 +325,22 @@ class FairPCA(LinearReducer):
         ndarray of shape (n_features_in_, n_features_in_)
         """
         check_is_fitted(self)
-        rows, noise = fetched(self.components_), self.noise_variance_
+        (r, n), noise = self.components_.shape, self.noise_variance_
+        if r < n and noise == 0:
+            raise ValueError(
+                "the rows of the fit have no variance outside of the components, so their "
+                "covariance has no inverse; leave out columns that are constant or depend on "
+                "others, or fit fewer components."
+            )
         # A direction without variance has a precision beyond all bounds.
-        variances = np.maximum(fetched(self.explained_variance_), TINY)[:, None]
-        found = rows.T @ (rows / variances)
-        if len(rows) < rows.shape[1]:
-            if noise == 0:
-                raise ValueError(
-                    "the rows of the fit have no variance outside of the components, so their "
-                    "covariance has no inverse; leave out columns that are constant or depend on "
-                    "others, or fit fewer components."
-                )
-            found += (np.eye(rows.shape[1]) - rows.T @ rows) / noise
+        variances = np.maximum(fetched(self.explained_variance_), TINY)
+        return self._with_values(1 / variances, 1 / noise if r < n else 0.0)
+
+    def _with_values(self, along: FloatArray, elsewhere: float) -> FloatArray:
+        """Return the matrix with these eigenvalues along the components, one in all others."""
+        rows = fetched(self.components_)
+        found = (rows.T * (along - elsewhere)) @ rows
+        found[np.diag_indices_from(found)] += elsewhere
         return placed(found, self.components_)  # type: ignore[no-any-return]
 
     def score_samples(self, X: Rows) -> FloatArray:
@@ -361,27 +361,23 @@ class FairPCA(LinearReducer):
         check_is_fitted(self)
         self._followed(X, "score_samples")
         X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
-        rows, noise = fetched(self.components_), self.noise_variance_
-        variances = fetched(self.explained_variance_)
-        known = variances > 0
-        variances = variances[known]
-        centred, spare = X - fetched(self.mean_), rows.shape[1] - len(rows)
+        rows = fetched(self.components_)
+        r, n = rows.shape
+        centred = X - fetched(self.mean_)
         lengths = np.einsum("ij,ij->i", centred, centred)
         # Along the components and outside of them, without a matrix of all columns.
         inside = centred @ rows.T
-        distances = np.sum(inside[:, known] ** 2 / variances, axis=1)
-        constant = known.sum() * np.log(2 * np.pi) + np.sum(np.log(variances))
-        off = np.sum(inside[:, ~known] ** 2, axis=1)
-        if spare:
-            centred -= inside @ rows
-            outside = np.einsum("ij,ij->i", centred, centred)
-            if noise > 0:
-                distances += outside / noise
-                constant += spare * np.log(2 * np.pi * noise)
-            else:
-                off += outside
+        centred -= inside @ rows
+        outside = np.einsum("ij,ij->i", centred, centred)
+        squares = np.column_stack([inside**2, outside])
+        variances = np.append(fetched(self.explained_variance_), self.noise_variance_)
+        times = np.append(np.ones(r), n - r)
+        known = variances > 0
+        distances = squares[:, known] @ (1 / variances[known])
+        constant = times[known] @ np.log(2 * np.pi * variances[known])
         # What a model of no variance along a direction holds for impossible, up to rounding.
-        never = off > rounding_level(1.0, rows.shape[1]) * (variances.sum() + lengths)
+        limit = rounding_level(1.0, n) * (variances[:-1].sum() + lengths)
+        never = squares[:, ~known].sum(axis=1) > limit
         found = np.where(never, -np.inf, -0.5 * (distances + constant))
         return placed(found, self.components_)  # type: ignore[no-any-return]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
@@ -237,7 +237,7 @@ def _read(
         if sources.is_wide(rows, basis.shape[1]):
             rows, inner = sources.in_span(rows, groups, weight, *([] if mean is None else [mean]))
             basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
-        if OperatorCovariances.accepts(rows, groups, basis.shape[1]):
+        if sources.is_for_products(rows, len(groups.labels), basis.shape[1]):
             known, kind = CellRows.from_rows(rows, groups, weight), OperatorCovariances
         else:
             known = GroupMoments.from_array(rows, groups, sample_weight=weight)
@@ -471,10 +471,6 @@ def mean_loss(
     return mean_error(y_true, y_pred, sample_weight) - float(own[0])
 
 
-# Rows whose distances to all others are in memory at a time.
-_NEIGHBOUR_ROWS = 256
-
-
 def neighbours_kept(
     reducer: Reducer, X: Rows, sensitive_features: Labels, k: int = 10
 ) -> FloatArray:
@@ -516,19 +512,16 @@ def neighbours_kept(
         raise ValueError(f"k={k} neighbours need more than {k} rows, and X has {len(rows)}.")
     project = getattr(reducer, "transform", lambda given: rows @ basis_of(reducer))
     after = as_rows(project(X), accept_sparse=False, dtype=np.float64)
-    spaces = [part - part.mean(axis=0) for part in (rows, after)]
+    before, after = (part - part.mean(axis=0) for part in (rows, after))
     # Squared distances closer to each other than their rounding count as equal.
-    unit = 1e-12 * float(np.einsum("ij,ij->i", spaces[0], spaces[0]).max())
-    kept = np.empty(len(rows))
-    for start in range(0, len(rows), _NEIGHBOUR_ROWS):
-        block = np.arange(start, min(start + _NEIGHBOUR_ROWS, len(rows)))
-        before, after = (euclidean_distances(part[block], part, squared=True) for part in spaces)
-        before[block - start, block] = after[block - start, block] = np.inf
-        nearest = np.argpartition(after, k - 1, axis=1)[:, :k]
-        limit = np.partition(before, k - 1, axis=1)[:, k - 1 : k]
-        found = np.take_along_axis(before, nearest, axis=1)
-        kept[block] = np.mean(found <= limit + unit, axis=1)
-    return np.asarray(np.bincount(groups.codes, kept) / groups.counts)
+    unit = 1e-12 * float(np.einsum("ij,ij->i", before, before).max())
+    furthest = NearestNeighbors(n_neighbors=k).fit(before).kneighbors()[0][:, -1]
+    nearest = NearestNeighbors(n_neighbors=k).fit(after).kneighbors(return_distance=False)
+    kept = np.zeros(len(rows))
+    for neighbours in nearest.T:
+        apart = before - before[neighbours]
+        kept += np.einsum("ij,ij->i", apart, apart) <= furthest**2 + unit
+    return np.asarray(np.bincount(groups.codes, kept / k) / groups.counts)
 
 
 def mean_gap(

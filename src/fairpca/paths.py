@@ -148,11 +148,13 @@ def fit_nested(
     # A sequence is about one set of matrices: with "auto", those of the last rank.
     ranks = Ranks(source, replace(settings, shrinkage=last.shrinkage), r)
     matrices, columns = ranks.matrices(last.shrinkage), np.empty((len(last.basis), 0))
-    fits: list[Fit] = []
+    values: list[float] = []
+    bounds: list[float] = []
     while True:
         j = columns.shape[1] + 1
         # Of the ranks before the last only the dual's bound is shown; a search takes seconds.
-        fits.append(last if j == r else ranks.solve(j, exact_search=False))
+        alone = last if j == r else ranks.solve(j, exact_search=False)
+        bounds.append(alone.solution.certificate.lower_bound)
         problem, free = matrices.problem(j, ranks.criterion), complement(columns)
         offsets = problem.offsets - matrices.oracle.retained_variance(columns)
         # Rounding is that of the whole problem, however little variance is left.
@@ -166,18 +168,15 @@ def fit_nested(
             losses=problem.losses(columns),
             stop_reason="nested",
         )
+        values.append(float(found.losses.max()))
         fit = ranks.described(found, j, last.shrinkage)
         enough = not is_share(n_components) or ranks.keeps(fit, float(n_components))
         if j >= r and (enough or j == ranks.n_features):
             break
-    bounds = np.array([one.solution.certificate.lower_bound for one in fits])
-    steps = range(1, len(fits) + 1)
-    problems = [matrices.problem(j, ranks.criterion) for j in steps]
-    values = np.array([p.losses(columns[:, : p.n_components]).max() for p in problems])
-    proof = replace(
-        problem.certificate(bounds[-1], float(values[-1])), about=last.solution.certificate.about
-    )
-    return replace(fit, solution=replace(found, certificate=proof)), values, bounds
+    proof = problem.certificate(bounds[-1], values[-1])
+    proof = replace(proof, about=last.solution.certificate.about)
+    found = replace(found, certificate=proof)
+    return replace(fit, solution=found), np.array(values), np.array(bounds)
 
 
 @dataclass(frozen=True)

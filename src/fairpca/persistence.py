@@ -202,12 +202,9 @@ def _steps(model: Any) -> Iterator[Any]:
 
 def _check_numbers(step: Any) -> None:
     """Raise ValueError unless the arrays of an estimator are finite and fit one another."""
-    for name, value in vars(step).items():
-        if (
-            isinstance(value, np.ndarray)
-            and value.dtype.kind == "f"
-            and not np.isfinite(value).all()
-        ):
+    arrays = {name: value for name, value in vars(step).items() if isinstance(value, np.ndarray)}
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{name} of {type(step).__name__} is not finite")
     n = getattr(step, "n_features_in_", None)
     for name in ("mean_", "scale_", "var_", "statistics_"):

@@ -22,6 +22,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.spatial.distance import cdist
 from sklearn import base
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import confusion_matrix
 from sklearn.utils import check_array, check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -351,13 +352,13 @@ class MaxMinDistanceAnalysis(
         for group in range(len(classes)):
             own = order[codes[order] == group]
             part[own] = np.arange(len(own)) % (2 * n_folds)
-        kept, length, landed = np.zeros((3, len(classes), len(classes)))
+        kept, length = np.zeros((2, len(classes), len(classes)))
+        predicted = np.empty_like(groups)
         for fold in range(n_folds):
             train, test = np.flatnonzero(part // 2 != fold), np.flatnonzero(part // 2 == fold)
             counted = other._counted(_some(data, train), groups[train], weight[train])
             other._fit(counted)
-            near = np.searchsorted(classes, other.predict(_some(data, test)))
-            np.add.at(landed, (codes[test], near), 1)
+            predicted[test] = other.predict(_some(data, test))
             means, both = [], np.ones_like(kept, dtype=bool)
             for half in (2 * fold, 2 * fold + 1):
                 rows = np.flatnonzero(part == half)
@@ -372,7 +373,7 @@ class MaxMinDistanceAnalysis(
             length += np.where(both, _squared(whole), 0)
         shares = np.divide(kept, length, out=np.full_like(kept, np.nan), where=length > 0)
         np.fill_diagonal(shares, 1.0)
-        return NewRows(classes, shares, landed / np.maximum(landed.sum(1, keepdims=True), 1))
+        return NewRows(classes, shares, confusion_matrix(groups, predicted, normalize="true"))
 
     def to_sklearn(self) -> LinearDiscriminantAnalysis:
         """Return a fitted LinearDiscriminantAnalysis with the same `transform`.

@@ -88,6 +88,9 @@ def people(seed, m=90):
     frame["w"] = rng.integers(0, 3, m).astype(float)
     frame.loc[rng.choice(m, 9, replace=False), "y"] = np.nan
     frame.loc[rng.choice(m, 9, replace=False), "kind"] = None
+    # A batch of which nothing is left, and a level that comes late, after a gap in the first row.
+    frame.loc[17:33, ["y", "w"]] = np.nan, 0.0
+    frame.loc[[0, 80], "kind"] = None, "late"
     return frame
 
 
@@ -157,6 +160,7 @@ def test_new_rows_are_prepared_as_those_of_the_fit(frame):
     ("cells", "said"),
     [
         (["1", "2", "3", "n/k"], "numbers and text, the first 'n/k' in data row 4"),
+        (["01", "1", "02", "2"], "numbers and text, the first '01' in data row 1"),
         (["1,5", "2,5", "3,5", "4,5"], "decimal commas: say decimal=','"),
         ([1.0, np.inf, 2.0, 3.0], "infinite, or too large for a number, in data row 2"),
         ([1.0, np.nan, 2.5, 3.0], r"missing values in 'x' \(1\)"),

@@ -14,6 +14,7 @@ import numpy as np
 from fairpca._arrays import FloatArray
 from fairpca._check import require
 from fairpca.auditing import words
+from fairpca.base import html_table
 from fairpca.metrics import Findings
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Label
@@ -240,7 +241,7 @@ class Audit:
         more = len(rows) - _NOTEBOOK_ROWS
         notes = [f"{more} more groups: see to_frame()."] if more > 0 else []
         texts = [self.verdict(), *notes, *self.warnings]
-        table = words.html_table(columns, [*rows[:_NOTEBOOK_ROWS], *totals], title)
+        table = html_table(columns, [*rows[:_NOTEBOOK_ROWS], *totals], title)
         first, *others = (f"<p>{escape(text)}</p>" for text in texts)
         return "".join([first, table, *others])
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -143,15 +142,6 @@ def capital(name: str) -> str:
 def components(n_components: int) -> str:
     """Return '1 component', '2 components'."""
     return f"{n_components} component{'' if n_components == 1 else 's'}"
-
-
-def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:
-    """Return an HTML table for notebooks; every text is escaped and nothing in it can run."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    lines = ("".join(f"<td><bdi>{escape(cell)}</bdi></td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    top = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-    return f"<table>{top}<tbody>{body}</tbody></table>"
 
 
 def group_title(audit: Audit | ModelAudit) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairpca._arrays import AnyArray
+from fairpca._check import listed
 from fairpca.covariances.sources import memory_limit
 from fairpca.moments.group_moments import GroupMoments, split_folds
 from fairpca.moments.groups import Groups, block_folds, row_folds
@@ -24,27 +25,31 @@ __all__ = ["dask", "spark"]
 
 @dataclass(frozen=True)
 class Grouping:
-    """How labels become groups, by the `rules` of `Groups.of`, and rows folds."""
+    """How labels become groups, by the `rules` of `Groups.of`, and rows folds.
+
+    Labels, weights and blocks are `named` columns of the rows, or come beside them.
+    """
 
     rules: Mapping[str, str]
     n_folds: int
+    named: Mapping[str, str | Sequence[str]]
+
+    @property
+    def others(self) -> list[str]:
+        """Names of all columns that are no features."""
+        lists = ([names] if isinstance(names, str) else names for names in self.named.values())
+        return list(dict.fromkeys(name for names in lists for name in names))
 
     def count(
-        self,
-        rows: Any,
-        beside: Mapping[str, Any],
-        named: Mapping[str, str | Sequence[str]],
-        start: int,
-        part: int,
+        self, rows: Any, beside: Mapping[str, Any], start: int, part: int
     ) -> GroupMoments | None:
         """Return the moments of one piece, None of no rows; ValueError names the piece.
 
-        Labels, weights and blocks are values `beside` the rows, or `named` columns of them. The
-        first row has the number `start` in the whole table.
+        The first row has the number `start` in the whole table.
         """
-        given = {**beside, **{argument: rows[names] for argument, names in named.items()}}
+        given = {**beside, **{argument: rows[names] for argument, names in self.named.items()}}
         labels, weight, blocks = map(given.get, ("sensitive_features", "sample_weight", "blocks"))
-        X = rows.drop(columns=flat(named)) if named else rows
+        X = rows.drop(columns=self.others) if self.named else rows
         if not len(X):
             return None
         try:
@@ -64,10 +69,11 @@ class Grouping:
         return split_folds(moments, self.n_folds or None)  # type: ignore[no-any-return]
 
 
-def flat(named: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """Return the names of all columns that are no features."""
-    lists = ([names] if isinstance(names, str) else names for names in named.values())
-    return list(dict.fromkeys(name for names in lists for name in names))
+def check_columns(wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Raise ValueError unless all columns are there."""
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        raise ValueError(f"X has no column {listed(missing)}; it has {listed(known, 12)}.")
 
 
 def check_width(n_features: int) -> None:

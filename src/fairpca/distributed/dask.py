@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairpca._arrays import is_dask
-from fairpca._check import listed, require
-from fairpca.distributed import Grouping, check_width, flat, light, merged, project
+from fairpca._check import require
+from fairpca.distributed import Grouping, check_columns, check_width, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, Labels, Model, Weights
 
@@ -80,19 +80,15 @@ def moments(
     True
     """
     dask = _require("dask")
-    grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds)
-    roles: dict[str, Any] = {
-        "sensitive_features": sensitive_features,
-        "sample_weight": sample_weight,
-    }
-    given = {name: v for name, v in {**roles, "blocks": blocks}.items() if v is not None}
-    named = {name: v for name, v in given.items() if _names_columns(X, v)}
-    others, rows = flat(named), X if hasattr(X, "columns") else _whole_rows(X)
-    if not set(others) <= set(getattr(X, "columns", ())):
-        raise ValueError(f"X has no column {listed(others)}; it has {list(X.columns)[:12]}.")
-    check_width(rows.shape[1] - len(others))
+    roles = dict(sensitive_features=sensitive_features, sample_weight=sample_weight, blocks=blocks)
+    columns = list(getattr(X, "columns", ()))
+    named: Any = {name: v for name, v in roles.items() if _names_columns(columns, v)}
+    beside: Any = {name: v for name, v in roles.items() if v is not None and name not in named}
+    grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds, named)
+    rows: Any = X if columns else _whole_rows(X)
+    check_columns(grouping.others, columns)
+    check_width(rows.shape[1] - len(grouping.others))
     pieces, sizes = _pieces(rows), getattr(rows, "chunks", ((np.nan,),))[0]
-    beside = {name: v for name, v in given.items() if name not in named}
     by_place = (n_folds and blocks is None) or not all(map(is_dask, beside.values()))
     if by_place and np.isnan(sizes).any():
         sizes = dask.compute(*map(dask.delayed(len), pieces))
@@ -103,7 +99,7 @@ def moments(
     # Not pure: Dask would hash all rows in memory to find a task that it has done before.
     count, merge = (dask.delayed(f, pure=False) for f in (grouping.count, merged))
     parts = [
-        count(piece, {name: values[i] for name, values in cut.items()}, named, starts[i], i)
+        count(piece, {name: values[i] for name, values in cut.items()}, starts[i], i)
         for i, piece in enumerate(pieces)
     ]
     # The order of merging never depends on who finishes first.
@@ -142,14 +138,12 @@ def transform(model: Model, X: Array | DataFrame) -> Array | DataFrame:
     if hasattr(X, "columns"):
         rows = X[list(getattr(model, "feature_names_in_", X.columns))]
         names = list(map(str, model.get_feature_names_out()))
-        # An empty frame tells Dask the result without computing a partition.
-        frame, index = _require("pandas").DataFrame, X._meta.index[:0]
-        meta = frame(np.empty((0, len(names))), columns=names, index=index)
-        return rows.map_partitions(_project_frame, light(model), names, meta=meta)
+        return rows.map_partitions(_project_frame, light(model), names)
     rows = _whole_rows(X)
-    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    how = {"chunks": (rows.chunks[0], (model.n_components_,)), "dtype": dtype}
-    return rows.map_blocks(project, light(model), meta=np.empty((0, 0), dtype=dtype), **how)
+    # An empty array tells Dask the result without computing a block.
+    empty = np.empty((0, 0), np.float32 if X.dtype == np.float32 else np.float64)
+    chunks = rows.chunks[0], (model.n_components_,)
+    return rows.map_blocks(project, light(model), chunks=chunks, dtype=empty.dtype, meta=empty)
 
 
 def _project_frame(frame: Any, model: Any, names: list[str]) -> Any:
@@ -163,11 +157,11 @@ def _whole_rows(X: Any) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def _names_columns(X: Any, value: Any) -> bool:
-    """Whether a value names columns of X; a list may also be the labels of all rows."""
-    if not isinstance(value, list):
-        return isinstance(value, str)
-    return {type(name) for name in value} == {str} and set(value) <= set(getattr(X, "columns", ()))
+def _names_columns(columns: list[str], value: Any) -> bool:
+    """Whether a value names columns; a list may also be the labels of all rows."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(n, str) and n in columns for n in value)
+    return isinstance(value, str)
 
 
 def _pieces(collection: Any) -> list[Any]:

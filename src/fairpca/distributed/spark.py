@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fairpca._check import listed, require
-from fairpca.distributed import Grouping, check_width, flat, light, merged, project
+from fairpca._check import require
+from fairpca.distributed import Grouping, check_columns, check_width, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Model
 
@@ -81,22 +81,20 @@ def moments(
     (('f', 'm'), [[2.0, 1.5], [3.0, 2.5]])
     """
     functions = _require("pyspark.sql.functions")
-    roles = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-    named = {name: v for name, v in {**roles, "blocks": blocks}.items() if v}
-    features = features or [name for name in frame.columns if name not in flat(named)]
-    columns = [*features, *flat(named)]
-    if not set(columns) <= set(frame.columns):
-        missing = listed(sorted({*columns} - {*frame.columns}))
-        raise ValueError(f"the frame has no column {missing}; it has {frame.columns[:12]}.")
+    roles = dict(sensitive_features=sensitive_features, sample_weight=sample_weight, blocks=blocks)
+    named = {name: v for name, v in roles.items() if v}
+    grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds, named)
+    features = features or [name for name in frame.columns if name not in grouping.others]
+    columns = [*features, *grouping.others]
+    check_columns(columns, frame.columns)
     check_width(len(features))
-    grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds)
     # mapInArrow cannot find a column with a dot in its name; on the way they have numbers.
     rows = frame.select(*_quoted(columns)).toDF(*map(str, range(len(columns))))
     starts: dict[int, int] = {}
     if n_folds and blocks is None:
         sizes = sorted(map(tuple, rows.mapInArrow(_sizes, "part long, size long").collect()))
         starts = {part: sum(size for _, size in sizes[:i]) for i, (part, _) in enumerate(sizes)}
-    count = partial(_count, columns=columns, named=named, starts=starts, grouping=grouping)
+    count = partial(_count, columns=columns, starts=starts, grouping=grouping)
     slots = max(min(_SLOTS, _ENTRIES // len(features) ** 2), 1)
     # Sorted by partition, so that the same partitions give the same bits.
     found = (
@@ -176,7 +174,6 @@ def _sizes(batches: Iterator[Any]) -> Iterator[Any]:
 def _count(
     batches: Iterator[Any],
     columns: Sequence[str],
-    named: Mapping[str, str | Sequence[str]],
     starts: Mapping[int, int],
     grouping: Grouping,
 ) -> Iterator[Any]:
@@ -186,7 +183,7 @@ def _count(
         start = starts.get(_part(), 0)
         for batch in batches:
             rows = batch.to_pandas().set_axis(columns, axis=1)
-            yield grouping.count(rows, {}, named, start, _part())
+            yield grouping.count(rows, {}, start, _part())
             start += len(rows)
 
     return _reduced(counted())

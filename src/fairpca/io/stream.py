@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from fairpca._arrays import AnyArray
 from fairpca._check import check_choice, require
 from fairpca.io.tables import MISSING, MOST_LEVELS, Columns, Files, Layout, Roles, open_files
 from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
@@ -101,8 +100,8 @@ def read_moments(
         sample_weight=sample_weight,
         blocks=blocks,
     )
-    take = functools.partial(Columns(roles.features, {}, ()).take, missing=missing)
-    return _count(files, roles, take, n_folds, group_by=group_by, unlabelled=unlabelled)
+    how = Columns(roles.features, {}, ()), missing, lambda rows: rows
+    return _count(files, roles, *how, n_folds, group_by=group_by, unlabelled=unlabelled)
 
 
 def count_prepared(
@@ -124,12 +123,7 @@ def count_prepared(
     # One row from which every fitted number follows: the means, and some level.
     row = pandas.DataFrame([means | {name: found[0] for name, found in columns.levels.items()}])
     transformer = columns.transformer(missing).fit(row)
-
-    def take(frame: Any) -> tuple[Any, AnyArray]:
-        rows, kept = columns.take(frame, missing)
-        return np.asarray(transformer.transform(rows), dtype=np.float64), kept
-
-    moments = _count(files, roles, take, n_folds)
+    moments = _count(files, roles, columns, missing, transformer.transform, n_folds)
     steps = [("columns", transformer)]
     if standardize:
         from sklearn.preprocessing import StandardScaler
@@ -186,15 +180,19 @@ def _batch_rows(roles: Roles) -> int:
 def _count(
     files: Files,
     roles: Roles,
-    take: Callable[[Any], tuple[Any, AnyArray]],
+    columns: Columns,
+    missing: str,
+    change: Callable[[Any], Any],
     n_folds: int,
     **rules: str,
 ) -> GroupMoments | list[GroupMoments]:
-    """Return the moments of what `take` makes of every batch and of the rows that it keeps."""
+    """Return the moments of what `change` makes of the rows of every batch that can be used."""
 
     def batches() -> Iterator[tuple[Any, ...]]:
         for frame in _batches(files, roles, roles.columns, roles.texts):
-            X, kept = take(frame)
+            X, kept = columns.take(frame, missing)
+            if not len(X):
+                continue
             groups, weight = roles.groups(frame, **rules), roles.weights(frame)
             if len(groups.labels) > _MOST_GROUPS:
                 raise ValueError(
@@ -203,11 +201,11 @@ def _count(
                 )
             if n_folds and roles.blocks is not None:
                 groups = groups.in_folds(block_folds(frame[roles.blocks], n_folds), n_folds)
-            elif n_folds and len(frame):
+            elif n_folds:
                 first, last = frame.index[[0, -1]]
                 folds = row_folds(int(first), int(last - first) + 1, n_folds)
                 groups = groups.in_folds(folds[frame.index - first], n_folds)
             rows = np.flatnonzero(kept)
-            yield X, groups.take(rows), None if weight is None else weight[rows]
+            yield change(X), groups.take(rows), None if weight is None else weight[rows]
 
     return split_folds(GroupMoments.from_batches(batches()), n_folds or None)  # type: ignore[no-any-return]

@@ -473,27 +473,20 @@ class Columns:
         levels: dict[str, list[str]] = {}
         left: list[str] = []
         for name in features:
-            column = frame[name]
-            kind, known = column.dtype.kind, column.dropna()
-            if not len(known):
-                left.append(f"{name!r} (no values)")
-            elif kind in "biuf":
-                why = _identifier(known.to_numpy(), name)
-                if why:
-                    left.append(f"{name!r} ({why})")
-                else:
-                    found.append(name)
-            elif not known.map(lambda cell: isinstance(cell, str)).any():
-                left.append(f"{name!r} ({type(known.iloc[0]).__name__.lower()})")
-            else:
+            known = frame[name].dropna()
+            why = _why_left_out(name, known)
+            if not why and known.dtype.kind in "biuf":
+                found.append(name)
+            elif not why:
                 distinct = sorted({*map(str, known.unique()), *(texts or {}).get(name, ())})
                 if len(distinct) > 1:
                     _refuse_numbers(name, known)
                 if 1 < len(distinct) <= MOST_LEVELS:
                     levels[name] = distinct
                 else:
-                    what = f"{len(distinct):,} distinct texts" if len(distinct) > 1 else "constant"
-                    left.append(f"{name!r} ({what})")
+                    why = f"{len(distinct):,} distinct texts" if len(distinct) > 1 else "constant"
+            if why:
+                left.append(f"{name!r} ({why})")
         if not found and not levels:
             raise ValueError(f"no column is left as a feature: {listed(left, show=str)}.")
         notes = [f"left out {listed(left, show=str)}"] if left else []
@@ -554,8 +547,14 @@ class Columns:
         return cls(tuple(used), levels, ()), getattr(filled, "strategy", "error")
 
 
-def _identifier(values: AnyArray, name: str) -> str:
-    """Return why a column of numbers measures nothing about a row, or ""."""
+def _why_left_out(name: str, known: Any) -> str:
+    """Return why a column holds neither text nor numbers that measure something, or ""."""
+    if not len(known):
+        return "no values"
+    if known.dtype.kind not in "biuf":
+        has_text = known.map(lambda cell: isinstance(cell, str)).any()
+        return "" if has_text else type(known.iloc[0]).__name__.lower()
+    values = known.to_numpy()
     with np.errstate(invalid="ignore"):
         if values.dtype.kind == "b" or np.any(values % 1):
             return ""
@@ -570,7 +569,7 @@ def _refuse_numbers(name: str, known: Any) -> None:
     point, comma = (_odd_rows(known, decimal) for decimal in ".,")
     if min(len(point), len(comma)) * 2 > len(known):
         return
-    if not len(comma):
+    if len(point) and not len(comma):
         raise ValueError(f"column {name!r} has decimal commas: say decimal=',' (--decimal ,).")
     row = int(point[0]) if len(point) else 0
     raise ValueError(
