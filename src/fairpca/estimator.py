@@ -17,7 +17,6 @@ from fairpca.covariances.sources import (
     CovarianceSource,
     MomentCovariances,
     choose_source,
-    counted,
 )
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import SHARE_KEPT, Settings, fit_source
@@ -279,7 +278,7 @@ class FairPCA(LinearReducer):
         X, groups, weight = self._read(
             X, sensitive_features, sample_weight, check_finite=False, reset=fresh, part=True
         )
-        moments = counted(X, groups, weight, in_folds=False)
+        moments = GroupMoments.of_rows(X, groups, weight)
         moments = moments if seen is None else seen.merge(moments)
         source = MomentCovariances(moments, self.group_by, self.center)
         return self._solve(source, settings, like=X)

@@ -237,7 +237,7 @@ def _read(
         if sources.is_wide(rows, basis.shape[1]):
             rows, inner = sources.in_span(rows, groups, weight, *([] if mean is None else [mean]))
             basis, mean = inner.inside(basis), None if mean is None else inner.coordinates(mean)
-        if OperatorCovariances.accepts(rows, groups, basis.shape[1]):
+        if sources.is_for_products(rows, len(groups.labels), basis.shape[1]):
             known, kind = CellRows.from_rows(rows, groups, weight), OperatorCovariances
         else:
             known = GroupMoments.from_array(rows, groups, sample_weight=weight)

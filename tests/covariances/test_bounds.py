@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from fairpca._arrays import rounding_level
-from fairpca.covariances.bounds import sum_bound
-from fairpca.covariances.dense import full_pairs
+from fairpca.covariances.dense import full_pairs, sum_bound
 from fairpca.covariances.oracle import EigenPairs
 
 mp.mp.dps = 50

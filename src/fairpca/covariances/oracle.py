@@ -7,13 +7,14 @@ which class it is.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairpca._arrays import FloatArray, dot, fetched, is_foreign, rounding_level, symmetric
+from fairpca._arrays import FloatArray, dot, fetched, rounding_level, symmetric
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,10 @@ class EigenPairs:
     values: FloatArray
     columns: Any
 
-    @property
+    @functools.cached_property
     def vectors(self) -> FloatArray:
         """The columns, brought here when they are first asked for."""
-        if is_foreign(self.columns) and "_here" not in self.__dict__:
-            self.__dict__["_here"] = fetched(self.columns)
-        return self.__dict__.get("_here", self.columns)  # type: ignore[no-any-return]
+        return fetched(self.columns)
 
     def head(self, r: int) -> EigenPairs:
         """Return the `r` leading pairs."""

@@ -26,6 +26,8 @@ from fairpca._arrays import (
     IntArray,
     dot,
     expand,
+    fetched,
+    is_foreign,
     is_sparse,
     rounding_level,
     symmetric,
@@ -86,7 +88,10 @@ class CellRows:
         m, n = X.shape
         if is_sparse(X):
             X = scipy.sparse.csr_array(X, dtype=np.float64)
+        elif is_foreign(X):
+            X = fetched(X)
         codes, labels, count = groups.cells()
+        codes = fetched(codes)
         weights: FloatArray = np.ones(m) if sample_weight is None else sample_weight
         parts, row_weights = [], []
         (mean, offset), traces = np.zeros((2, len(labels), n)), np.zeros(len(labels))
@@ -277,19 +282,12 @@ class RowOracle(DenseOracle):
         self._sizes = np.array(sizes, dtype=np.int64)
         self._edges = [0, *np.cumsum(self._sizes).tolist()]
 
-    @property
-    def matrices(self) -> FloatArray:
-        """The matrices themselves; nobody needs them where this oracle is chosen."""
-        return Oracle.matrices.fget(self)  # type: ignore[attr-defined,no-any-return]
+    # Formed by products; nobody needs them where this oracle is chosen.
+    matrices = Oracle.matrices
 
     def apply(self, columns: Any) -> Any:
         """Return ``S_i @ columns`` for every group."""
-        half = self.halves(columns)
-        pieces = [self._rows[low:high].T @ half[low:high] for low, high in self._pieces()]
-        return np.tensordot(self._mix, np.array(pieces), axes=1)
-
-    def _pieces(self) -> Any:
-        return itertools.pairwise(self._edges)
+        return self.compressed(self._rows, self.halves(columns))
 
     def combine(self, weights: FloatArray) -> Any:
         """Return ``sum_i weights[i] S_i``."""
@@ -308,7 +306,7 @@ class RowOracle(DenseOracle):
 
     def compressed(self, left: Any, right: Any) -> Any:
         """Return ``U.T @ S_i @ V`` for every group from rows projected to U and V."""
-        pieces = [left[low:high].T @ right[low:high] for low, high in self._pieces()]
+        pieces = [left[a:b].T @ right[a:b] for a, b in itertools.pairwise(self._edges)]
         return np.tensordot(self._mix, np.array(pieces), axes=1)
 
     def retained_variance(self, basis: Any) -> FloatArray:

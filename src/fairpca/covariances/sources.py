@@ -2,8 +2,8 @@
 
 `MomentCovariances` has explicit matrices; `RowSpaceCovariances` has them in the coordinates of the
 rows' span, for dense rows with more columns than rows; `RowCovariances` keeps few rows of many
-groups; `OperatorCovariances` has only products, for sparse and very wide rows. Each says which
-rows it `accepts`; the estimator does not ask which one it was given.
+groups; `OperatorCovariances` has only products, for sparse and very wide rows. `choose_source`
+tells which one serves given rows; the estimator does not ask which one it was given.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -203,10 +204,7 @@ class MomentCovariances(CovarianceSource):
     ) -> None:
         if isinstance(moments, list):
             self.folds = [fold.grouped(group_by) for fold in moments]
-            whole = moments[0]
-            for fold in moments[1:]:
-                whole = whole.merge(fold)
-            moments = whole
+            moments = reduce(GroupMoments.merge, moments)
         self.moments, self.center, self._pooled = moments, center, group_by == "marginal"
         chosen, total = moments.grouped(group_by), moments.pooled()
         self.covariances, everything = chosen.covariances, total.covariances
@@ -232,18 +230,6 @@ class MomentCovariances(CovarianceSource):
             shift,
         )
         self.total = TotalFacts(int(total.count[0]), float(total.weight[0]), total.mean[0], trace)
-
-    @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, **given: Any) -> bool:
-        """Whether rows are best known by explicit matrices: whatever nobody else accepts."""
-        return True
-
-    @classmethod
-    def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
-    ) -> MomentCovariances:
-        """Return the source of rows; `in_folds` has them counted in parts."""
-        return cls(counted(X, groups, weight, in_folds), **how)
 
     def oracle(self, scales: FloatArray) -> Oracle:
         """Return the oracle of the scaled matrices."""
@@ -288,28 +274,16 @@ class RowSpaceCovariances(MomentCovariances):
     by itself, however much smaller it is than the others.
     """
 
-    _span: Span
-
-    @classmethod
-    def accepts(cls, X: Any, groups: Groups, r: int, **given: Any) -> bool:
-        """Whether rows have far more columns than rows, and enough rows for `r` directions."""
-        return is_wide(X, r)
-
-    @classmethod
-    def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
-    ) -> MomentCovariances:
-        """Return the source of rows; `in_folds` has them counted in parts."""
+    def __init__(
+        self, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
+    ) -> None:
         check_finite(X)
-        rows, span = in_span(X, groups, weight)
-        found = cls(counted(rows, groups, weight, in_folds), **how)
+        rows, self._span = in_span(X, groups, weight)
+        super().__init__(counted(rows, groups, weight, in_folds), **how)
         # In coordinates of a span nothing can be merged with rows of another one.
-        found.moments, found._span, found._summed = None, span, X.shape[1]
-        point, mean = found.total.mean, found.groups.mean
-        found.total = replace(found.total, mean=span.point(point))
-        means = span.origin + mean @ span.directions.T
-        found.groups = replace(found.groups, mean=means)
-        return found
+        self.moments, self._summed = None, X.shape[1]
+        self.total = replace(self.total, mean=self._span.point(self.total.mean))
+        self.groups = replace(self.groups, mean=self._span.point(self.groups.mean))
 
     def to_features(self, basis: FloatArray) -> FloatArray:
         """Return the columns of `basis` in the original coordinates."""
@@ -358,28 +332,6 @@ class OperatorCovariances(CovarianceSource):
         trace = float(self._everything.traces(cells.traces)[0])
         self.total = TotalFacts(int(cells.count.sum()), float(cells.weight.sum()), mean, trace)
 
-    @classmethod
-    def accepts(
-        cls, X: Any, groups: Groups, r: int, *, in_folds: bool = False, group_by: str = ""
-    ) -> bool:
-        """Whether products beat explicit covariances for these rows."""
-        n, parts = X.shape[1], FOLDS if in_folds else 1
-        if not isinstance(X, LinearOperator) and fits(n, parts * len(groups.labels)):
-            few = is_sparse(X) and n > _SPARSE_FROM and n * n > _ENTRIES * X.nnz
-            return few and not in_folds
-        return isinstance(X, LinearOperator) or is_sparse(X) or not is_wide(X, r)
-
-    @classmethod
-    def of_rows(
-        cls, X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool, **how: Any
-    ) -> OperatorCovariances:
-        """Return the source of rows; products know nothing of folds."""
-        if not isinstance(X, LinearOperator):
-            check_finite(X)
-            X = X if is_sparse(X) else fetched(X)
-            groups = replace(groups, codes=fetched(groups.codes))
-        return cls(CellRows.from_rows(X, groups, weight), **how)
-
     def oracle(self, scales: FloatArray) -> Oracle:
         """Return the oracle of products with the scaled matrices."""
         return self._oracle(self._mixing.mixed(np.diag(scales)))
@@ -405,17 +357,6 @@ class OperatorCovariances(CovarianceSource):
 
 class RowCovariances(OperatorCovariances):
     """Few dense rows in three or more groups: only weighted sums of matrices are ever formed."""
-
-    @classmethod
-    def accepts(
-        cls, X: Any, groups: Groups, r: int, *, in_folds: bool = False, group_by: str = ""
-    ) -> bool:
-        """Whether the rows are few against the matrices of the groups."""
-        m, n = X.shape
-        k = len(groups.labels)
-        few = k > 2 and n >= _FEW_FROM and m <= _FEW_SHARE * k * n and r <= _FEW_RANK * n
-        alone = group_by == "intersection" or len(groups.names) == 1
-        return isinstance(X, np.ndarray) and few and alone and not in_folds
 
     def _oracle(self, mixing: Mixing) -> Oracle:
         return RowOracle(self.cells, mixing)
@@ -462,6 +403,17 @@ def is_wide(X: Any, r: int) -> bool:
     return isinstance(X, np.ndarray) and n > _WIDE_SHARE * m and n > _WIDE_FROM and r < m
 
 
+def is_for_products(X: Any, n_groups: int, r: int, in_folds: bool = False) -> bool:
+    """Whether products with rows beat explicit covariances of so many groups."""
+    n = X.shape[1]
+    if isinstance(X, LinearOperator):
+        return True
+    if fits(n, n_groups * (FOLDS if in_folds else 1)):
+        few = is_sparse(X) and n > _SPARSE_FROM and n * n > _ENTRIES * X.nnz
+        return few and not in_folds
+    return is_sparse(X) or not is_wide(X, r)
+
+
 def dense_if_wide(X: Any, r: int) -> Any:
     """Return sparse rows, and those known by products, as dense ones where these are then wide.
 
@@ -501,8 +453,8 @@ class Span:
         return self.inside(point - self.origin)
 
     def point(self, coordinates: FloatArray) -> FloatArray:
-        """Return the point that has these coordinates."""
-        return np.asarray(self.origin + self.directions @ coordinates)
+        """Return the point, or points, that have these coordinates."""
+        return np.asarray(self.origin + coordinates @ self.directions.T)
 
 
 def in_span(
@@ -551,7 +503,7 @@ def choose_source(
     center: str,
     in_folds: bool = False,
 ) -> CovarianceSource:
-    """Return what knows validated rows: the first source that accepts them.
+    """Return what knows validated rows best.
 
     Parameters
     ----------
@@ -566,23 +518,24 @@ def choose_source(
     in_folds : bool
         Whether the rows are needed in parts.
     """
-    how = {"group_by": group_by, "center": center}
+    how: dict[str, Any] = {"group_by": group_by, "center": center}
     if isinstance(X, LinearOperator):
         X = dense_if_wide(X, r)
-    sources = (OperatorCovariances, RowSpaceCovariances, RowCovariances, MomentCovariances)
-    given: dict[str, Any] = {"in_folds": in_folds, "group_by": group_by}
-    chosen: Any = next(s for s in sources if s.accepts(X, groups, r, **given))
-    return chosen.of_rows(X, groups, weight, in_folds, **how)  # type: ignore[no-any-return]
+    (m, n), k = X.shape, len(groups.labels)
+    if is_for_products(X, k, r, in_folds):
+        return OperatorCovariances(CellRows.from_rows(X, groups, weight), **how)
+    if is_wide(X, r):
+        return RowSpaceCovariances(X, groups, weight, in_folds, **how)
+    few = k > 2 and n >= _FEW_FROM and m <= _FEW_SHARE * k * n and r <= _FEW_RANK * n
+    alone = group_by == "intersection" or len(groups.names) == 1
+    if few and alone and not in_folds and isinstance(X, np.ndarray):
+        return RowCovariances(CellRows.from_rows(X, groups, weight), **how)
+    return MomentCovariances(counted(X, groups, weight, in_folds), **how)
 
 
 def counted(X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool) -> Any:
-    """Return the moments of rows not yet checked for NaN; a list of them, one a fold."""
-    if in_folds:
-        groups = groups.in_folds(row_folds(0, X.shape[0], FOLDS), FOLDS)
-    try:
-        found = GroupMoments.of_rows(X, groups, weight)
-    except ValueError:
-        # The moments notice NaN for nothing; only then is it worth a pass to name it.
-        check_finite(X)
-        raise
-    return split_folds(found, FOLDS if in_folds else None)
+    """Return the moments of validated rows; a list of them, one a fold."""
+    if not in_folds:
+        return GroupMoments.of_rows(X, groups, weight)
+    parts = groups.in_folds(row_folds(0, X.shape[0], FOLDS), FOLDS)
+    return split_folds(GroupMoments.of_rows(X, parts, weight), FOLDS)
