@@ -226,12 +226,12 @@ def check_table(X: Any) -> Any:
     return X
 
 
-def check_counted(sensitive_features: Any, sample_weight: Any) -> None:
-    """Raise ValueError where labels or weights come beside moments, which have their own."""
-    if sensitive_features is not None or sample_weight is not None:
+def check_counted(*given: Any) -> None:
+    """Raise ValueError where labels, weights or blocks come beside moments of rows."""
+    if any(part is not None for part in given):
         raise ValueError(
-            "sensitive_features and sample_weight are counted in the moments already; leave them "
-            "out."
+            "sensitive_features, sample_weight and blocks are counted in the moments already; "
+            "leave them out."
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
-from sklearn.utils import check_array
+from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpca._arrays import (
@@ -197,9 +197,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if xp is not np:
             return xp.astype((rows - self.mean_) @ columns, rows.dtype)
         projected = np.empty((len(rows), columns.shape[1]), dtype=rows.dtype)
-        step = max(_CENTRED_ENTRIES // rows.shape[1], 1)
-        for start in range(0, len(rows), step):
-            block = slice(start, start + step)
+        for block in gen_batches(len(rows), max(_CENTRED_ENTRIES // rows.shape[1], 1)):
             projected[block] = (rows[block] - self.mean_) @ columns
         return projected
 

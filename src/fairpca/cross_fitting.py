@@ -322,7 +322,7 @@ def cross_fit(
     if not ranks.size or ranks.dtype.kind not in "iu":
         raise ValueError(f"n_components={n_components!r} must be an integer, or several.")
     if (counted := as_folds(X)) is not None:
-        _check.check_counted(sensitive_features, sample_weight if blocks is None else blocks)
+        _check.check_counted(sensitive_features, sample_weight, blocks)
         dealings = iter([counted])
     else:
         how = n_folds, n_repeats, random_state
@@ -489,9 +489,7 @@ def _dealings(
     groups = Groups.of(labels, rows.shape[0])
     warn_of_measurements(groups)
     m = rows.shape[0]
-    together = np.arange(m) if blocks is None else block_codes(blocks)[0]
-    if len(together) != m:
-        raise ValueError(f"blocks has {len(together)} rows but X has {m}; pass one per row.")
+    together = np.arange(m) if blocks is None else block_codes(blocks, m)[0]
     weights = _check.check_weights(sample_weight, m)
     counted = slice(None) if weights is None else np.flatnonzero(weights)
     rows, groups, weights = with_weight(rows, groups, weights)

@@ -296,9 +296,8 @@ class FairPCA(LinearReducer):
         self
         """
         settings = self._checked()
-        given: Any = moments
-        for part in as_folds(given) or [given]:
-            self._note_moments(part)
+        folds: Any = as_folds(moments) or [moments]
+        self._note_moments(folds[0])
         return self._solve(MomentCovariances(moments, self.group_by, self.center), settings)
 
     def get_covariance(self) -> FloatArray:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca import __version__
 from fairpca._arrays import AnyArray, fetched, is_foreign
 from fairpca._check import require
 from fairpca.base import LinearReducer
@@ -42,7 +43,7 @@ TRUSTED_TYPES = (
 _KIND = "fairpca model 3"
 __all__ = ["SavedModel", "load_model", "save_model"]
 
-_LIBRARIES = ("fairpca", "numpy", "scipy", "scikit-learn")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn")
 # A member that unpacks to more than this many times its size was made to fill the memory.
 _MOST_GROWTH = 10
 # Components of a file are orthonormal up to this: those of float32 rows are to 1e-6.
@@ -51,13 +52,8 @@ _ORTHONORMAL = 1e-4
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of every library a number depends on."""
-    found = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return found
+    known = {"python": platform.python_version(), "fairpca": __version__}
+    return known | {name: importlib.metadata.version(name) for name in _LIBRARIES}
 
 
 @dataclass(frozen=True)

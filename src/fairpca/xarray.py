@@ -144,7 +144,7 @@ class FairEOF:
         cells = preprocessing.Preprocessor(with_std=self.standardize, with_coslat=coslat)
         # Cells that the weights lack would be left out without a word.
         with xarray.set_options(arithmetic_join="exact"):
-            rows = _quietly(cells.fit_transform, _numbered(whole, dims), dims, weights)
+            rows = _quietly(cells.fit_transform, _numbered(whole), dims, weights)
         options = ("criterion", "center", "shrinkage", "max_harm")
         model = FairPCA(self.n_modes, **{name: getattr(self, name) for name in options})
         self.model_ = model.fit(rows.to_numpy(), sensitive_features=labels)
@@ -186,7 +186,7 @@ class FairEOF:
         if isinstance(X, list | tuple):
             return [self.transform(part) for part in X]
         dims, cells = self._fitted._dims, self._cells
-        rows = _quietly(cells.transform, _numbered(X, dims))
+        rows = _quietly(cells.transform, _numbered(X))
         values, coords = self.model_.transform(rows.to_numpy()), {"sample": rows.coords["sample"]}
         found = _require("xarray").DataArray(values, coords | self._modes, ("sample", "mode"))
         found = _quietly(cells.inverse_transform_scores_unseen, found).transpose("mode", *dims)
@@ -278,7 +278,7 @@ def _quietly(call: Callable[..., Any], *given: Any) -> Any:
         return call(*given)
 
 
-def _numbered(X: Any, dims: tuple[Hashable, ...]) -> Any:
+def _numbered(X: Any) -> Any:
     """Return a field whose every dimension has a coordinate, which xeofs asks for."""
     return X.assign_coords({key: np.arange(X.sizes[key]) for key in X.dims if key not in X.coords})
 

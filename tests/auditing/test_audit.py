@@ -222,6 +222,9 @@ class TestBlocks:
         crossed = cross_fit(rows, groups, 1, blocks=person)
         np.testing.assert_allclose(new.loss, crossed.losses[2, 0], atol=1e-3)
         assert np.all(new.high - new.low > old.high - old.low)
+        folds = [GroupMoments.from_array(rows[j::2], groups[j::2]) for j in (0, 1)]
+        with pytest.raises(ValueError, match="blocks are counted in the moments"):
+            audit(folds, blocks=person)
 
     def test_are_named_where_a_column_looks_like_them(self):
         X, labels = unlike((60, 40))
@@ -268,6 +271,7 @@ class TestReducers:
             ({"ranks": [0]}, "between 1 and the number of features"),
             ({"center": "none"}, "center='none' is not known"),
             ({"sensitive_features": None}, "one label per row"),
+            ({"blocks": [1, 2]}, "blocks has 2 rows but X has 900"),
             ({"sensitive_features": ["a"] * 900}, "one group only, 'a'"),
         ],
     )

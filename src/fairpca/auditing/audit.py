@@ -216,7 +216,7 @@ def _read(
 ) -> _Rows:
     """Return validated rows and labels, and their moments in folds."""
     if (folds := as_folds(X)) is not None:
-        _check.check_counted(labels, sample_weight)
+        _check.check_counted(labels, sample_weight, blocks)
         source = sources.MomentCovariances(folds, rules["group_by"], center)
         table = _Rows(folds, source, folds[0].n_features)
     else:
@@ -232,8 +232,9 @@ def _read(
         if sources.is_wide(rows, largest):
             rows, span = sources.in_span(rows, groups, weights)
         # Rows of one block stay in one fold here, too.
-        each, k = row_folds(0, len(groups.codes), sources.FOLDS), sources.FOLDS
-        parts = groups.in_folds(each if blocks is None else block_folds(blocks, k), k)
+        m, k = len(groups.codes), sources.FOLDS
+        each = row_folds(0, m, k) if blocks is None else block_folds(blocks, k, m)
+        parts = groups.in_folds(each, k)
         whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
         folds = [fold for fold in split_folds(whole, k) if fold.labels]
         source = sources.MomentCovariances(folds, rules["group_by"], center)

@@ -290,7 +290,7 @@ def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
     return (numbers % np.uint64(n_folds)).astype(np.int64)
 
 
-def block_folds(blocks: Any, n_folds: int) -> IntArray:
+def block_folds(blocks: Any, n_folds: int, n_rows: int | None = None) -> IntArray:
     """Return the folds of rows by the block they belong to: a person, a month, a household.
 
     The fold of a block follows from its label alone, so that the rows of one block have the same
@@ -302,6 +302,8 @@ def block_folds(blocks: Any, n_folds: int) -> IntArray:
         Labels; 7, 7.0 and "7" are the same block.
     n_folds : int
         Folds are numbered from 0.
+    n_rows : int, optional
+        The number of rows expected.
 
     Returns
     -------
@@ -314,16 +316,18 @@ def block_folds(blocks: Any, n_folds: int) -> IntArray:
     >>> first == third, block_folds([7.0], 5).tolist() == block_folds(["7"], 5).tolist()
     (True, True)
     """
-    codes, labels = block_codes(blocks)
+    codes, labels = block_codes(blocks, n_rows)
     texts = [str(int(b) if isinstance(b, float) and b.is_integer() else b) for b in labels]
     hashes = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
     folds = np.array([int.from_bytes(h, "big") % n_folds for h in hashes], dtype=np.int64)
     return folds[codes]
 
 
-def block_codes(blocks: Any) -> tuple[IntArray, list[Label]]:
+def block_codes(blocks: Any, n_rows: int | None = None) -> tuple[IntArray, list[Label]]:
     """Return the number of every row's block, and the blocks' labels; every row needs one."""
     codes, labels, counts = _coded(blocks)
+    if len(codes) != (n_rows or len(codes)):
+        raise ValueError(f"blocks has {len(codes)} rows but X has {n_rows}; pass one per row.")
     if counts.sum() < len(codes):
         raise ValueError(
             f"blocks has {len(codes) - counts.sum():,} missing label(s); a row that belongs to "
