@@ -235,13 +235,16 @@ def check_counted(*given: Any) -> None:
         )
 
 
-def check_square(*sums: Any) -> None:
-    """Raise ValueError unless sums of squares of X are numbers."""
-    if not all(np.all(np.isfinite(part)) for part in sums):
-        raise ValueError(
-            "X contains NaN or infinity, or values too large to square; impute, drop or rescale "
-            "them first."
-        )
+def check_square(*sums: Any, rows: Any = None) -> None:
+    """Raise ValueError unless sums of squares of X are numbers; of rows it says what is wrong."""
+    if all(np.all(np.isfinite(part)) for part in sums):
+        return
+    if rows is not None:
+        check_finite(rows)
+    raise ValueError(
+        "X contains NaN or infinity, or values too large to square; impute, drop or rescale them "
+        "first."
+    )
 
 
 def check_finite(X: Any) -> None:

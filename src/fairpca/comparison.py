@@ -1,4 +1,4 @@
-"""Several reducers on one table: every number of each, in places only by what it optimises.
+"""Several reducers side by side on one table.
 
 `compare` fits the reducers on the same rows and fills one `ComparisonRow` for each, with the same
 `fairpca.metrics.Findings` that an audit has.

@@ -112,17 +112,8 @@ class CellRows:
             row_weights.append(w)
         check_square(mean, traces)
         totals: FloatArray = np.bincount(codes, weights, len(labels)).astype(float, copy=False)
-        return cls(
-            tuple(parts),
-            tuple(row_weights),
-            count,
-            totals,
-            traces,
-            mean,
-            offset,
-            labels,
-            groups.names,
-        )
+        rows = tuple(parts), tuple(row_weights)
+        return cls(*rows, count, totals, traces, mean, offset, labels, groups.names)
 
     @property
     def n_features(self) -> int:
@@ -277,7 +268,7 @@ class RowOracle(DenseOracle):
         roots = (np.sqrt(shares)[:, None] for shares in cells.row_weights)
         scaled = (part * root for part, root in zip(cells.parts, roots, strict=True))
         self._rows = np.vstack([*scaled, mixing.directions])
-        self._cells, self._mix = len(cells.parts), np.hstack([mixing.cells, mixing.outer])
+        self._mix = np.hstack([mixing.cells, mixing.outer])
         sizes = [*map(len, cells.parts), *np.ones(len(mixing.directions), dtype=int)]
         self._sizes = np.array(sizes, dtype=np.int64)
         self._edges = [0, *np.cumsum(self._sizes).tolist()]

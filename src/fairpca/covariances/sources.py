@@ -13,7 +13,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -58,7 +58,7 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """The groups of the minimax.
+    """The groups whose worst is minimised.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class CovarianceSource(ABC):
     center : {"global", "group"}
         What every group's second moments are about: the mean of all rows, or the group's own.
     moments : GroupMoments or None
-        What further rows can be merged with; None where nobody has them.
+        What `partial_fit` merges further rows with; None if rows were not kept as moments.
     folds : list of GroupMoments or None
         The same rows in parts, where they were counted so.
     """
@@ -221,13 +221,7 @@ class MomentCovariances(CovarianceSource):
         # Small weights make numbers of squares that are none by themselves.
         check_square(traces, trace)
         self.groups = GroupFacts(
-            chosen.labels,
-            chosen.names,
-            chosen.count,
-            chosen.weight,
-            chosen.mean,
-            traces,
-            shift,
+            chosen.labels, chosen.names, chosen.count, chosen.weight, chosen.mean, traces, shift
         )
         self.total = TotalFacts(int(total.count[0]), float(total.weight[0]), total.mean[0], trace)
 
@@ -320,15 +314,9 @@ class OperatorCovariances(CovarianceSource):
         if center == "group":
             self._mixing = _about_own_means(cells, shares)
         shift = shares @ cells.mean - (mean if origin is None else origin)
-        self.groups = GroupFacts(
-            labels,
-            cells.names,
-            member @ cells.count,
-            member @ cells.weight,
-            shares @ cells.mean,
-            self._mixing.traces(cells.traces),
-            shift,
-        )
+        count, weight, means = member @ cells.count, member @ cells.weight, shares @ cells.mean
+        traces = self._mixing.traces(cells.traces)
+        self.groups = GroupFacts(labels, cells.names, count, weight, means, traces, shift)
         trace = float(self._everything.traces(cells.traces)[0])
         self.total = TotalFacts(int(cells.count.sum()), float(cells.weight.sum()), mean, trace)
 
@@ -427,8 +415,7 @@ def dense_if_wide(X: Any, r: int) -> Any:
     return X.toarray() if few and is_sparse(X) else X
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """What rows span, with coordinates in which lengths and angles are those of the rows.
 
     What rests on these alone, such as every loss and error of a projection, is the same there.

@@ -1,4 +1,4 @@
-"""GroupMoments: all that Fair PCA needs of the data, and the only thing that crosses chunks.
+"""GroupMoments: weight, mean and scatter of every group; moments of chunks merge.
 
 With w the sum of weights, m the mean and M the centred scatter of a set of rows, two sets merge by
 
@@ -13,7 +13,7 @@ origin among the rows, so that their distances keep their digits there, too. Rea
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from fairpca._arrays import (
     one_ahead,
     placed,
 )
-from fairpca._check import as_numpy, check_square, check_table, check_weights, column_names
+from fairpca._check import check_square, check_table, check_weights, column_names
 from fairpca.moments.groups import (
     UNNAMED,
     Batch,
@@ -159,7 +159,7 @@ class GroupMoments:
         origin = found.shift[int(np.argmax(count))] if len(count) else np.zeros(X.shape[1])
         with np.errstate(invalid="ignore"):
             offset = (found.shift - origin) + found.off
-        check_square(offset, diagonals(found.scatter).sum())
+        check_square(offset, diagonals(found.scatter).sum(), rows=X)
         return cls(count, found.weight, offset, found.scatter, origin, labels, groups.names)
 
     @classmethod
@@ -197,15 +197,11 @@ class GroupMoments:
         ([500, 500], True)
         """
         send = sender(like)
-
-        def sent() -> Iterator[tuple[Any, ...]]:
-            for X, *others in batches:
-                yield X if like is None else send(as_numpy(X)), *others
-
+        sent = ((send(X), *others) for X, *others in batches)
         found: GroupMoments | None = None
         followed = like is not None or sklearn.get_config()["array_api_dispatch"]
         with sklearn.config_context(array_api_dispatch=followed):
-            for X, labels, *weight in one_ahead(sent()):
+            for X, labels, *weight in one_ahead(sent):
                 batch = cls.from_array(
                     X, labels, sample_weight=weight[0] if weight else None, **options
                 )
@@ -213,10 +209,6 @@ class GroupMoments:
         if found is None:
             raise ValueError("batches is empty; pass at least one pair (X, sensitive_features).")
         return found
-
-    def named(self, feature_names: Iterable[str]) -> GroupMoments:
-        """Return the same moments with names of their columns."""
-        return replace(self, feature_names=tuple(map(str, feature_names)))
 
     @property
     def n_features(self) -> int:
@@ -268,21 +260,16 @@ class GroupMoments:
             mine, theirs = self.over(labels), other.over(labels)
         weight = mine.weight + theirs.weight
         share = np.divide(theirs.weight, weight, out=np.zeros_like(weight), where=weight > 0)
-        apart = theirs.offset + (theirs.origin - mine.origin) - mine.offset
-        # A group that only one side has keeps its mean to the last digit.
-        near = mine.offset + share[:, None] * apart
         far = theirs.offset + (theirs.origin - mine.origin)
+        apart = far - mine.offset
+        # A group that only one side has keeps its mean to the last digit.
+        offset = np.where(share[:, None] == 1, far, mine.offset + share[:, None] * apart)
         between = placed(np.sqrt(mine.weight * share)[:, None] * apart, mine.scatter)
         scatter = mine.scatter + placed(theirs.scatter, mine.scatter)
         scatter = scatter + between[:, :, None] * between[:, None, :]
-        return replace(
-            mine,
-            count=mine.count + theirs.count,
-            weight=weight,
-            offset=np.where(share[:, None] == 1, far, near),
-            scatter=scatter,
-            feature_names=self.feature_names or other.feature_names,
-        )
+        names = self.feature_names or other.feature_names
+        found = replace(mine, count=mine.count + theirs.count, weight=weight, feature_names=names)
+        return replace(found, offset=offset, scatter=scatter)
 
     def on_host(self) -> GroupMoments:
         """Return the same moments with all arrays here, where `scatter` lives elsewhere."""
@@ -345,15 +332,8 @@ class GroupMoments:
         between = (chosen.offset - offset) * np.sqrt(chosen.weight)[:, None]
         apart = placed(between, chosen.scatter)
         scatter = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True) + apart.T @ apart
-        count = chosen.count.sum(keepdims=True)
-        return replace(
-            self,
-            count=count,
-            weight=weight,
-            offset=offset[None],
-            scatter=scatter,
-            labels=(label,),
-        )
+        found = replace(self, labels=(label,), count=chosen.count.sum(keepdims=True))
+        return replace(found, weight=weight, offset=offset[None], scatter=scatter)
 
     def distances_from(self, other: GroupMoments) -> FloatArray:
         """Return every group's mean minus the mean of moments of one group, shape (k, n)."""
@@ -369,7 +349,7 @@ class GroupMoments:
         return self.covariances + shift[:, :, None] * shift[:, None, :]
 
     def grouped(self, group_by: str = "intersection") -> GroupMoments:
-        """Return the groups of the minimax: without unlabelled rows, or each column's levels.
+        """Return the groups to compare: without unlabelled rows, or each column's levels.
 
         With ``group_by="marginal"`` the labels are pairs (column, level) and groups overlap: a row
         counts in one group for every column in which it has a label.
@@ -523,7 +503,7 @@ def all_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
 def memberships(
     cells: tuple[Label, ...], names: tuple[str, ...], group_by: str
 ) -> tuple[tuple[Label, ...], IntArray]:
-    """Return the groups of the minimax and which cells belong to each.
+    """Return the groups whose worst is minimised, and which cells belong to each.
 
     Parameters
     ----------
@@ -543,10 +523,10 @@ def memberships(
     if group_by == "intersection" or len(names) == 1:
         return tuple(cells[i] for i in labelled), np.eye(len(cells), dtype=np.int64)[labelled]
     labels: list[Label] = []
-    rows: list[list[int]] = []
+    rows: list[list[bool]] = []
     for j, name in enumerate(names):
         level = [None if cell is None else cell[j] for cell in cells]  # type: ignore[index]
-        for value in sort_labels({v for v in level if v is not None}):
+        for value in sort_labels(set(level) - {None}):
             labels.append((name, value))
-            rows.append([int(v is not None and v == value) for v in level])
+            rows.append([value == v for v in level])
     return tuple(labels), np.array(rows, dtype=np.int64).reshape(-1, len(cells))

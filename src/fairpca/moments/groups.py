@@ -15,7 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -502,8 +502,7 @@ _OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
 _COMPARE = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(NamedTuple):
     """Two groups from a column of numbers: ``age>=65`` and the rest.
 
     Attributes

@@ -22,7 +22,6 @@ from scipy.linalg.blas import dgemm, dsyrk
 
 from fairpca._arrays import (
     EPS,
-    AnyArray,
     FloatArray,
     IntArray,
     available_threads,
@@ -35,6 +34,7 @@ from fairpca._arrays import (
     placed,
     threads_for,
 )
+from fairpca._check import as_numpy
 
 # Entries of a block: enough to keep BLAS busy, little beside the memory of a machine. Narrow rows
 # come at most so many to a block, so that it stays in the cache between its uses; wide ones at
@@ -145,15 +145,13 @@ def _count_here(
     """Return the sums of cells whose rows are in this process."""
     c, n = len(positions), rows.shape[1]
     found = GroupSums(np.zeros(c), np.zeros((c, n)), np.zeros((c, n)), np.zeros((c, n, n)))
-    wide = n > _OWN_THREADS_TO
-    tasks: list[Any] = []
-    cells = []
+    wide, parts = n > _OWN_THREADS_TO, []
     for cell, picks in enumerate(positions):
         if shifts is None and is_sparse(rows):
             own = None if weights is None else weights[_index(picks)]
-            sums = _sparse_sums(rows[_index(picks)], own, found.scatter[cell], threads)
-            if sums is not None:
-                found.weight[cell], found.shift[cell], found.off[cell] = sums
+            sparse = _sparse_sums(rows[_index(picks)], own, found.scatter[cell], threads)
+            if sparse is not None:
+                found.weight[cell], found.shift[cell], found.off[cell] = sparse
                 continue
         found.shift[cell] = _sample(rows, picks) if shifts is None else shifts[cell]
         size = len(picks) if wide else max(_PIECE_ENTRIES // n, _MOST_ROWS)
@@ -161,10 +159,9 @@ def _count_here(
             # Wide rows go straight into the matrix they end in: a second one is much memory.
             into = found.scatter[cell].T if wide else np.zeros((n, n))
             piece = rows, weights, picks[low : low + size], found.shift[cell], into
-            tasks.append(functools.partial(_dense_sums, *piece))
-            cells.append(cell)
-    counted = in_threads(tasks, 1 if wide else threads)
-    for cell, (weight, sums, squares) in zip(cells, counted, strict=True):
+            parts.append((cell, functools.partial(_dense_sums, *piece)))
+    counted = in_threads([task for _, task in parts], 1 if wide else threads)
+    for (cell, _), (weight, sums, squares) in zip(parts, counted, strict=True):
         found.weight[cell] += weight
         found.off[cell] += sums
         if not wide:
@@ -303,25 +300,25 @@ def _count_there(
             squares = squares + (block if weight_of is None else block * w[:, None]).T @ block
         off = sums / weight
         found.append((weight, shift, off, squares - sums[:, None] * off))
-    weights_of, shift_of, off_of, scatter = (
-        xp.stack(list(part)) for part in zip(*found, strict=True)
-    )
-    return GroupSums(fetched(weights_of), fetched(shift_of), fetched(off_of), scatter)
+    weight, shift, off, scatter = (xp.stack(list(part)) for part in zip(*found, strict=True))
+    return GroupSums(fetched(weight), fetched(shift), fetched(off), scatter)
 
 
 def sender(like: Any) -> Callable[[Any], Any]:
-    """Return what copies NumPy arrays to the device of another one; None for no device.
+    """Return what copies rows to the device of another array; None leaves them where they are.
 
     PyTorch's own copy from ordinary memory to a CUDA device keeps the device's products waiting.
     """
+    if like is None:
+        return lambda rows: rows
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(like, torch.Tensor) or not like.is_cuda:
-        return lambda array: placed(array, like)
+        return lambda rows: placed(as_numpy(rows), like)
     stream = torch.cuda.Stream(like.device)
 
-    def send(array: AnyArray) -> Any:
+    def send(rows: Any) -> Any:
         # Through memory that the device can read, beside its products.
-        here = placed(array, torch.empty(0)).pin_memory()
+        here = placed(as_numpy(rows), torch.empty(0)).pin_memory()
         with torch.cuda.stream(stream):
             there = here.to(like.device, non_blocking=True)
         stream.synchronize()

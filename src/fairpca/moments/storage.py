@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -30,22 +31,18 @@ def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[
     to is replaced. OSError names `path`.
     """
     place = os.path.realpath(path)
-    name = ""
+    part = f"{place}.{secrets.token_hex(4)}.part"
     try:
-        handle, name = tempfile.mkstemp(dir=os.path.dirname(place), prefix=".", suffix=".part")
-        with os.fdopen(handle, mode, **kwargs) as file:
+        with open(part, mode, **kwargs) as file:
             yield file
-        # mkstemp makes private files; a new one gets the permissions of an ordinary new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        old = os.path.exists(place)
-        os.chmod(name, os.stat(place).st_mode & 0o7777 if old else 0o666 & ~umask)
-        os.replace(name, place)
+        if os.path.exists(place):
+            shutil.copymode(place, part)
+        os.replace(part, place)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            os.unlink(part)
 
 
 @contextlib.contextmanager
@@ -109,8 +106,6 @@ def _unpacked(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
                 f"{name} has shape {part.shape} and type {part.dtype}; {k} groups of {n} features "
                 f"need finite numbers of shape {shape}"
             )
-    if features is not None and len(features) != n:
-        raise ValueError(f"{len(features)} names of {n} columns")
     return {
         **fields,
         "labels": labels,
