@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +141,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     group_names_: list[str]
     group_counts_: IntArray
     group_losses_: FloatArray
+    # Every subclass has its own: (X, y=None, *, sensitive_features=None, sample_weight=None).
+    fit: Callable[..., Any]
     # How labels become groups: parameters of FairPCA.
     group_by: str = "intersection"
     unlabelled: str = "error"
@@ -150,13 +152,6 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _follows_arrays: bool = False
     # Formats of sparse rows that `fit` takes; False for methods that need dense rows.
     _accept_sparse: tuple[str, ...] | bool = False
-
-    def fit(
-        self, X: Rows, y: object = None, *,
-        sensitive_features: Labels | None = None, sample_weight: Weights = None,
-    ) -> LinearReducer:  # fmt: skip
-        """Fit the projection; see the subclass."""
-        raise NotImplementedError
 
     def fit_transform(
         self, X: Rows, y: object = None, *,
@@ -268,9 +263,7 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         pca = PCA(n_components=self.n_components_, whiten=self.whiten)
-        for name in _LIKE_PCA:
-            if hasattr(self, name):
-                setattr(pca, name, getattr(self, name))
+        vars(pca).update({name: v for name, v in vars(self).items() if name in _LIKE_PCA})
         pca._fit_svd_solver = "full"
         return pca
 

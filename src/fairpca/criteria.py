@@ -1,7 +1,7 @@
 """The criteria: which number per group is made as small as possible for the worst group.
 
 Every criterion is ``f_i(U) = c_i - Tr(U.T S_i U)`` for an offset c_i, after an optional division
-of S_i by its trace. To add one, add a record to `CRITERIA`; everything else reads it from there.
+of S_i by its trace. To add one, add a record to `CRITERIA`; docstrings that list the names follow.
 
 ==========  =====================================  ==============================================
 criterion   c_i                                    f_i is

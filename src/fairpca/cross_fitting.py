@@ -121,13 +121,12 @@ class CrossFit:
     counts : ndarray of shape (k,)
         Rows of every group; those of weight zero are no rows.
     variances : ndarray of shape (k,)
-        Mean squared distance of every group's rows from the mean of all: what 100 % are.
+        Mean squared distance of every group's rows from the mean of all. Percentages are of this.
     losses : ndarray of shape (f, q, k)
         Mean squared error on the rows left out, minus that of the group's own projection. It can
-        be negative, and then nothing was lost. The group's own projection is fitted to the same
-        rows, to its second moments about the mean of all of them, as they are or moved by
-        80 / (rows + 80) towards those of all groups. Which of the two, one of the folds it is
-        fitted to tells, from projections fitted to the others.
+        be negative, and then nothing was lost. The group's own projection is PCA of its training
+        rows about the mean of all, plain or with the second moments moved by 80 / (rows + 80)
+        towards those of all groups. One training fold, left out, chooses.
     errors : ndarray of shape (f, q, k)
         Mean squared error on the rows left out.
     total_errors : ndarray of shape (f, q)
@@ -295,8 +294,7 @@ def cross_fit(
         loses by fits to the others; `fairpca.methods.AnchorPCA` is then compared as well. It
         takes three groups.
     random_state : int, default=0
-        Seed of the dealings. An end of an interval near zero may still be on its other side with
-        another seed.
+        Seed of the split into folds. Another seed may move the end of an interval across zero.
 
     Returns
     -------

@@ -45,9 +45,9 @@ class FairPCA(LinearReducer):
     n_components : int, float or None, default=None
         Number of components, 1 to n_features. None keeps all. A float in (0, 1) keeps the fewest
         components with which every group can retain at least that share of its own variance.
-        Where the projection of `criterion` with so many components would leave a group below the
-        share, the one with the largest smallest share is returned, and `certificate_` shows its
-        price over the optimum of `criterion`. With `shrinkage` or `nested`, components are added
+        If the optimum of `criterion` leaves a group below the share, the projection with the
+        largest smallest share is returned, and `certificate_` shows what it costs in terms of
+        `criterion`. With `shrinkage` or `nested`, components are added
         until the projection of the shrunk covariances, or the sequence, keeps the share.
     criterion : {"loss", "error", "variance", "relative", "share"}, default="loss"
         What is minimised for the worst group: the loss against the group's own PCA, the mean
@@ -62,8 +62,8 @@ class FairPCA(LinearReducer):
     shrinkage : float, "auto" or None, default=None
         How far each group's covariance is moved towards what all groups share. The covariance of
         few rows is mostly noise, and the projection that serves it best serves nobody on new rows.
-        "auto" leaves rows out in turn and moves a group the less, the more its own PCA gains on
-        the rows left out. A number from 0 to 1 is the same for all groups; 1 is PCA (with
+        "auto" leaves rows out in turn: a group whose own PCA does well on them is moved less. A
+        number from 0 to 1 is the same for all groups; 1 is PCA (with
         ``center="global"`` and every row labelled). The components and `certificate_` are then
         those of the shrunk covariances; `group_losses_` and `group_errors_` stay those of the
         rows.
@@ -89,8 +89,8 @@ class FairPCA(LinearReducer):
     max_iter : int, default=200
         Most eigen-decompositions of full size, those of the groups' own covariances aside.
     random_state : int, RandomState instance or None, default=None
-        Used only for random starts where three or more groups tie; None means a fixed seed, so
-        the default is deterministic.
+        For the random starting bases that three or more groups may need; None means a fixed seed,
+        so the default is deterministic.
     prove : bool, default=False
         Three or more groups can leave a gap between `certificate_`'s value and its bound. Small
         problems are then searched for a better proof while that is cheap. True searches on, for

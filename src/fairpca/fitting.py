@@ -1,6 +1,6 @@
 """From matrices and a number of components to a certified basis.
 
-The estimator asks here; nothing here knows about attributes, and nothing below knows about rows.
+The estimator calls `fit_source`. No attributes are set here, and the solvers see no rows.
 `solve` is the same for people who already have covariances.
 """
 
@@ -194,7 +194,7 @@ class Ranks:
         self._path: RankPath | None = None
 
     def matrices(self, shares: FloatArray = _NONE) -> Matrices:
-        """Return what is solved for: the groups' matrices scaled, and moved so far."""
+        """Return the matrices to solve for: scaled by the criterion, shrunk by `shares`."""
         moved = shares.any()
         if not moved and not self.criterion.as_share:
             return self.rows
@@ -428,7 +428,7 @@ def solve(
     max_iter : int, default=200
         Most full-size eigen-decompositions, those of the groups' own matrices aside.
     random_state : int, default=0
-        Seed of the random starts where three or more groups tie.
+        Seed of the random starting bases that three or more groups may need.
     prove : bool, default=False
         As in `FairPCA`.
     B : array-like of shape (n, n), optional

@@ -1,4 +1,4 @@
-"""How much of a group is noise: what few rows tell of its covariance."""
+"""How far to shrink each group's covariance, from rows left out: ``shrinkage="auto"``."""
 
 from __future__ import annotations
 

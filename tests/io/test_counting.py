@@ -14,6 +14,7 @@ from fairpca import FairPCA, GroupMoments
 from fairpca.io import read_moments, stream
 from fairpca.io.stream import count_prepared
 from fairpca.io.tables import Columns, Roles, open_files, prepare
+from fairpca.moments.groups import row_folds
 
 
 def same(found, expected, rtol=1e-12):
@@ -103,13 +104,15 @@ def people(seed, m=90):
 )
 def test_streaming_prepares_as_in_memory(tmp_path_factory, seed, missing, standardize, weighted):
     path, frame = tmp_path_factory.mktemp("t") / "t.parquet", people(seed)
+    if missing == "drop":
+        frame.loc[40, "g"] = None
     frame.to_parquet(path)
     files = open_files(path)
     weight = "w" if weighted else None
     roles = Roles.choose(
         files.names, sensitive_features="g", sample_weight=weight, drop=[] if weighted else "w"
     )
-    live = frame[frame["w"] > 0] if weighted else frame
+    live = frame[(frame["w"] > 0) | (not weighted)].dropna(subset="g")
     weights = live["w"].to_numpy() if weighted else None
     made = prepare(
         live, roles.features, missing=missing, standardize=standardize, sample_weight=weights
@@ -121,8 +124,11 @@ def test_streaming_prepares_as_in_memory(tmp_path_factory, seed, missing, standa
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream, "_batch_rows", lambda roles: 17)
-        moments, steps, _ = count_prepared(files, roles, missing=missing, standardize=standardize)
-    assert isinstance(moments, GroupMoments)
+        how = {"missing": missing, "standardize": standardize, "n_folds": 3}
+        folds, steps, _ = count_prepared(files, roles, **how)
+    expected_folds = np.bincount(row_folds(0, len(made.X), 3)).tolist()
+    assert [fold.count.sum() for fold in folds] == expected_folds
+    moments = functools.reduce(GroupMoments.merge, folds)
     np.testing.assert_array_equal(moments.count, expected.count)
     np.testing.assert_allclose(moments.mean, expected.mean, rtol=1e-11, atol=1e-11)
     largest = np.abs(expected.scatter).max()

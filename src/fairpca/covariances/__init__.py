@@ -1,1 +1,1 @@
-"""The groups' second-moment matrices, however they are known: in full, by products, by passes."""
+"""The groups' second-moment matrices, explicit, in the span of the rows, or by products."""

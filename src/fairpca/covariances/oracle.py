@@ -1,7 +1,6 @@
-"""What may be asked about the matrices S_1 ... S_k by a solver, which never sees them itself.
+"""What solvers ask of the matrices S_1 ... S_k: products, sums, eigenpairs, compressions.
 
-The leading eigenpairs of a weighted sum, the compression of all S_i to a small basis, the variance
-a basis keeps. What an oracle is good at it declares (`in_full`, `cheap_products`); nobody asks
+What an oracle is good at it declares (`in_full`, `cheap_products`); nobody asks
 which class it is.
 """
 

@@ -58,7 +58,7 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """The groups of the minimax.
+    """The groups whose worst is minimised.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class CovarianceSource(ABC):
     center : {"global", "group"}
         What every group's second moments are about: the mean of all rows, or the group's own.
     moments : GroupMoments or None
-        What further rows can be merged with; None where nobody has them.
+        What `partial_fit` merges further rows with; None if rows were not kept as moments.
     folds : list of GroupMoments or None
         The same rows in parts, where they were counted so.
     """

@@ -172,10 +172,7 @@ def _sizes(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _count(
-    batches: Iterator[Any],
-    columns: Sequence[str],
-    starts: Mapping[int, int],
-    grouping: Grouping,
+    batches: Iterator[Any], columns: Sequence[str], starts: Mapping[int, int], grouping: Grouping
 ) -> Iterator[Any]:
     """Yield one row with the moments of a partition, or none where it has no rows."""
 

@@ -123,7 +123,8 @@ def count_prepared(
     # One row from which every fitted number follows: the means, and some level.
     row = pandas.DataFrame([means | {name: found[0] for name, found in columns.levels.items()}])
     transformer = columns.transformer(missing).fit(row)
-    moments = _count(files, roles, columns, missing, transformer.transform, n_folds)
+    how = columns, missing, transformer.transform
+    moments = _count(files, roles, *how, n_folds, labelled=missing == "drop")
     steps = [("columns", transformer)]
     if standardize:
         from sklearn.preprocessing import StandardScaler
@@ -184,12 +185,19 @@ def _count(
     missing: str,
     change: Callable[[Any], Any],
     n_folds: int,
+    labelled: bool = False,
     **rules: str,
 ) -> GroupMoments | list[GroupMoments]:
-    """Return the moments of what `change` makes of the rows of every batch that can be used."""
+    """Return the moments of what `change` makes of the rows of every batch that can be used.
+
+    Rows without a label are dropped where only `labelled` ones are wanted.
+    """
+    needed = [column for column, _ in roles.labels.values()] if labelled else []
 
     def batches() -> Iterator[tuple[Any, ...]]:
-        for frame in _batches(files, roles, roles.columns, roles.texts):
+        seen = 0
+        for batch in _batches(files, roles, roles.columns, roles.texts):
+            frame = batch.dropna(subset=needed) if needed else batch
             X, kept = columns.take(frame, missing)
             if not len(X):
                 continue
@@ -199,13 +207,15 @@ def _count(
                     f"{len(groups.labels):,} labels are too many to be groups; cut a number in "
                     "two, such as 'age>=65', or join rare labels first."
                 )
-            if n_folds and roles.blocks is not None:
-                groups = groups.in_folds(block_folds(frame[roles.blocks], n_folds), n_folds)
-            elif n_folds:
-                first, last = frame.index[[0, -1]]
-                folds = row_folds(int(first), int(last - first) + 1, n_folds)
-                groups = groups.in_folds(folds[frame.index - first], n_folds)
             rows = np.flatnonzero(kept)
-            yield change(X), groups.take(rows), None if weight is None else weight[rows]
+            groups = groups.take(rows)
+            if n_folds:
+                # As in memory, rows that are left out have no number.
+                folds = row_folds(seen, len(X), n_folds)
+                if roles.blocks is not None:
+                    folds = block_folds(frame[roles.blocks].iloc[rows], n_folds)
+                groups = groups.in_folds(folds, n_folds)
+                seen += len(X)
+            yield change(X), groups, None if weight is None else weight[rows]
 
     return split_folds(GroupMoments.from_batches(batches()), n_folds or None)  # type: ignore[no-any-return]

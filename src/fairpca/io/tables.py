@@ -463,10 +463,7 @@ class Columns:
 
     @classmethod
     def of(
-        cls,
-        frame: Any,
-        features: Sequence[str],
-        texts: Mapping[str, set[str]] | None = None,
+        cls, frame: Any, features: Sequence[str], texts: Mapping[str, set[str]] | None = None
     ) -> Columns:
         """Look at the cells of features, and at more `texts` that they hold elsewhere."""
         found: list[str] = []

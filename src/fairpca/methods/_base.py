@@ -1,7 +1,7 @@
 """What the published methods share: the rows they read, one `fit`, the fitted attributes.
 
-To add a method, write one module with a class that derives from `PublishedMethod` (or from
-`MinMaxMethod`, as the example in CONTRIBUTING.md), and add its import to
+To add a method, write one module with a class that derives from `PublishedMethod` (as the example
+in CONTRIBUTING.md) or from `MinMaxMethod`, and add its import to
 ``fairpca/methods/__init__.py``, the only list of methods there is. Annotated class attributes are
 the parameters; `dataclass` writes the constructor that scikit-learn asks for. `choice` and
 `number` declare what a parameter may be, rows and labels are read and checked here, and only

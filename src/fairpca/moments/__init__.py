@@ -1,7 +1,7 @@
 """Rows of every group as a weight, a mean and a centred scatter: all that a fit needs of them.
 
 Labels become `Groups` (`groups`); rows are summed per group (`scatter`) into `GroupMoments`, which
-merge, travel and are stored (`storage`). After that no row is read again. Read `GroupMoments`
+merge, travel and are stored (`storage`). A fit of them reads no row again. Read `GroupMoments`
 first.
 """
 

@@ -1,4 +1,4 @@
-"""GroupMoments: all that Fair PCA needs of the data, and the only thing that crosses chunks.
+"""GroupMoments: weight, mean and scatter of every group; moments of chunks merge.
 
 With w the sum of weights, m the mean and M the centred scatter of a set of rows, two sets merge by
 
@@ -341,7 +341,7 @@ class GroupMoments:
         return self.covariances + shift[:, :, None] * shift[:, None, :]
 
     def grouped(self, group_by: str = "intersection") -> GroupMoments:
-        """Return the groups of the minimax: without unlabelled rows, or each column's levels.
+        """Return the groups to compare: without unlabelled rows, or each column's levels.
 
         With ``group_by="marginal"`` the labels are pairs (column, level) and groups overlap: a row
         counts in one group for every column in which it has a label.
@@ -495,7 +495,7 @@ def all_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
 def memberships(
     cells: tuple[Label, ...], names: tuple[str, ...], group_by: str
 ) -> tuple[tuple[Label, ...], IntArray]:
-    """Return the groups of the minimax and which cells belong to each.
+    """Return the groups whose worst is minimised, and which cells belong to each.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every display shares: axes to draw on, colours, and labels that are drawn as written.
+"""Displays of audits, losses and ranks, and what every display shares: axes, colours, labels.
 
 A display is a dataclass of the numbers it draws. Its class methods compute them and draw at once;
 `plot` draws them again, on other axes if wanted. scikit-learn's displays work the same way.

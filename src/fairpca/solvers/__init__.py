@@ -1,4 +1,4 @@
-"""Solvers of the minimax problem: everything with eigenvalues in it, and no row of X.
+"""Solvers of the minimax problem; they never see a row of X.
 
 Given symmetric matrices S_1 ... S_k, offsets c_i and a rank r, find U with ``U.T U = I`` that
 minimises
@@ -42,7 +42,7 @@ def solve_problem(
     max_iter : int
         Most full-size decompositions, those of the groups' own matrices aside.
     random_state : int
-        Seed of the random starts where three or more groups tie.
+        Seed of the random starting bases that three or more groups may need.
     start : ndarray of shape (k,), optional
         Weights of a neighbouring problem.
     exact_search : bool

@@ -1,6 +1,6 @@
 """A concave quadratic over a simplex with as many variables as there are groups.
 
-Both the Newton step on phi and the step of the minimax refinement end in this problem. It is
+The steps of `dual.ascend` and of `descent.descend` end in this problem. It is
 small (one variable per group), so a dense active-set method is exact and quick, and no solver has
 to be imported. On a face of the simplex, with x zero outside it, the maximiser solves
 
