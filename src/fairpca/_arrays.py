@@ -209,9 +209,7 @@ def orthonormal(columns: _Columns) -> _Columns:
 def span(columns: FloatArray, *, rtol: float = 1e-10) -> FloatArray:
     """Return an orthonormal basis of the span of `columns`, dependent directions dropped."""
     u, s, _ = np.linalg.svd(columns, full_matrices=False)
-    if s.size == 0 or s[0] == 0:
-        return np.asarray(u[:, :0])
-    return np.asarray(u[:, s > rtol * s[0]])
+    return np.asarray(u[:, s > rtol * s.max(initial=0.0)])
 
 
 def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
@@ -246,11 +244,8 @@ def outside(basis: Any, columns: Any) -> Any:
 
 def complement(basis: FloatArray) -> FloatArray:
     """Return an orthonormal basis of the orthogonal complement of orthonormal `basis`."""
-    n, r = basis.shape
-    if r == 0:
-        return np.eye(n)
     q, _ = np.linalg.qr(basis, mode="complete")
-    return np.asarray(q[:, r:])
+    return np.asarray(q[:, basis.shape[1] :])
 
 
 def fix_signs(components: FloatArray) -> FloatArray:

@@ -163,10 +163,10 @@ class Comparison:
 
     def __getitem__(self, name: str) -> ComparisonRow:
         """Return the row of a reducer; KeyError names those there are."""
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise KeyError(f"{name!r}; there are {', '.join(row.name for row in self.rows)}")
+        known = {row.name: row for row in self.rows}
+        if name not in known:
+            raise KeyError(f"{name!r}; there are {', '.join(known)}")
+        return known[name]
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one flat dictionary per reducer; the loss of a group "a" is under "loss [a]"."""

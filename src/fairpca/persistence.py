@@ -235,6 +235,5 @@ def _stored_form(value: Any, moments: bool) -> Any:
     kept = {k: v for k, v in vars(value).items() if k != "_metadata_request"}
     if "_moments" in kept and not moments:
         kept["_moments"] = None
-    stored.__dict__.clear()
-    stored.__dict__.update({name: _stored_form(part, moments) for name, part in kept.items()})
+    stored.__dict__ = {name: _stored_form(part, moments) for name, part in kept.items()}
     return stored

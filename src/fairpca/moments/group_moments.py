@@ -13,7 +13,7 @@ origin among the rows, so that their distances keep their digits there, too. Rea
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,6 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from fairpca._arrays import (
     EPS,
-    AnyArray,
     FloatArray,
     IntArray,
     constant_columns,
@@ -201,10 +200,9 @@ class GroupMoments:
         found: GroupMoments | None = None
         followed = like is not None or sklearn.get_config()["array_api_dispatch"]
         with sklearn.config_context(array_api_dispatch=followed):
-            for X, labels, *weight in one_ahead(sent):
-                batch = cls.from_array(
-                    X, labels, sample_weight=weight[0] if weight else None, **options
-                )
+            for X, labels, *others in one_ahead(sent):
+                weight = others[0] if others else None
+                batch = cls.from_array(X, labels, sample_weight=weight, **options)
                 found = batch if found is None else found.merge(batch)
         if found is None:
             raise ValueError("batches is empty; pass at least one pair (X, sensitive_features).")
@@ -299,24 +297,18 @@ class GroupMoments:
         """Return the same moments over a longer tuple of labels, empty where it is new."""
         position = {label: i for i, label in enumerate(labels)}
         rows = [position[label] for label in self.labels]
-
-        def wider(part: Any) -> AnyArray:
-            found = np.zeros((len(labels), *part.shape[1:]), dtype=part.dtype)
-            found[rows] = part
-            return found
-
-        return self.on_host()._mapped(wider, labels)
-
-    def _mapped(self, change: Callable[[AnyArray], AnyArray], labels: Any) -> GroupMoments:
-        """Return moments whose every array, one line a group, went through `change`."""
-        arrays: Any = {name: change(getattr(self, name)) for name in ARRAYS}
-        return replace(self, **arrays, labels=tuple(labels))
+        arrays: dict[str, Any] = {}
+        for name in ARRAYS:
+            part = fetched(getattr(self, name))
+            arrays[name] = np.zeros((len(labels), *part.shape[1:]), dtype=part.dtype)
+            arrays[name][rows] = part
+        return replace(self, **arrays, labels=labels)
 
     def select(self, keep: Sequence[int]) -> GroupMoments:
         """Return the moments of some groups."""
         picks = np.array(keep, dtype=np.int64)
-        labels = [self.labels[i] for i in keep]
-        return self._mapped(lambda part: some_rows(part, picks), labels)
+        arrays: Any = {name: some_rows(getattr(self, name), picks) for name in ARRAYS}
+        return replace(self, **arrays, labels=tuple(self.labels[i] for i in keep))
 
     def pooled(self, keep: Sequence[int] | None = None, label: Label = "all") -> GroupMoments:
         """Return the moments of all rows (or of some groups' rows) as one group.
@@ -402,7 +394,7 @@ class GroupMoments:
     def save(self, path: str | Path) -> None:
         """Write the moments as one npz file (no pickle), atomically."""
         with atomic_write(path) as file:
-            write_parts(self.on_host(), file)
+            write_parts(self, file)
 
     @classmethod
     def load(cls, path: str | Path) -> GroupMoments:
@@ -413,7 +405,7 @@ class GroupMoments:
     def to_bytes(self) -> bytes:
         """Return what `save` writes, for channels that carry bytes."""
         file = io.BytesIO()
-        write_parts(self.on_host(), file)
+        write_parts(self, file)
         return file.getvalue()
 
     @classmethod

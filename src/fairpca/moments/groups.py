@@ -146,11 +146,7 @@ class Groups:
             )
         m = len(columns[0][1]) if n_rows is None else n_rows
         for name, codes, *_ in columns:
-            if len(codes) != m:
-                raise ValueError(
-                    f"sensitive_features has {len(codes)} rows in column {name!r} but X has {m}; "
-                    "pass one label (or one row of labels) per row of X."
-                )
+            _check_rows("sensitive_features", len(codes), m, f" in column {name!r}")
         if unlabelled == "error" and any(counts.sum() < m for *_, counts in columns):
             missing = np.flatnonzero(np.any([codes < 0 for _, codes, *_ in columns], axis=0))
             raise ValueError(
@@ -180,11 +176,7 @@ class Groups:
         if not isinstance(labels, Groups):
             there = cls._on_device(labels, rows) if is_foreign(labels) else None
             return there or cls.from_labels(labels, n_rows=n_rows, **rules)
-        if labels.codes.shape[0] != n_rows:
-            raise ValueError(
-                f"sensitive_features has {labels.codes.shape[0]} rows but X has {n_rows}; pass "
-                "one label (or one row of labels) per row of X."
-            )
+        _check_rows("sensitive_features", labels.codes.shape[0], n_rows)
         return labels
 
     @classmethod
@@ -326,8 +318,7 @@ def block_folds(blocks: Any, n_folds: int, n_rows: int | None = None) -> IntArra
 def block_codes(blocks: Any, n_rows: int | None = None) -> tuple[IntArray, list[Label]]:
     """Return the number of every row's block, and the blocks' labels; every row needs one."""
     codes, labels, counts = _coded(blocks)
-    if len(codes) != (n_rows or len(codes)):
-        raise ValueError(f"blocks has {len(codes)} rows but X has {n_rows}; pass one per row.")
+    _check_rows("blocks", len(codes), n_rows or len(codes))
     if counts.sum() < len(codes):
         raise ValueError(
             f"blocks has {len(codes) - counts.sum():,} missing label(s); a row that belongs to "
@@ -336,9 +327,17 @@ def block_codes(blocks: Any, n_rows: int | None = None) -> tuple[IntArray, list[
     return codes, labels
 
 
-def _columns(sensitive_features: Any) -> list[tuple[str, Any]]:
+def _check_rows(argument: str, found: int, n_rows: int, where: str = "") -> None:
+    """Raise ValueError unless an argument has as many rows as X."""
+    if found != n_rows:
+        raise ValueError(
+            f"{argument} has {found} rows{where} but X has {n_rows}; pass one label (or one row "
+            "of labels) per row of X."
+        )
+
+
+def _columns(given: Any) -> list[tuple[str, Any]]:
     """Split any container into named 1-D columns."""
-    given = sensitive_features
     if isinstance(given, Mapping):
         return [(str(name), values) for name, values in given.items()]
     if isinstance(given, str) or given is None:

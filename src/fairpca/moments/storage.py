@@ -16,10 +16,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairpca._arrays import AnyArray
+from fairpca._arrays import AnyArray, fetched
 
 #: The arrays of moments with one line a group.
 ARRAYS = ("count", "weight", "offset", "scatter")
+_ABOUT = ("labels", "names", "feature_names")
 _FORMAT = 3
 
 
@@ -65,14 +66,14 @@ def damage_named(what: str, remedy: str = "") -> Iterator[None]:
 
 def write_parts(moments: Any, file: IO[bytes]) -> None:
     """Write moments to an open file; ValueError for labels that a file cannot hold."""
-    about = {name: getattr(moments, name) for name in ("labels", "names", "feature_names")}
+    about = {name: getattr(moments, name) for name in _ABOUT}
     try:
         header = json.dumps({"format": _FORMAT, **about})
     except TypeError as error:
         raise ValueError(
             f"a label cannot be saved; use strings or numbers as group labels ({error})."
         ) from None
-    arrays: dict[str, Any] = {name: getattr(moments, name) for name in (*ARRAYS, "origin")}
+    arrays: Any = {name: fetched(getattr(moments, name)) for name in (*ARRAYS, "origin")}
     np.savez(file, header=np.array(header), **arrays)
 
 
@@ -96,8 +97,8 @@ def _unpacked(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
             f"it has the format {header['format']}, and this version of fairpca reads {_FORMAT}"
         )
     fields = {name: parts[name] for name in (*ARRAYS, "origin")}
-    labels, features = _as_tuples(header["labels"]), header["feature_names"]
-    k, n = len(set(labels)), len(fields["origin"])
+    about = {name: _as_tuples(header[name]) for name in _ABOUT}
+    k, n = len(set(about["labels"])), len(fields["origin"])
     shapes = {"count": (k,), "weight": (k,), "offset": (k, n), "scatter": (k, n, n)}
     for name, part in fields.items():
         shape = shapes.get(name, (n,))
@@ -106,14 +107,9 @@ def _unpacked(parts: Mapping[str, AnyArray]) -> dict[str, Any]:
                 f"{name} has shape {part.shape} and type {part.dtype}; {k} groups of {n} features "
                 f"need finite numbers of shape {shape}"
             )
-    return {
-        **fields,
-        "labels": labels,
-        "names": tuple(header["names"]),
-        "feature_names": None if features is None else tuple(features),
-    }
+    return {**fields, **about}
 
 
-def _as_tuples(label: Any) -> Any:
-    """Return labels as they were before JSON made lists of tuples."""
-    return tuple(map(_as_tuples, label)) if isinstance(label, list) else label
+def _as_tuples(value: Any) -> Any:
+    """Return what JSON made lists of tuples of as it was."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
