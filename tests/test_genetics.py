@@ -70,7 +70,7 @@ class TestFiles:
     @pytest.mark.parametrize("end", [".bed", ".bim", ".fam"])
     def test_a_file_is_missing(self, cohort, end):
         cohort.with_suffix(end).unlink()
-        with pytest.raises(FileNotFoundError, match=rf"cohort\{end} is missing"):
+        with pytest.raises(FileNotFoundError, match=rf"cohort\{end}"):
             read_plink(cohort)
 
     @pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b + b"x", lambda b: b[:2]])
@@ -125,7 +125,7 @@ class TestStandardized:
     @pytest.fixture(autouse=True)
     def small_blocks(self, monkeypatch):
         # Blocks of three SNPs.
-        monkeypatch.setattr(genetics, "_ENTRIES", 90)
+        monkeypatch.setattr(genetics, "BLOCK_ENTRIES", 90)
 
     def test_as_patterson_has_it(self):
         made, _ = people()

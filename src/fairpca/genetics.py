@@ -33,8 +33,8 @@ __all__ = [
 MISSING = -127
 # The first bytes of a .bed file whose genotypes are stored SNP by SNP.
 _MAGIC = b"\x6c\x1b\x01"
-# Entries of a block of SNPs: 64 megabytes as float64.
-_ENTRIES = 8_000_000
+# Entries of a block of columns: 64 megabytes as float64.
+BLOCK_ENTRIES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,6 @@ def read_plink(path: str | Path) -> Genotypes:
     """
     opened = require("bed_reader", extra="genetics", purpose="reading PLINK files").open_bed
     stem = str(path).removesuffix(".bed")
-    for end in (".bed", ".bim", ".fam"):
-        if not Path(stem + end).is_file():
-            raise FileNotFoundError(f"{stem}{end} is missing; a PLINK file set has all three.")
     families, samples, *_ = _six_words(f"{stem}.fam")
     chromosomes, snps, _, _, *alleles = _six_words(f"{stem}.bim")
     m, n = len(samples), len(snps)
@@ -185,10 +182,10 @@ class StandardizedGenotypes(LinearOperator):
     def parts(self) -> list[slice]:
         """Return slices of columns, in order, each small enough to be float64."""
         m, n = self.shape
-        return list(gen_batches(n, max(_ENTRIES // m, 1)))
+        return list(gen_batches(n, max(BLOCK_ENTRIES // m, 1)))
 
-    def take(self, people: ArrayLike) -> StandardizedGenotypes:
-        """Return some people, standardised as before."""
+    def __getitem__(self, people: ArrayLike) -> StandardizedGenotypes:
+        """Return some people, standardised as before: their positions, or a mask."""
         return StandardizedGenotypes(self.genotypes.take(people), self.frequencies, self.scale)
 
     def _matmat(self, V: FloatArray) -> FloatArray:
@@ -219,7 +216,7 @@ def standardize(
     check_choice("kind", kind, ("patterson", "center"))
     rows = genotypes.rows
     if frequencies is None:
-        parts = gen_batches(rows.shape[1], max(_ENTRIES // len(rows), 1))
+        parts = gen_batches(rows.shape[1], max(BLOCK_ENTRIES // len(rows), 1))
         frequencies = np.concatenate([_frequencies(rows[:, part]) for part in parts])
     if frequencies.shape != (rows.shape[1],):
         raise ValueError(f"frequencies has shape {frequencies.shape} for {rows.shape[1]} SNPs.")
@@ -280,8 +277,6 @@ def write_loadings(path: str | Path, rows: StandardizedGenotypes, components: Fl
         `components_` of the model.
     """
     genotypes = rows.genotypes
-    if components.shape[1:] != rows.scale.shape:
-        raise ValueError(f"components has shape {components.shape} for {rows.shape[1]} SNPs.")
     weights = (components * rows.scale).T
     first, other = genotypes.alleles
     frequencies = [genotypes.chromosomes, genotypes.snps, other, first]

@@ -27,19 +27,10 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fairpca._arrays import (
-    EPS,
-    AnyArray,
-    FloatArray,
-    IntArray,
-    fix_signs,
-    is_dask,
-    is_sparse,
-    one_ahead,
-)
+from fairpca._arrays import AnyArray, FloatArray, fix_signs, is_dask, is_sparse, one_ahead
 from fairpca._check import as_numpy, check_at_least, check_choice, check_weights
 from fairpca.fitting import pose
-from fairpca.genetics import StandardizedGenotypes
+from fairpca.genetics import BLOCK_ENTRIES, StandardizedGenotypes
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Labels, Rows, Weights
 from fairpca.solvers import Certificate, solve_problem
@@ -47,8 +38,6 @@ from fairpca.solvers.descent import descend
 
 # Inner products of rows are counted, instead of those of columns, from this many columns a row on.
 _WIDE = 1.5
-# Entries of a block that is float64 at a time: 64 megabytes.
-_ENTRIES = 8_000_000
 # Directions between means shorter than this share of the longest are rounding.
 _RANK = 1e-7
 # The search begins with a soft minimum over about all pairs and ends with one over the closest.
@@ -212,16 +201,13 @@ class MaxMinDistanceAnalysis(
     ) -> tuple[Any, AnyArray, FloatArray]:
         """Return validated rows, and group and weight of each; those without weight are gone."""
         X = self._rows(X, reset=reset)
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None: pass groups.")
         y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         check_classification_targets(y)
         weight = check_weights(sample_weight, X.shape[0])
         check_consistent_length(X, y)
-        if weight is None:
-            return X, y, np.ones(len(y))
+        weight = np.ones(len(y)) if weight is None else weight
         kept = np.flatnonzero(weight)
-        return (X, y, weight) if len(kept) == len(y) else (_some(X, kept), y[kept], weight[kept])
+        return (X, y, weight) if len(kept) == len(y) else (X[kept], y[kept], weight[kept])
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Return validated rows; genotypes stay as they are."""
@@ -356,16 +342,16 @@ class MaxMinDistanceAnalysis(
         predicted = np.empty_like(groups)
         for fold in range(n_folds):
             train, test = np.flatnonzero(part // 2 != fold), np.flatnonzero(part // 2 == fold)
-            counted = other._counted(_some(data, train), groups[train], weight[train])
+            counted = other._counted(data[train], groups[train], weight[train])
             other._fit(counted)
-            predicted[test] = other.predict(_some(data, test))
+            predicted[test] = other.predict(data[test])
             means, both = [], np.ones_like(kept, dtype=bool)
             for half in (2 * fold, 2 * fold + 1):
                 rows = np.flatnonzero(part == half)
                 member = np.eye(len(classes))[codes[rows]]
                 count = member.sum(axis=0)
                 both &= np.minimum.outer(count, count) > 0
-                mean = np.asarray(_some(data, rows).T @ (member / np.maximum(count, 1))).T
+                mean = np.asarray(data[rows].T @ (member / np.maximum(count, 1))).T
                 means.append(mean - other.mean_)
             scores = [mean @ other.components_.T for mean in means]
             whole = means[0] @ counted.solve(means[1], other.shrinkage_)
@@ -443,7 +429,7 @@ class _Counted:
     """
 
     classes: AnyArray
-    count: IntArray
+    count: AnyArray
     weight: FloatArray
     mean: FloatArray
     inner: FloatArray | None
@@ -469,13 +455,14 @@ class _Counted:
 
         def about_means(part: slice) -> FloatArray:
             own: Any = X.columns(part) if isinstance(X, StandardizedGenotypes) else X[:, part]
-            block = np.array(own.toarray() if is_sparse(own) else own, np.float64, order="F")
+            own = own.toarray() if is_sparse(own) else own
+            block: FloatArray = np.array(own, np.float64, order="F")
             mean[:, part] = share @ block
             block -= mean[:, part][codes]
             block *= root
             return block
 
-        for block in one_ahead(map(about_means, gen_batches(n, max(_ENTRIES // m, 1)))):
+        for block in one_ahead(map(about_means, gen_batches(n, max(BLOCK_ENTRIES // m, 1)))):
             if inner is not None:
                 inner = dsyrk(1.0, block, beta=1.0, c=inner, overwrite_c=1)
         if inner is not None:
@@ -496,8 +483,7 @@ class _Counted:
 
     def auto_shrinkage(self) -> float:
         """Return the oracle approximating share (Chen, Wiesel, Eldar and Hero 2010)."""
-        if self.inner is None:
-            return 1.0
+        assert self.inner is not None
         n, rows = self.mean.shape[1], max(self.freedom, 1.0)
         trace, square = float(np.trace(self.inner)), float(np.sum(self.inner**2))
         over = (rows + 1 - 2 / n) * (square - trace**2 / n)
@@ -529,11 +515,6 @@ class _Counted:
         cross -= same @ (same.T @ cross)
         inside = root * scipy.linalg.cho_solve(factor, part * cross)
         return np.asarray((points.T - X.T @ inside) / ridge)
-
-
-def _some(X: Any, rows: IntArray) -> Any:
-    """Return some rows, in the form that all have."""
-    return X.take(rows) if isinstance(X, StandardizedGenotypes) else X[rows]
 
 
 def _squared(inner: FloatArray) -> FloatArray:
@@ -569,7 +550,7 @@ def keep_apart(
     """
     p, q = directions.shape
     if r >= q:
-        return np.eye(q), Certificate.of(0.0, 0.0, scale=1.0, resolution=q * EPS)
+        return np.eye(q), Certificate.of(0.0, 0.0, scale=1.0, resolution=q * np.finfo(float).eps)
     rng = check_random_state(random_state)
     n_starts = int(np.clip(_SEARCHED // (p * q), _STARTS[0], min(_STARTS[1], 8 * r * (q - r))))
     bases = np.linalg.qr(rng.standard_normal((n_starts, q, r)))[0]
@@ -603,16 +584,11 @@ def _problem(directions: FloatArray, r: int) -> Any:
     return pose(directions[:, :, None] * directions[:, None, :], r, "share")
 
 
-def _hardening(ratio: float, steps: int) -> FloatArray:
-    """Return how hard the soft minimum is at every step, where shares are about 1 / ratio."""
-    return ratio * np.geomspace(*_SOFTNESS, steps)
-
-
 def _descents(directions: FloatArray, bases: FloatArray) -> FloatArray:
     """Return bases after steps with momentum up a soft minimum that hardens, shape (b, q, r)."""
     q, r = bases.shape[1:]
     pace = np.zeros_like(bases)
-    for hardness in _hardening(q / r, _STEPS):
+    for hardness in q / r * np.geomspace(*_SOFTNESS, _STEPS):
         scores = directions @ bases
         shares = np.sum(scores**2, axis=2)
         soft = np.exp(hardness * (shares.min(axis=1, keepdims=True) - shares))
@@ -628,7 +604,7 @@ def _relaxed(directions: FloatArray, r: int) -> FloatArray:
     q = directions.shape[1]
     matrix, pace = np.eye(q) * r / q, np.zeros((q, q))
     best, weights = np.inf, np.empty(0)
-    for hardness in _hardening(q / r, 2 * _STEPS):
+    for hardness in q / r * np.geomspace(*_SOFTNESS, 2 * _STEPS):
         shares = np.einsum("pq,pq->p", directions @ matrix, directions)
         soft = np.exp(hardness * (shares.min() - shares))
         soft /= soft.sum()
