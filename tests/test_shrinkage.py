@@ -127,6 +127,12 @@ def test_a_group_that_differs_is_believed(rows):
     assert auto.shrinkage_[0] < (0.25 if rows == 50 else 0.02)
 
 
+def test_units_do_not_matter_to_a_group_of_fewer_rows_than_components():
+    X, labels = with_few(np.random.default_rng(0), 5, np.exp(-np.arange(12)[::-1] / 4), 300)
+    found, other = (clone_fit(FairPCA(6, shrinkage="auto"), Z, labels) for Z in (X, 1e4 * X))
+    np.testing.assert_allclose(found.shrinkage_, other.shrinkage_, atol=1e-9)
+
+
 def test_rows_and_moments_of_their_folds_have_the_same_shares():
     X, labels = with_few(np.random.default_rng(0), 60)
     of_rows = FairPCA(3, shrinkage="auto").fit(X, sensitive_features=labels)

@@ -10,8 +10,9 @@ from fairpca._arrays import FloatArray
 from fairpca.covariances.dense import leading_pairs
 from fairpca.moments.group_moments import GroupMoments
 
-# Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets.
-_PARTS, _SHARED_ROWS = 5, (0.0, 400.0, 2000.0)
+# Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets;
+# with none at all, rounding would choose the components that a group of few rows lacks.
+_PARTS, _SHARED_ROWS = 5, (1e-7, 400.0, 2000.0)
 # Rows with which half of what they say is believed. The standard error of so few is known badly:
 # halves of wine, 24 to 36 rows a group, had 1.25 times PCA's excess where all was believed.
 _HALF_BELIEVED = 50

@@ -78,9 +78,9 @@ def test_audit_tells_the_rows_of_a_block_apart(cli, frame, tmp_path):
     assert "rows may belong together by 'person' (audit --block)" in told.err
     together = cli("audit", tmp_path / "t.csv", "--block", "person", *options)
     assert together.code == 0
-    assert (
-        json.loads((tmp_path / "a.json").read_text())["provenance"]["parameters"]["blocks"] is True
-    )
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found["provenance"]["parameters"]["blocks"] is True
+    assert "--drop person" in found["verdict"]["command"]
     assert "belong together" not in together.err
 
 

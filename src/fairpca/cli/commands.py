@@ -192,6 +192,8 @@ def audit(
     for name in ("sensitive_features", "drop", "missing", "sample_weight"):
         option = "-g" if name == "sensitive_features" else f"--{name.replace('_', '-')}"
         arguments += [part for value in as_list(getattr(asked, name)) for part in (option, value)]
+    # What rows belong to is no feature of the fit either.
+    arguments += ["--drop", asked.block] if asked.block else []
     arguments += ["--raw"] * asked.raw
     source = {
         "files": [{"name": path.name} for path in asked.tables],
