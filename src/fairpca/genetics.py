@@ -267,6 +267,7 @@ def write_loadings(path: str | Path, rows: StandardizedGenotypes, components: Fl
 
     (one line, for five components) writes the scores of new people: `transform`, up to one number
     a component that is the same for everybody, and zero where the model was fitted to `rows`.
+    Of haploid genotypes PLINK counts 0 to 1: leave them out of the fit.
 
     Parameters
     ----------

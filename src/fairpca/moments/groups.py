@@ -157,8 +157,7 @@ class Groups:
             )
         (_, codes, labels, counts), *others = columns
         if others:
-            crossed = [column[1:3] for column in columns]
-            codes, labels, counts = _crossed(crossed, group_by == "marginal")
+            codes, labels, counts = _crossed([c[1:3] for c in columns], group_by == "marginal")
         return cls(codes, tuple(labels), tuple(name for name, *_ in columns), counts)
 
     @classmethod
