@@ -200,5 +200,5 @@ class TestForPlink:
         head = (tmp_path / "out.afreq").read_text().splitlines()[:2]
         assert head[0] == "#CHROM\tID\tREF\tALT\tALT_FREQS\tOBS_CT"
         assert head[1].split("\t")[:4] == ["7", "rs0", "C", "A"]
-        with pytest.raises(ValueError, match="components has shape"):
+        with pytest.raises(ValueError, match="broadcast"):
             genetics.write_loadings(tmp_path / "out", rows, np.ones((1, 3)))

@@ -222,9 +222,8 @@ class MaxMinDistanceAnalysis(
 
     def _counted(self, X: Any, y: AnyArray, weight: FloatArray) -> _Counted:
         """Return what is needed of rows; moments unless they are wide."""
-        wide = isinstance(X, StandardizedGenotypes) or X.shape[1] > _WIDE * X.shape[0]
         pooled = self.within == "pooled"
-        if wide:
+        if isinstance(X, StandardizedGenotypes) or X.shape[1] > _WIDE * X.shape[0]:
             return _Counted.of_wide(X, y, weight, pooled)
         return _Counted.of_moments(GroupMoments.from_array(X, y, sample_weight=weight), pooled)
 
