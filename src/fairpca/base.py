@@ -245,10 +245,8 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         xp = self._followed(X, "inverse_transform")
-        # Any number of dimensions and rows: the message below is clearer.
-        limits = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0}
-        Z = check_array(X, dtype=[xp.float64, xp.float32], input_name="X", **limits)
-        if Z.ndim != 2 or Z.shape[1] != self.n_components_:
+        Z = check_array(X, dtype=[xp.float64, xp.float32], input_name="X", ensure_min_samples=0)
+        if Z.shape[1] != self.n_components_:
             raise ValueError(
                 f"X has shape {Z.shape}; inverse_transform needs {self.n_components_} columns, "
                 "those that transform returns."

@@ -375,8 +375,7 @@ class MaxMinDistanceAnalysis(
         found.classes_, found.means_, found.xbar_ = self.classes_, self.means_, self.mean_
         found.scalings_, found.coef_, found.intercept_ = self.components_.T, coef, intercept
         found._max_components = self.n_components_
-        names = ("n_features_in_", "feature_names_in_")
-        vars(found).update({name: vars(self)[name] for name in names if name in vars(self)})
+        vars(found).update({name: v for name, v in vars(self).items() if name.endswith("_in_")})
         return found
 
     def __sklearn_tags__(self) -> Any:

@@ -59,7 +59,6 @@ Header = Annotated[
     int | None, _option("--header", "LINE", "Line with the names of columns; 0: there is none.")
 ]
 Encoding = Annotated[str | None, _option("--encoding", "NAME", "Encoding of text files.")]
-Output = Annotated[Path | None, _option("--output -o", "FILE", "Write this file.")]
 
 
 def _version(wanted: bool) -> None:
@@ -121,8 +120,9 @@ def audit(
     encoding: Encoding = None,
 ) -> None:
     """Find out whom PCA serves, on new rows and on these, and what to fit."""
-    given = [*tables, *([] if model is None else [model])]
-    check_paths(given, output, (".html", ".json", ".csv"))
+    # Of a model there is no page.
+    endings = [".html", ".json", ".csv"] if model is None else [".json", ".csv"]
+    check_paths(tables if model is None else [*tables, model], output, endings)
     from fairpca.cli import commands
 
     asked = commands.Asked(

@@ -202,14 +202,7 @@ def audit(
     }
     found = replace(found, provenance={**found.provenance, "source": source})
     if target is not None:
-        ending = target.suffix.lower()
-        if ending == ".html":
-            content = found.to_html()
-        elif ending == ".json":
-            content = found.to_json(indent=1)
-        else:
-            content = output.csv_text(found.to_frame())
-        output.write(target, content)
+        _write(found, target)
     output.sentence(found.verdict())
     if target is None:
         for part in words.tables(found):
@@ -220,6 +213,20 @@ def audit(
             output.note(f"note: {text}")
     if found.advice.command:
         output.show(f"\nTo fit it:\n  {found.advice.command}\n  {found.advice.python}")
+
+
+def _write(found: Any, target: Path) -> None:
+    """Write an audit as its file's ending says."""
+    import json
+
+    ending = target.suffix.lower()
+    if ending == ".html":
+        content = found.to_html()
+    elif ending == ".json":
+        content = json.dumps(found.to_dict(), indent=1)
+    else:
+        content = output.csv_text(found.to_frame())
+    output.write(target, content)
 
 
 def _audit_model(asked: Asked, path: Path, target: Path | None) -> None:
@@ -240,16 +247,8 @@ def _audit_model(asked: Asked, path: Path, target: Path | None) -> None:
     labels = {name: values[kept] for name, values in roles.label_values(frame).items()}
     X = saved.model[:-1].transform(rows)
     found = audit_model(saved.model[-1], np.asarray(X), labels)
-    if target is not None and target.suffix == ".html":
-        raise ValueError(f"-o {target}: the audit of a model is written as .json or .csv.")
     if target is not None:
-        import json
-
-        whole = target.suffix == ".json"
-        text = (
-            json.dumps(found.to_dict(), indent=1) if whole else output.csv_text(found.to_frame())
-        )
-        output.write(target, text)
+        _write(found, target)
     output.sentence(found.verdict())
     if target is None:
         shown = zip(found.groups, found.loss, found.error, strict=True)

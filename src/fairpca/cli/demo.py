@@ -47,7 +47,8 @@ def demo(target: Path) -> None:
     (one, one_careful), (other, other_careful) = (100 * flagged).T
     few_gain = percent(float(few.improvement(CAREFUL).high / few.variances.max()))
     few_loss = percent(float((few.losses[0, 0] / few.variances).max()))
-    pays, all_pay = change.value[1] / found.errors[0, 0, 1], _growth(found.total_errors)
+    plain, careful = found.total_errors[:, 0]
+    pays, all_pay = change.value[1] / found.errors[0, 0, 1], careful / plain - 1
     for paragraph in (
         f"1,797 handwritten digits that come with scikit-learn: {_R} numbers are kept of 64 "
         'pixels. One digit in ten is a "1". Everything here is about pictures '
@@ -99,8 +100,3 @@ def _set_aside(fit: Any, X: FloatArray, groups: AnyArray, fold: AnyArray) -> Any
         errors = (centred**2).sum(axis=1) - ((centred @ model.components_.T) ** 2).sum(axis=1)
         found[new] = errors[new] > np.quantile(errors[known], 1 - _SET_ASIDE)
     return found
-
-
-def _growth(errors: FloatArray) -> float:
-    """Return by which share the second of two errors is larger than the first."""
-    return float(errors[1, 0] / errors[0, 0] - 1)
