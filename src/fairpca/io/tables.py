@@ -230,8 +230,6 @@ def _names(path: Path, kind: str, layout: Layout) -> tuple[tuple[str, ...], Layo
 def _array(path: Path) -> AnyArray:
     """Return the rows of an array on disk; what is not read does not enter memory."""
     rows: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
-    if rows.ndim == 1:
-        rows = rows[:, None]
     if rows.ndim != 2 or rows.dtype.kind not in "biuf":
         raise ValueError(f"it has shape {rows.shape} and type {rows.dtype}; save rows of numbers")
     return rows
