@@ -9,6 +9,12 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 import hypothesis
 import pytest
 
+from data_dir import data_dir
+
+# Loaders find the tables that the tests find.
+if data_dir():
+    os.environ.setdefault("FAIRPCA_DATA", os.fspath(data_dir()))
+
 # In CI the same examples every time: a new counter-example should meet a person, not a release.
 hypothesis.settings.register_profile(
     "default",

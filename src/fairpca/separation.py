@@ -201,7 +201,7 @@ class MaxMinDistanceAnalysis(
     ) -> tuple[Any, AnyArray, FloatArray]:
         """Return validated rows, and group and weight of each; those without weight are gone."""
         X = self._rows(X, reset=reset)
-        y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
         check_classification_targets(y)
         weight = check_weights(sample_weight, X.shape[0])
         check_consistent_length(X, y)

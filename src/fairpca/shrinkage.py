@@ -10,9 +10,9 @@ from fairpca._arrays import FloatArray
 from fairpca.covariances.dense import leading_pairs
 from fairpca.moments.group_moments import GroupMoments
 
-# Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets;
-# with none at all, rounding would choose the components that a group of few rows lacks.
-_PARTS, _SHARED_ROWS = 5, (1e-7, 400.0, 2000.0)
+# Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets:
+# at least this share of the group, or rounding would choose the components that few rows lack.
+_PARTS, _SHARED_ROWS, _LEAST_SHARED = 5, (0.0, 400.0, 2000.0), 1e-9
 # Rows with which half of what they say is believed. The standard error of so few is known badly:
 # halves of wine, 24 to 36 rows a group, had 1.25 times PCA's excess where all was believed.
 _HALF_BELIEVED = 50
@@ -86,7 +86,7 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
             left = weight[:, g].sum() - weight[j, g]
             rest = everything - sums[j].sum(axis=0)
             # The group's rows alone, or with some rows' worth of what all share.
-            for a, rows in enumerate(_SHARED_ROWS):
+            for a, rows in enumerate(max(rows, _LEAST_SHARED * left) for rows in _SHARED_ROWS):
                 matrix = total - sums[j, g] + rows / (weight.sum() - weight[j].sum()) * rest
                 basis = leading_pairs(matrix / (left + rows), r).vectors
                 gains[a, i] = _kept(sums[j, g], basis) - _kept(sums[j, g], shared[j])
