@@ -186,8 +186,7 @@ def open_files(source: Any, layout: Layout | None = None) -> Files:
         odd = sorted(set(found[-1][0]) ^ set(found[0][0]))
         if odd:
             raise ValueError(f"{path} has other columns than {paths[0]}: {listed(odd)}.")
-    names = found[0][0]
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    repeated = sorted(name for name, count in Counter(found[0][0]).items() if count > 1)
     if repeated:
         raise ValueError(f"{paths[0]} has several columns called {listed(repeated)}; rename them.")
     return Files(tuple(paths), kind, tuple(found))
@@ -221,8 +220,7 @@ def _names(path: Path, kind: str, layout: Layout) -> tuple[tuple[str, ...], Layo
         return _text_names(path, layout)
     if kind == "numpy":
         return tuple(f"column{j + 1}" for j in range(_array(path).shape[1])), layout
-    datasets = _require("pyarrow.dataset")
-    names = datasets.dataset(path, format=kind).schema.names
+    names = _require("pyarrow.dataset").dataset(path, format=kind).schema.names
     # What pandas stored as the index of a frame is no column of the table.
     return tuple(n for n in names if not re.fullmatch(r"__index_level_\d+__", n)), layout
 
