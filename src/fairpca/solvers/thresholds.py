@@ -82,10 +82,8 @@ def solve_thresholds(
         # One number is one for all groups.
         return np.broadcast_to(np.asarray(limits(t), dtype=float), problem.offsets.shape)
 
-    ceiling = allowed(_LARGEST)
-
     def better(basis: FloatArray) -> tuple[float, FloatArray]:
-        losses = problem.losses(basis)
+        losses, ceiling = problem.losses(basis), allowed(_LARGEST)
         # What no t allows is excused where it is rounding.
         losses = np.where(losses <= ceiling + slack, np.minimum(losses, ceiling), losses)
         t = _least(lambda t: bool((losses <= allowed(t)).all()), scale)
@@ -109,9 +107,8 @@ def solve_thresholds(
         # The solver itself leaves a gap at that point, and what it leaves is small enough.
         settled = not (shift.any() and proof.lower_bound > 0)
         near = high - tried < _UNDECIDED * (high - low)
-        if near or not high - low > max(slack, tol * abs(high)):
-            break
-        if settled and problem.certificate(low, high, slack).optimal:
+        done = near or not high - low > max(slack, tol * abs(high))
+        if done or (settled and problem.certificate(low, high, slack).optimal):
             break
         if not shift.any() and _few_enough(problem):
             fine = tol if rough else 0.0
@@ -119,9 +116,11 @@ def solve_thresholds(
             # Whoever is content with a rough bound is content with that basis.
             if rough:
                 break
-        # A step of proofs, or half of the distance where proofs hardly move it.
-        moving = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
-        ahead = moving and low > rising and np.isfinite(low)
+        # A step of proofs, or half of the distance where proofs hardly move it; a search proves
+        # every step, however short.
+        short = high - low if proof.nodes else 0.0
+        well = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
+        ahead = np.isfinite(low) and low - rising > short and well
         floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
         at = low if ahead else 0.5 * (floor + high)
         if not np.isfinite(at):
