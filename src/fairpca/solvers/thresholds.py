@@ -118,7 +118,7 @@ def solve_thresholds(
                 break
         # A step of proofs, or half of the distance where proofs hardly move it; a search proves
         # every step, however short.
-        short = high - low if proof.nodes else 0.0
+        short = high - low if proof.nodes and np.isfinite(high) else 0.0
         well = not shift.any() or proof.lower_bound > _UNDECIDED * proof.value
         ahead = np.isfinite(low) and low - rising > short and well
         floor = tried if np.isfinite(tried) else high - max(abs(high), problem.oracle.scale)
