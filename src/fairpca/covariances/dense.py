@@ -443,18 +443,18 @@ def derivatives(
         What t adds of the other eigenvectors to each leading one: t times the first, t^2 times
         the second.
     """
-    xp, image = library_of(columns), difference @ columns
-    turned = columns.T @ image
-    known = placed(values, turned)
+    xp, leading, others = library_of(columns), columns[:, :r], columns[:, r:]
+    image = difference @ leading
+    coupling, known = others.T @ image, placed(values, image)
     # A vanishing gap means a kink: the huge second derivative makes a search stand still there.
-    coupling = turned[r:, :r]
     gaps = known[:r] - known[r:, None] + 1e-300
     rotation = coupling / gaps
-    first = float(xp.sum(columns[:, :r] * image[:, :r]))
+    first = float(xp.sum(leading * image))
     second = 2 * float(xp.sum(coupling * rotation))
     turning, third, bend = float(xp.max(abs(rotation))) if r < len(values) else 0.0, 0.0, rotation
     if turning < _FASTEST:
-        change = turned[r:, r:] @ rotation - rotation @ turned[:r, :r]
+        # The others' part of E is used once, so it is not formed.
+        change = others.T @ (difference @ (others @ rotation)) - rotation @ (leading.T @ image)
         third, bend = 6 * float(xp.sum(rotation * change)), change / gaps
     return first, second, third, min(turning, _FASTEST), (rotation, bend)
 

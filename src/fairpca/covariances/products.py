@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.linalg.blas import dsyrk
 from scipy.sparse.linalg import ArpackError
 
 from fairpca._arrays import (
@@ -283,13 +282,12 @@ class RowOracle(DenseOracle):
     def combine(self, weights: FloatArray) -> Any:
         """Return ``sum_i weights[i] S_i``."""
         of_rows = np.repeat(weights @ self._mix, self._sizes)
-        total = np.zeros((self.n_features, self.n_features), order="F")
-        for sign in (1.0, -1.0):
-            some = np.flatnonzero(sign * of_rows > 0)
-            if len(some):
-                scaled = self._rows[some] * np.sqrt(sign * of_rows[some])[:, None]
-                total = dsyrk(sign, scaled.T, beta=1.0, c=total, overwrite_c=1, lower=1)
-        return total + np.tril(total, -1).T
+        rows = self._rows if of_rows.all() else self._rows[of_rows != 0]
+        of_rows = of_rows[of_rows != 0]
+        scaled = rows * np.sqrt(np.abs(of_rows))[:, None]
+        if (of_rows > 0).all():
+            return scaled.T @ scaled
+        return symmetric(scaled.T @ (scaled * np.sign(of_rows)[:, None]))
 
     def halves(self, columns: Any) -> Any:
         """Return the projected rows."""

@@ -370,6 +370,9 @@ _WIDE_GAP = 1e-3
 _SETTLED = 1e-7
 # Decompositions inside the subspace that one search may take; they are not of full size.
 _MOST_INSIDE = 200
+# Where the groups' own bases span less than this share of the columns, a search inside that span
+# comes first: it finds the side of a crossing of eigenvalues for a few small decompositions.
+_NARROW = 0.4
 # Eigenpairs past r that a decomposition of explicit matrices returns: the certificate needs them
 # to separate the leading ones from the rest.
 _SPARE = 6
@@ -404,7 +407,7 @@ def solve_two_groups(
     oracle = problem.oracle
     if oracle.in_full(problem.n_components):
         search = RootSearch(problem)
-        first = None if start is None else float(start[0])
+        first = _first_inside(problem) if start is None else float(start[0])
         best, reason = search.run(max_iter=max_iter, first=first)
         weight, history = best.proof, search.history
     else:
@@ -421,6 +424,18 @@ def solve_two_groups(
         history=history,
         proof=np.array([best.proof, 1 - best.proof]),
     )
+
+
+def _first_inside(problem: Problem) -> float | None:
+    """Return the best weight in the span of both groups' own bases, None if that is no smaller."""
+    own = problem.own_pairs()
+    if len(own) * own[0].columns.shape[1] > _NARROW * problem.oracle.n_features:
+        return None
+    space = ProjectedBasis(problem.oracle, here=False)
+    for pairs in own:
+        space.widen(pairs.columns)
+    inner = RootSearch(problem.restricted(space, holds_own=True))
+    return inner.run(max_iter=_MOST_INSIDE)[0].proof
 
 
 class _LargeSearch:
