@@ -256,7 +256,10 @@ def _rest_is_below(matrix: Any, held: Any, values: FloatArray, beta: float, marg
     lifted = held * placed(np.sqrt(np.maximum(values - beta, 0.0) + size), held)
     shifted = dot(lifted, lifted.T) - matrix
     if is_foreign(matrix):
-        shifted = shifted + (beta - margin) * placed(np.eye(n), matrix)
+        xp = library_of(matrix)
+        # Made there: a copy of 8,000 columns would take longer than all the rest.
+        unit = xp.eye(n, dtype=xp.float64, device=matrix.device)
+        shifted = shifted + (beta - margin) * unit
     else:
         shifted[np.diag_indices(n)] += beta - margin
     trace = float(diagonals(shifted[None, :, :])[0].sum())

@@ -43,6 +43,8 @@ _BLOCK_ENTRIES, _MOST_ROWS, _LEAST_ROWS = 3_000_000, 1024, 256
 # Up to this many columns, products of one thread on every core beat one product on all cores;
 # pieces of this many entries are worth a thread.
 _OWN_THREADS_TO, _PIECE_ENTRIES = 300, 4_000_000
+# Up to this many entries one thread counts them all as fast as several.
+_ALONE = 1_000_000
 # Up to this many columns a general product of SciPy's is faster than NumPy's symmetric one.
 _GENERAL_TO = 24
 # Entries of a block on another device: half a gigabyte in float64.
@@ -93,7 +95,7 @@ def group_scatter(
     positions, n = _positions(rows, codes, count), rows.shape[1]
     here = not is_foreign(rows)
     # Asked before BLAS is limited to one thread.
-    threads = available_threads() if here and len(codes) * n > _PIECE_ENTRIES else 1
+    threads = available_threads() if here and len(codes) * n > _ALONE else 1
     counted = functools.partial(_count_here, threads) if here else _count_there
     with threads_for(n if here else 0):
         found = counted(rows, weights, positions, None)
