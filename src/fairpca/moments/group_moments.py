@@ -324,7 +324,8 @@ class GroupMoments:
         offset = base + chosen.weight @ (chosen.offset - base) / (weight if weight > 0 else 1.0)
         between = (chosen.offset - offset) * np.sqrt(chosen.weight)[:, None]
         apart = placed(between, chosen.scatter)
-        scatter = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True) + dot(apart.T, apart)
+        summed = library_of(apart).sum(chosen.scatter, axis=0, keepdims=True)
+        scatter = summed + dot(apart.T, apart)
         found = replace(self, labels=(label,), count=chosen.count.sum(keepdims=True))
         return replace(found, weight=weight, offset=offset[None], scatter=scatter)
 
