@@ -169,6 +169,13 @@ def dot(left: Any, right: Any) -> Any:
     return dgemm(1.0, first, second, trans_a=turned, trans_b=turned_too).T
 
 
+def mirrored(matrix: FloatArray) -> FloatArray:
+    """Write the lower triangle into the upper one, row by row, and return the matrix."""
+    for i in range(len(matrix)):
+        matrix[i, i:] = matrix[i:, i]
+    return matrix
+
+
 def is_positive(matrix: Any) -> bool:
     """Whether a Cholesky factorisation of a symmetric matrix succeeds; overwrites the matrix."""
     if not is_foreign(matrix):

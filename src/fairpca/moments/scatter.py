@@ -31,6 +31,7 @@ from fairpca._arrays import (
     is_foreign,
     is_sparse,
     library_of,
+    mirrored,
     placed,
     threads_for,
 )
@@ -172,8 +173,7 @@ def _count_here(
     for weight, off, scatter in zip(found.weight, found.off, found.scatter, strict=True):
         if wide:
             dsyrk(-weight, off[:, None], beta=1.0, c=scatter.T, overwrite_c=1)
-            for i in range(n):
-                scatter[i, i:] = scatter[i:, i]
+            mirrored(scatter)
         else:
             scatter -= weight * np.multiply.outer(off, off)
     return found
