@@ -22,7 +22,7 @@ from benchmarks.race import say, show
 from fairpca import FairPCA, GroupMoments, datasets
 from fairpca.cross_fitting import _own_errors, usual_fits
 from fairpca.moments.group_moments import split_folds
-from fairpca.moments.groups import Groups, block_codes, block_folds
+from fairpca.moments.groups import Groups, block_codes
 
 _SPLITS, _SAMPLES, _COVERED = 6, 8, 12
 
@@ -124,8 +124,7 @@ def _folds(cell: Cell, rows: Any, seed: int) -> list[GroupMoments]:
     blocks = rows if cell.blocks is None else cell.blocks[rows]
     blocks = np.random.default_rng(seed).permutation(len(cell.X))[blocks]
     groups = Groups.of(np.asarray(cell.groups)[rows], len(rows))
-    fold = block_folds(blocks, 5)
-    counted = GroupMoments.from_array(cell.X[rows], groups.in_folds(fold, 5))
+    counted = GroupMoments.from_array(cell.X[rows], groups.dealt(5, blocks))
     # A fold may lack a group.
     return [part.over(groups.labels) for part in split_folds(counted, 5)]
 

@@ -61,10 +61,6 @@ BAD = {
         "n_components=None must be an integer",
     ),
     "compare class": (lambda: fairpca.compare(X, G, {"a": FairPCA}), "estimators: 'a' is <class"),
-    "merge": (
-        lambda: GroupMoments.from_array(X, G).merge(3),
-        "a int cannot be merged; pass Group",
-    ),
     "negative seed": (lambda: fit(random_state=-1), "random_state=-1 must be at least 0"),
     "huge wide rows": (lambda: fit(np.tile(X[:10], 80) * 1e200, G[:10]), "too large to square"),
     "huge sparse rows": (lambda: fit(sparse() * 1e200, np.arange(60) % 2), "too large to square"),

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fairpca import FairPCA, GroupMoments
-from fairpca.distributed import check_width
+from fairpca.distributed import check_columns
 from fairpca.distributed import dask as engine
 
 from engine_rows import assert_same_folds, assert_same_moments, folds_in_memory, small_rows
@@ -122,7 +122,7 @@ def test_errors_name_partition_column_and_remedy(frame):
         with pytest.raises(ValueError, match=match):
             call()
     with pytest.raises(MemoryError, match=r"1,000,000 columns, .* fit .*; choose columns"):
-        check_width(1_000_000)
+        check_columns((), (), 1_000_000)
 
 
 def test_every_row_is_computed_once():

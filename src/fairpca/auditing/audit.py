@@ -35,8 +35,6 @@ from fairpca.moments.groups import (
     Models,
     Rows,
     Weights,
-    block_folds,
-    row_folds,
     warn_of_measurements,
 )
 
@@ -232,11 +230,9 @@ def _read(
         if sources.is_wide(rows, largest):
             rows, span = sources.in_span(rows, groups, weights)
         # Rows of one block stay in one fold here, too.
-        m, k = len(groups.codes), sources.FOLDS
-        each = row_folds(0, m, k) if blocks is None else block_folds(blocks, k, m)
-        parts = groups.in_folds(each, k)
+        parts = groups.dealt(sources.FOLDS, blocks)
         whole = GroupMoments.from_array(rows, parts, sample_weight=weights)
-        folds = [fold for fold in split_folds(whole, k) if fold.labels]
+        folds = [fold for fold in split_folds(whole, sources.FOLDS) if fold.labels]
         source = sources.MomentCovariances(folds, rules["group_by"], center)
         table = _Rows(folds, source, given.shape[1], rows, groups, weights, labels, given, span)
     known = table.source.groups

@@ -35,7 +35,7 @@ from fairpca.covariances.dense import DenseOracle, leading_pairs
 from fairpca.covariances.oracle import Oracle
 from fairpca.covariances.products import CellRows, Mixing, OperatorOracle, RowOracle
 from fairpca.moments.group_moments import GroupMoments, memberships, split_folds
-from fairpca.moments.groups import Groups, Label, row_folds
+from fairpca.moments.groups import Groups, Label
 
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
@@ -522,7 +522,5 @@ def choose_source(
 
 def counted(X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool) -> Any:
     """Return the moments of validated rows; a list of them, one a fold."""
-    if not in_folds:
-        return GroupMoments.of_rows(X, groups, weight)
-    parts = groups.in_folds(row_folds(0, X.shape[0], FOLDS), FOLDS)
-    return split_folds(GroupMoments.of_rows(X, parts, weight), FOLDS)
+    n_folds = FOLDS if in_folds else 0
+    return split_folds(GroupMoments.of_rows(X, groups.dealt(n_folds), weight), n_folds)

@@ -18,7 +18,7 @@ from fairpca._arrays import AnyArray
 from fairpca._check import listed
 from fairpca.covariances.sources import memory_limit
 from fairpca.moments.group_moments import GroupMoments, split_folds
-from fairpca.moments.groups import Groups, block_folds, row_folds
+from fairpca.moments.groups import Groups
 
 __all__ = ["dask", "spark"]
 
@@ -53,11 +53,7 @@ class Grouping:
         if not len(X):
             return None
         try:
-            groups = Groups.of(labels, len(X), **self.rules)
-            if self.n_folds:
-                folds = row_folds(start, len(X), self.n_folds)
-                folds = folds if blocks is None else block_folds(blocks, self.n_folds)
-                groups = groups.in_folds(folds, self.n_folds)
+            groups = Groups.of(labels, len(X), **self.rules).dealt(self.n_folds, blocks, start)
             return GroupMoments.from_array(X, groups, sample_weight=weight)
         except (ValueError, TypeError) as error:
             raise ValueError(f"partition {part}: {error}") from None
@@ -66,18 +62,18 @@ class Grouping:
         """Return the moments of all pieces, fold by fold where there are folds."""
         if moments is None:
             raise ValueError("X has no rows; check the filter or the files it is read from.")
-        return split_folds(moments, self.n_folds or None)  # type: ignore[no-any-return]
+        return split_folds(moments, self.n_folds)  # type: ignore[no-any-return]
 
 
-def check_columns(wanted: Sequence[str], known: Sequence[str]) -> None:
-    """Raise ValueError unless all columns are there."""
+def check_columns(wanted: Sequence[str], known: Sequence[str], n_features: int) -> None:
+    """Raise ValueError unless all columns are there, MemoryError where features are too many.
+
+    What has to fit into this machine's memory are the moments of one group.
+    """
     missing = [name for name in wanted if name not in known]
     if missing:
         raise ValueError(f"X has no column {listed(missing)}; it has {listed(known, 12)}.")
 
-
-def check_width(n_features: int) -> None:
-    """Raise MemoryError where the moments of one group do not fit into this machine's memory."""
     most = int((memory_limit() / 8) ** 0.5)
     if n_features > most:
         raise MemoryError(
@@ -104,6 +100,5 @@ def light(model: Any) -> Any:
 def project(rows: Any, model: Any) -> AnyArray:
     """Return the components of one piece, which may have no rows."""
     X = rows.to_numpy(dtype=float, na_value=np.nan) if hasattr(rows, "columns") else rows
-    return np.asarray(
-        model.transform(X) if len(X) else np.empty((0, model.n_components_), X.dtype)
-    )
+    found = model.transform(X) if len(X) else np.empty((0, model.n_components_), X.dtype)
+    return np.asarray(found)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairpca._arrays import is_dask
 from fairpca._check import require
-from fairpca.distributed import Grouping, check_columns, check_width, light, merged, project
+from fairpca.distributed import Grouping, check_columns, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Groups, Labels, Model, Weights
 
@@ -86,8 +86,7 @@ def moments(
     beside: Any = {name: v for name, v in roles.items() if v is not None and name not in named}
     grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds, named)
     rows: Any = X if columns else _whole_rows(X)
-    check_columns(grouping.others, columns)
-    check_width(rows.shape[1] - len(grouping.others))
+    check_columns(grouping.others, columns, rows.shape[1] - len(grouping.others))
     pieces, sizes = _pieces(rows), getattr(rows, "chunks", ((np.nan,),))[0]
     by_place = (n_folds and blocks is None) or not all(map(is_dask, beside.values()))
     if by_place and np.isnan(sizes).any():

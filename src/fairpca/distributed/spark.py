@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairpca._check import require
-from fairpca.distributed import Grouping, check_columns, check_width, light, merged, project
+from fairpca.distributed import Grouping, check_columns, light, merged, project
 from fairpca.moments.group_moments import GroupMoments
 from fairpca.moments.groups import Model
 
@@ -86,8 +86,7 @@ def moments(
     grouping = Grouping({"group_by": group_by, "unlabelled": unlabelled}, n_folds, named)
     features = features or [name for name in frame.columns if name not in grouping.others]
     columns = [*features, *grouping.others]
-    check_columns(columns, frame.columns)
-    check_width(len(features))
+    check_columns(columns, frame.columns, len(features))
     # mapInArrow cannot find a column with a dot in its name; on the way they have numbers.
     rows = frame.select(*_quoted(columns)).toDF(*map(str, range(len(columns))))
     starts: dict[int, int] = {}

@@ -18,7 +18,6 @@ import numpy as np
 from fairpca._check import check_choice, require
 from fairpca.io.tables import MISSING, MOST_LEVELS, Columns, Files, Layout, Roles, open_files
 from fairpca.moments.group_moments import GroupMoments, as_folds, split_folds
-from fairpca.moments.groups import block_folds, row_folds
 
 # Entries of a batch: 64 MB of float64.
 _BATCH_ENTRIES = 8_000_000
@@ -28,19 +27,12 @@ _log = logging.getLogger("fairpca")
 
 
 def read_moments(
-    source: str | Path | Sequence[str | Path],
-    *,
-    sensitive_features: str | Sequence[str],
-    columns: Sequence[str] | None = None,
-    drop: Sequence[str] | None = None,
-    sample_weight: str | None = None,
-    blocks: str | None = None,
-    group_by: str = "intersection",
-    unlabelled: str = "error",
-    missing: str = "error",
-    n_folds: int = 0,
+    source: str | Path | Sequence[str | Path], *, sensitive_features: str | Sequence[str],
+    columns: Sequence[str] | None = None, drop: Sequence[str] | None = None,
+    sample_weight: str | None = None, blocks: str | None = None, group_by: str = "intersection",
+    unlabelled: str = "error", missing: str = "error", n_folds: int = 0,
     layout: Layout | None = None,
-) -> GroupMoments | list[GroupMoments]:
+) -> GroupMoments | list[GroupMoments]:  # fmt: skip
     """Count the rows of files that need not fit into memory.
 
     Parameters
@@ -92,14 +84,9 @@ def read_moments(
     """
     check_choice("missing", missing, ("error", "drop"))
     files = open_files(source, layout)
-    roles = Roles.choose(
-        files.names,
-        sensitive_features=sensitive_features,
-        columns=columns,
-        drop=drop,
-        sample_weight=sample_weight,
-        blocks=blocks,
-    )
+    others: Any = {"columns": columns, "drop": drop, "sample_weight": sample_weight}
+    others |= {"sensitive_features": sensitive_features, "blocks": blocks}
+    roles = Roles.choose(files.names, **others)
     how = Columns(roles.features, {}, ()), missing, lambda rows: rows
     return _count(files, roles, *how, n_folds, group_by=group_by, unlabelled=unlabelled)
 
@@ -208,14 +195,10 @@ def _count(
                     "two, such as 'age>=65', or join rare labels first."
                 )
             rows = np.flatnonzero(kept)
-            groups = groups.take(rows)
-            if n_folds:
-                # As in memory, rows that are left out have no number.
-                folds = row_folds(seen, len(X), n_folds)
-                if roles.blocks is not None:
-                    folds = block_folds(frame[roles.blocks].iloc[rows], n_folds)
-                groups = groups.in_folds(folds, n_folds)
-                seen += len(X)
+            blocks = None if roles.blocks is None else frame[roles.blocks].iloc[rows]
+            # As in memory, rows that are left out have no number.
+            groups = groups.take(rows).dealt(n_folds, blocks, seen)
+            seen += len(X)
             yield change(X), groups, None if weight is None else weight[rows]
 
-    return split_folds(GroupMoments.from_batches(batches()), n_folds or None)  # type: ignore[no-any-return]
+    return split_folds(GroupMoments.from_batches(batches()), n_folds)  # type: ignore[no-any-return]

@@ -129,11 +129,10 @@ class Files:
 
         The types of delimited text are told by its first `block` bytes.
         """
-        datasets = _require("pyarrow.dataset")
+        libraries = "pyarrow", "pyarrow.csv", "pyarrow.dataset"
+        arrow, reader, datasets = map(_require, libraries)
         if self.kind != "text":
             return datasets.dataset(path, format=self.kind)
-        arrow = _require("pyarrow")
-        reader = _require("pyarrow.csv")
         names, layout = self.heads[self.paths.index(path)]
         read = reader.ReadOptions(
             column_names=list(names),

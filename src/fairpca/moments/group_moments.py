@@ -275,12 +275,7 @@ class GroupMoments:
         return replace(self, scatter=fetched(self.scatter))
 
     def _check_columns(self, other: Any, verb: str) -> None:
-        """Raise ValueError where `other` is no moments, or of other columns than these."""
-        if not isinstance(other, GroupMoments):
-            raise ValueError(
-                f"a {type(other).__name__} cannot be {verb}; pass GroupMoments, such as those of "
-                "GroupMoments.from_array(X, labels)."
-            )
+        """Raise ValueError where `other` is of other columns than these."""
         if other.n_features != self.n_features:
             raise ValueError(
                 f"moments of {self.n_features} and of {other.n_features} features cannot be "
@@ -465,7 +460,7 @@ def some_rows(X: Any, picks: IntArray) -> Any:
     return aslinearoperator(scipy.sparse.csr_array(entries, shape=(len(picks), X.shape[0]))) @ X
 
 
-def split_folds(moments: GroupMoments, n_folds: int | None) -> Any:
+def split_folds(moments: GroupMoments, n_folds: int) -> Any:
     """Return moments counted by `Groups.in_folds` as a list, one entry a fold.
 
     A fold lacks the groups of which it has no row. Moments without folds come back as they are.
@@ -474,10 +469,10 @@ def split_folds(moments: GroupMoments, n_folds: int | None) -> Any:
     ----------
     moments : GroupMoments
         Its labels are pairs (fold, label).
-    n_folds : int or None
-        None for moments that were counted without folds.
+    n_folds : int
+        0 for moments that were counted without folds.
     """
-    if n_folds is None:
+    if not n_folds:
         return moments
     place: dict[Any, int] = {cell: i for i, cell in enumerate(moments.labels)}
     folds = []

@@ -219,6 +219,17 @@ class Groups:
         found = tuple((number % n_folds, labels[number // n_folds]) for number in numbers)  # type: ignore[operator]
         return Groups(pairs, found, self.names, counts)
 
+    def dealt(self, n_folds: int, blocks: Any = None, start: int = 0) -> Groups:
+        """Return the groups of every fold, of rows dealt by block or by position; these without.
+
+        The first row has the number `start` in the whole table.
+        """
+        if not n_folds:
+            return self
+        m = self.codes.shape[0]
+        folds = row_folds(start, m, n_folds) if blocks is None else block_folds(blocks, n_folds, m)
+        return self.in_folds(folds, n_folds)
+
     @property
     def n_groups(self) -> int:
         """Number of distinct labels."""
@@ -249,7 +260,7 @@ def warn_of_measurements(groups: Groups) -> None:
             )
 
 
-def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
+def row_folds(start: int, n_rows: int, n_folds: int) -> IntArray:
     """Return the folds of rows by their position: the same rows have the same folds everywhere.
 
     Parameters
@@ -260,9 +271,6 @@ def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
         How many rows follow one another from there.
     n_folds : int
         Folds are numbered from 0.
-    part : int, default=0
-        The part in which positions are counted: 0 for files, which are counted through, and the
-        number of the partition on a cluster.
 
     Returns
     -------
@@ -277,7 +285,7 @@ def row_folds(start: int, n_rows: int, n_folds: int, part: int = 0) -> IntArray:
     """
     # A generator that can be advanced: any piece of a table finds its folds without the others.
     # NumPy keeps the stream of PCG64 the same from version to version.
-    numbers = np.random.PCG64(part).advance(start).random_raw(n_rows)
+    numbers = np.random.PCG64(0).advance(start).random_raw(n_rows)
     return (numbers % np.uint64(n_folds)).astype(np.int64)
 
 

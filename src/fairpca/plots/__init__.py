@@ -15,10 +15,6 @@ from fairpca.plots.displays import (
 from fairpca.plots.two_groups import DualDisplay, NumericalRangeDisplay
 
 __all__ = [
-    "DualDisplay",
-    "GroupLossDisplay",
-    "LoadingsDisplay",
-    "NumericalRangeDisplay",
-    "RankCurveDisplay",
-    "ScatterDisplay",
-]
+    "DualDisplay", "GroupLossDisplay", "LoadingsDisplay", "NumericalRangeDisplay",
+    "RankCurveDisplay", "ScatterDisplay",
+]  # fmt: skip

@@ -428,10 +428,9 @@ def solve_two_groups(
 
 def _first_inside(problem: Problem) -> float | None:
     """Return the best weight in the span of both groups' own bases, None if that is no smaller."""
-    own = problem.own_pairs()
-    if len(own) * own[0].columns.shape[1] > _NARROW * problem.oracle.n_features:
+    own, space = problem.own_pairs(), ProjectedBasis(problem.oracle, here=False)
+    if 2 * own[0].columns.shape[1] > _NARROW * problem.oracle.n_features:
         return None
-    space = ProjectedBasis(problem.oracle, here=False)
     for pairs in own:
         space.widen(pairs.columns)
     inner = RootSearch(problem.restricted(space, holds_own=True))
