@@ -23,7 +23,7 @@ from fairpca import (
     FairPCA,
     GroupMoments,
 )
-from fairpca._arrays import subspace_distance
+from subspaces import subspace_distance
 
 
 @pytest.fixture

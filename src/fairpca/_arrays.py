@@ -299,12 +299,6 @@ def canonical(basis: FloatArray) -> FloatArray:
     return np.asarray(basis @ (q * np.where(np.diag(r) < 0, -1.0, 1.0)))
 
 
-def subspace_distance(first: FloatArray, second: FloatArray) -> float:
-    """Spectral norm of the difference of two projectors, from orthonormal columns."""
-    left = second - first @ (first.T @ second)
-    return float(np.linalg.norm(left, 2)) if left.size else 0.0
-
-
 # Threads. NumPy and SciPy each bring a BLAS with threads of its own. They spin for milliseconds
 # after every call and take the cores from each other: a solve of 512 columns by partial
 # decompositions took twice as long with both. So small problems run with BLAS on one thread, large

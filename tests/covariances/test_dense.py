@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fairpca._arrays import subspace_distance
 from fairpca.covariances.dense import DenseOracle, by_krylov, by_lapack, full_pairs, leading_pairs
 from fairpca.covariances.partial import krylov_pairs
+from subspaces import subspace_distance
 
 
 def spectrum(n, values, seed=0):

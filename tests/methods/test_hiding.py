@@ -7,7 +7,6 @@ from credit_variants import olfat
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca._arrays import subspace_distance
 from fairpca.methods import (
     CovarianceConstrainedPCA,
     MMDFairPCA,
@@ -15,6 +14,7 @@ from fairpca.methods import (
     StreamingFairPCA,
 )
 from fairpca.metrics import covariance_gap, median_bandwidth, mmd_squared
+from subspaces import subspace_distance
 
 from data_dir import data_path
 from tables import credit_codes, education

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 import fairpca
 from fairpca import FairPCA, GroupMoments
-from fairpca._arrays import orthonormal, subspace_distance
+from fairpca._arrays import orthonormal
 from fairpca.covariances.dense import DenseOracle
 from fairpca.covariances.oracle import Oracle
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import Matrices, pose
 from fairpca.solvers import solve_problem
 from fairpca.solvers.many_groups import solve_many_groups
+from subspaces import subspace_distance
 
 from many_group_problems import (
     FAMILIES,

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairpca
-from fairpca._arrays import subspace_distance
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import pose
 from fairpca.solvers.two_groups import RootSearch
+from subspaces import subspace_distance
 
 from two_group_problems import degenerate_problems, psd, rotation
 

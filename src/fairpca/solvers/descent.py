@@ -24,7 +24,6 @@ from fairpca._arrays import (
     complement,
     fetched,
     orthonormal,
-    subspace_distance,
     symmetric,
 )
 from fairpca.solvers.dual import Dual, Relaxed
@@ -303,7 +302,7 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     tried: list[Refined] = []
     reached = np.inf
     for start in _starts(dual.relaxed, basis, problem, hard, random_state):
-        if any(subspace_distance(start, other) <= 1e-6 for other in starts):
+        if any(r - np.sum((start.T @ other) ** 2) <= 1e-12 for other in starts):
             # Two equal starts that agree would prove nothing.
             continue
         starts.append(start)
