@@ -375,11 +375,11 @@ def check_model(
     losses = np.maximum((truth.tops(r) - kept).astype(float), 0.0)
     errors = np.maximum((shown.traces - shown.kept(basis)).astype(float), 0)
     # The distance between two means has their rounding: behind products, and where an error is
-    # put together from a part about the group's mean and from that distance.
-    apart = 4 * np.sqrt(shown.traces * shown.dust).astype(float)
-    apart = apart if case.road in ("sparse", "operator") or case.center == "group" else 0.0
-    # The resolution is that of the matrices that were solved, and these may be shrunk ones.
-    of_rows = 0.0 if case.shrinkage is None else apart
+    # put together from a part about the group's mean and from that distance. The resolution holds
+    # it elsewhere, but is that of the matrices that were solved, and these may be shrunk ones.
+    far = 4 * np.sqrt(shown.traces * shown.dust).astype(float)
+    of_rows = 0.0 if case.shrinkage is None else far
+    apart = far if case.road in ("sparse", "operator") or case.center == "group" else of_rows
     for name, true, more in (("group_losses_", losses, of_rows), ("group_errors_", errors, apart)):
         off = getattr(model, name) - true
         if np.any(np.abs(off) > 2 * proof.resolution * unit + rounding + shown.dust + more):
