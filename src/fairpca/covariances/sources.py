@@ -40,7 +40,7 @@ from fairpca.moments.groups import Groups, Label
 #: What second moments may be about: the mean of all rows, or each group's own.
 CENTERS = ("global", "group")
 # Rounding of the mean of all rows that counts in a group's matrix, in the units of `resolution`,
-# which are eight times as large as one rounding. The worst that was seen in 50,000 tables is half of this.
+# which are eight times as large as one rounding. Of 50,000 tables the worst needed half of this.
 _MEAN_ROUNDING = 0.25
 # Rows are solved in the coordinates of their span with more columns than this, and more than this
 # many columns a row: below, explicit covariances cost no more than finding the coordinates.
