@@ -73,7 +73,6 @@ def check_columns(wanted: Sequence[str], known: Sequence[str], n_features: int) 
     missing = [name for name in wanted if name not in known]
     if missing:
         raise ValueError(f"X has no column {listed(missing)}; it has {listed(known, 12)}.")
-
     most = int((memory_limit() / 8) ** 0.5)
     if n_features > most:
         raise MemoryError(

@@ -220,9 +220,9 @@ class Groups:
         return Groups(pairs, found, self.names, counts)
 
     def dealt(self, n_folds: int, blocks: Any = None, start: int = 0) -> Groups:
-        """Return the groups of every fold, of rows dealt by block or by position; these without.
+        """Return the groups of every fold; rows are dealt by block, or else by position.
 
-        The first row has the number `start` in the whole table.
+        Without folds these groups are returned. The first row has the number `start` in its table.
         """
         if not n_folds:
             return self

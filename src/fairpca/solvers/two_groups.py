@@ -427,9 +427,9 @@ def solve_two_groups(
 
 
 def _first_inside(problem: Problem) -> float | None:
-    """Return the best weight in the span of both groups' own bases, None if that is no smaller."""
-    own, space = problem.own_pairs(), ProjectedBasis(problem.oracle, here=False)
-    if 2 * own[0].columns.shape[1] > _NARROW * problem.oracle.n_features:
+    """Return the best weight in the span of the groups' own bases, if known and much smaller."""
+    own, space = problem.own, ProjectedBasis(problem.oracle, here=False)
+    if own is None or 2 * own[0].columns.shape[1] > _NARROW * problem.oracle.n_features:
         return None
     for pairs in own:
         space.widen(pairs.columns)
