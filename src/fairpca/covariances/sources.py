@@ -522,5 +522,6 @@ def choose_source(
 
 def counted(X: Any, groups: Groups, weight: FloatArray | None, in_folds: bool) -> Any:
     """Return the moments of validated rows; a list of them, one a fold."""
-    n_folds = FOLDS if in_folds else 0
-    return split_folds(GroupMoments.of_rows(X, groups.dealt(n_folds), weight), n_folds)
+    if not in_folds:
+        return GroupMoments.of_rows(X, groups, weight)
+    return split_folds(GroupMoments.of_rows(X, groups.dealt(FOLDS), weight), FOLDS)

@@ -407,7 +407,9 @@ def solve_two_groups(
     oracle = problem.oracle
     if oracle.in_full(problem.n_components):
         search = RootSearch(problem)
-        first = _first_inside(problem) if start is None else float(start[0])
+        first, own = None if start is None else float(start[0]), problem.own
+        if first is None and own and 2 * own[0].columns.shape[1] <= _NARROW * oracle.n_features:
+            first = _first_inside(problem, own)
         best, reason = search.run(max_iter=max_iter, first=first)
         weight, history = best.proof, search.history
     else:
@@ -426,11 +428,9 @@ def solve_two_groups(
     )
 
 
-def _first_inside(problem: Problem) -> float | None:
-    """Return the best weight in the span of the groups' own bases, if known and much smaller."""
-    own, space = problem.own, ProjectedBasis(problem.oracle, here=False)
-    if own is None or 2 * own[0].columns.shape[1] > _NARROW * problem.oracle.n_features:
-        return None
+def _first_inside(problem: Problem, own: tuple[EigenPairs, ...]) -> float:
+    """Return the best weight in the span of both groups' own bases."""
+    space = ProjectedBasis(problem.oracle, here=False)
     for pairs in own:
         space.widen(pairs.columns)
     inner = RootSearch(problem.restricted(space, holds_own=True))
