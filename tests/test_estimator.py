@@ -23,6 +23,7 @@ from fairpca import (
     FairPCA,
     GroupMoments,
 )
+
 from subspaces import subspace_distance
 
 

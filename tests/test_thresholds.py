@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 
 import fairpca
 from fairpca import FairPCA
@@ -78,6 +79,18 @@ def test_transforms_against_every_line_of_the_plane(seed, k, kind):
     assert proof.value <= best * (1 + 1e-3) or k > 2
     if proof.optimal:
         assert proof.value <= best + 1e-6 * scale
+
+
+@pytest.mark.slow
+def test_prove_closes_what_limits_leave_open():
+    """Where the dual leaves a gap beside limits, too, a search proves what was advised."""
+    rng = np.random.default_rng(49476)
+    labels = np.r_[np.arange(3), rng.integers(0, 3, 60)]
+    X = np.einsum("mi,mij->mj", rng.normal(size=(63, 4)), rng.normal(size=(3, 4, 4))[labels])
+    with pytest.warns(ConvergenceWarning, match="prove=True searches"):
+        FairPCA(2, max_harm=0.02).fit(X, sensitive_features=labels)
+    proven = FairPCA(2, max_harm=0.02, prove=True).fit(X, sensitive_features=labels)
+    assert proven.certificate_.optimal
 
 
 def test_three_lines_leave_a_true_gap():

@@ -5,6 +5,7 @@ import pytest
 
 from fairpca.covariances.dense import DenseOracle, by_krylov, by_lapack, full_pairs, leading_pairs
 from fairpca.covariances.partial import krylov_pairs
+
 from subspaces import subspace_distance
 
 

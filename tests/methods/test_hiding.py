@@ -14,9 +14,9 @@ from fairpca.methods import (
     StreamingFairPCA,
 )
 from fairpca.metrics import covariance_gap, median_bandwidth, mmd_squared
-from subspaces import subspace_distance
 
 from data_dir import data_path
+from subspaces import subspace_distance
 from tables import credit_codes, education
 
 

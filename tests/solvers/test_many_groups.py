@@ -16,7 +16,6 @@ from fairpca.criteria import CRITERIA
 from fairpca.fitting import Matrices, pose
 from fairpca.solvers import solve_problem
 from fairpca.solvers.many_groups import solve_many_groups
-from subspaces import subspace_distance
 
 from many_group_problems import (
     FAMILIES,
@@ -28,6 +27,7 @@ from many_group_problems import (
     shared_basis,
     wishart,
 )
+from subspaces import subspace_distance
 
 seeds = st.integers(0, 10**6)
 

@@ -12,8 +12,8 @@ import fairpca
 from fairpca.criteria import CRITERIA
 from fairpca.fitting import pose
 from fairpca.solvers.two_groups import RootSearch
-from subspaces import subspace_distance
 
+from subspaces import subspace_distance
 from two_group_problems import degenerate_problems, psd, rotation
 
 seeds = st.integers(0, 10**6)

@@ -73,6 +73,9 @@ _MANY_FULL_SQUARE = 2000
 # Below this many columns a decomposition on the processor takes no longer than one on a device
 # (1.3 ms there and 0.9 here with 100 columns, 1.6 and 3 with 173).
 _DEVICE_FROM = 128
+# Up to this many columns what groups keep is a product of all matrices with one projector. Of a
+# thousand small ones a product each takes ten times as long.
+_PROJECTOR_TO = 150
 # Up to this many operations (some ten milliseconds) own decompositions are made on one thread.
 _ALONE = 10_000_000
 # Pairs past those asked for that own decompositions return: the proof that the others lead looks
@@ -340,8 +343,7 @@ class DenseOracle(Oracle):
     def retained_variance(self, basis: Any) -> FloatArray:
         """Return ``Tr(basis.T @ S_i @ basis)`` for every group, shape (k,)."""
         there = self.near(basis)
-        if not self._there and self.n_features <= _PAIR_FULL_TO:
-            # Of thousands of small matrices one product takes a tenth of as many.
+        if not self._there and self.n_features <= _PROJECTOR_TO:
             flat = np.reshape(self._matrices, (self.n_groups, -1))
             return np.asarray(flat @ (there @ there.T).ravel())
         image = dot(self._matrices, there)

@@ -84,9 +84,9 @@ def read_moments(
     """
     check_choice("missing", missing, ("error", "drop"))
     files = open_files(source, layout)
-    others: Any = {"columns": columns, "drop": drop, "sample_weight": sample_weight}
-    others |= {"sensitive_features": sensitive_features, "blocks": blocks}
-    roles = Roles.choose(files.names, **others)
+    asked: Any = {"columns": columns, "drop": drop, "sample_weight": sample_weight}
+    asked |= {"sensitive_features": sensitive_features, "blocks": blocks}
+    roles = Roles.choose(files.names, **asked)
     how = Columns(roles.features, {}, ()), missing, lambda rows: rows
     return _count(files, roles, *how, n_folds, group_by=group_by, unlabelled=unlabelled)
 
