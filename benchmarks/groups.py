@@ -15,10 +15,16 @@ from fairpca import FairPCA, GroupMoments
 def run(quick: bool = False) -> list[dict[str, Any]]:
     """Solve covariances of rows, by `fairpca.solve` and by `FairPCA`."""
     rows = []
-    for k, n, r in ((220, 100, 5), (1000, 8, 2)) + (() if quick else ((5000, 8, 2),)):
+    # Groups of eight rows in eight columns differ so much that a gap is left.
+    for k, n, r, each, spread in (
+        (220, 100, 5, 20, 0.5),
+        (1000, 8, 2, 8, 0.0),
+        (1000, 8, 4, 8, 0.0),
+        *(() if quick else ((5000, 8, 2, 8, 0.0), (5000, 8, 4, 8, 0.0))),
+    ):
         rng = np.random.default_rng(0)
-        labels = np.repeat(np.arange(k), 20)
-        X = rng.normal(size=(len(labels), n)) * np.exp(0.5 * rng.normal(size=(k, n)))[labels]
+        labels = np.repeat(np.arange(k), each)
+        X = rng.normal(size=(len(labels), n)) * np.exp(spread * rng.normal(size=(k, n)))[labels]
         moments = GroupMoments.from_array(X, labels)
         line: dict[str, Any] = {"groups": f"{k} x {n}, r={r}"}
         with warnings.catch_warnings():
