@@ -318,7 +318,8 @@ def threads_for(n: int) -> ExitStack:
     """Return a context for problems of n columns: BLAS as these are solved fastest."""
     found, (every, numpys) = ExitStack(), _blas()
     limited = every if n <= _SMALL_MATRIX else numpys
-    if limited.lib_controllers:
+    # Setting a limit that is there takes as long as a small decomposition.
+    if any(library.num_threads > 1 for library in limited.lib_controllers):
         found.enter_context(limited.limit(limits=1))
     return found
 

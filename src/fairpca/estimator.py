@@ -416,11 +416,15 @@ class FairPCA(LinearReducer):
     def _solve(self, source: CovarianceSource, settings: Settings, like: Any = None) -> FairPCA:
         """Solve and set every fitted attribute; arrays go where `like` is."""
         extra: dict[str, Any] = {}
-        if self.nested:
-            fit, values, bounds = fit_nested(source, self.n_components, settings)
-            extra = {"nested_values_": values, "nested_bounds_": bounds}
-        else:
-            fit = fit_source(source, self.n_components, settings)
+        with threads_for(source.groups.shift.shape[1]):
+            if self.nested:
+                fit, values, bounds = fit_nested(source, self.n_components, settings)
+                extra = {"nested_values_": values, "nested_bounds_": bounds}
+            else:
+                fit = fit_source(source, self.n_components, settings)
+            found = projection_attributes(
+                source, fit.basis, fit.losses, fit.retained, keep_order=self.nested
+            )
         solution, (n, r) = fit.solution, fit.basis.shape
         certificate, priced = solution.certificate, solution.stop_reason == SHARE_KEPT
         # A gap that was asked for is none to be warned of.
@@ -431,10 +435,6 @@ class FairPCA(LinearReducer):
                 f"{certificate}. The projection is valid; only its optimality is unproven."
                 f"{settings.more_proof(len(source.groups.labels), n)}",
                 ConvergenceWarning,
-            )
-        with threads_for(n):
-            found = projection_attributes(
-                source, fit.basis, fit.losses, fit.retained, keep_order=self.nested
             )
         plain = self.shrinkage is None and self.max_harm is None
         if plain and CRITERIA[self.criterion].own and r < n:

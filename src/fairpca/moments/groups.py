@@ -417,7 +417,7 @@ def _of_numbers(array: AnyArray) -> _Coded:
     with np.errstate(invalid="ignore"):
         whole = array.astype(np.int64, copy=False)
     low, high = (int(whole.min()), int(whole.max())) if array.size else (0, -1)
-    if high - low < _TABLE_SPAN and (whole == array).all():
+    if high - low < _TABLE_SPAN and (whole is array or (whole == array).all()):
         values, codes = low + np.arange(high - low + 1), whole - low
         counts = np.bincount(codes, minlength=len(values))
     else:
