@@ -136,10 +136,14 @@ def _index(picks: Any) -> Any:
 
 
 def _sample(rows: Any, picks: Any) -> FloatArray:
-    """Return the mean of some of a cell's rows, exactly the value of a constant column."""
+    """Return the mean of some of a cell's rows, exactly the value of a constant column.
+
+    Means within a standard deviation of zero are taken for zero: shifting would save no digit.
+    """
     some = rows[_index(picks[:: max(len(picks) // 128, 1)])]
     some = np.asarray(some.toarray() if is_sparse(some) else some, dtype=float)
-    return np.asarray(some[0] + (some - some[0]).mean(axis=0))
+    mean = some[0] + (some - some[0]).mean(axis=0)
+    return np.asarray(mean * (np.abs(mean) > some.std(axis=0)))
 
 
 def _count_here(
@@ -194,7 +198,8 @@ def _dense_sums(
     # Rows that are stored column by column make blocks that are, too.
     by_column = isinstance(rows, np.ndarray) and rows.flags.f_contiguous and n > 1
     # One line of the length of a block: row by row costs NumPy more than the additions.
-    tiled = None if by_column else np.tile(shift, step)
+    moved = shift.any()
+    tiled = np.tile(shift, step) if moved and not by_column else None
     weight, sums = 0.0, np.zeros(n)
     for low in range(0, m, step):
         some = picks[low : low + step]
@@ -209,10 +214,10 @@ def _dense_sums(
         else:
             read = rows[_index(some)]
             block[...] = read.toarray() if is_sparse(read) else read
-        if tiled is None:
-            block -= shift
-        else:
+        if tiled is not None:
             flat -= tiled[: flat.size]
+        elif moved:
+            block -= shift
         w = ones[: len(some)] if weights is None else weights[_index(some)]
         weight += float(len(some) if weights is None else w.sum())
         sums += np.dot(w, block)
