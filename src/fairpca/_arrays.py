@@ -157,7 +157,7 @@ def dot(left: Any, right: Any) -> Any:
     if left.shape[-2] * left.shape[-1] * right.shape[-1] <= _SMALL_PRODUCT or is_foreign(left):
         return left @ right
     if left.ndim > 2:
-        return np.stack([dot(matrix, right) for matrix in left])
+        return dot(left.reshape(-1, left.shape[-1]), right).reshape(*left.shape[:-1], -1)
     if right.ndim > 2:
         return np.stack([dot(left, matrix) for matrix in right])
 

@@ -71,7 +71,8 @@ def test_any_unit(k, exponent, criterion):
     other = FairPCA(2, criterion=criterion).fit(unit * X, sensitive_features=labels)
     size = 1.0 if criterion in ("relative", "share") else unit**2
     assert other.certificate_.value == pytest.approx(size * plain.certificate_.value, rel=1e-9)
-    assert other.certificate_.optimal == plain.certificate_.optimal
+    # Rounding may turn the sectors of a search, and then it proves a little more or less.
+    assert abs(other.certificate_.gap - plain.certificate_.gap) <= 1e-7
 
 
 @pytest.mark.parametrize("criterion", ["loss", "relative", "share"])

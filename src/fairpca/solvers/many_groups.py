@@ -37,7 +37,7 @@ _ROUGH = 1e-3
 # The dual is driven this much further than the tolerance: Newton gives the digits away.
 _TARGET = 1e-3
 # The dual inside a subspace is driven to this share of the gap that is left outside of it.
-_ROUGHLY = 1e-5
+_ROUGHLY = 1e-2
 # Eigenvectors past r that every partial decomposition adds to the subspace.
 _SPARE = 6
 # The groups' own bases begin the subspace, with up to this many columns in all and this share of
