@@ -92,8 +92,7 @@ def krylov_pairs(
     def in_units(columns: FloatArray) -> FloatArray:
         return product(columns) / unit if unit != 1 else product(columns)
 
-    tol = 1e-5 if rough else 0 if search else _CLOSELY
-    found = _arpack(in_units, n, r, first, tol=tol, most=most)
+    found = _arpack(in_units, n, r, first, 1e-5 if rough else 0 if search else _CLOSELY, most)
     if rough or not search:
         return EigenPairs(found.values * unit, found.vectors)
     vectors = found.vectors
