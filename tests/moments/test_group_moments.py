@@ -159,6 +159,18 @@ def test_a_constant_column_has_no_variance_at_all(value, weight):
     assert moments.scatter[0, 1, 1] > 0
 
 
+@pytest.mark.parametrize("size", [1e-3, 1e6])
+def test_a_constant_group_has_no_variance_in_pieces_either(size):
+    """Each piece has an origin of its own; what lies near or far from it is rounded."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(1.0, 1.0, size=(60, 9)), np.arange(60) % 3
+    X[labels == 2] = rng.normal(0.0, size, size=9)
+    pieces = [GroupMoments.from_array(X[i : i + 20], labels[i : i + 20]) for i in (0, 20, 40)]
+    merged = pieces[0].merge(pieces[1]).merge(pieces[2])
+    assert not merged.covariances[2].any()
+    assert merged.covariances[1].any()
+
+
 @pytest.mark.parametrize("shape", [(9000, 24), (2500, 450)])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_many_blocks_are_one(shape, offset):

@@ -223,15 +223,7 @@ class GroupMoments:
     def covariances(self) -> FloatArray:
         """Scatter over weight, shape (k, n, n); zero for a group without weight."""
         weight = np.where(self.weight > 0, self.weight, 1.0)[:, None, None]
-        found: FloatArray = self.scatter / placed(weight, self.scatter)
-        # A criterion that divides by a group's variance would take the rounding of a large mean
-        # for data.
-        dust = self.weight[:, None] * (16 * EPS * self.mean) ** 2
-        constant = diagonals(self.scatter) <= dust
-        if constant.any():
-            kept = placed(1.0 - constant, found)
-            found = found * kept[:, :, None] * kept[:, None, :]
-        return found
+        return self.scatter / placed(weight, self.scatter)  # type: ignore[no-any-return]
 
     def merge(self, other: GroupMoments) -> GroupMoments:
         """Return the moments of the rows of both.
@@ -261,6 +253,9 @@ class GroupMoments:
         share = np.divide(theirs.weight, weight, out=np.zeros_like(weight), where=weight > 0)
         far = theirs.offset + (theirs.origin - mine.origin)
         apart = far - mine.offset
+        # A criterion that divides by a group's variance would take the rounding of means for data.
+        size = np.abs(far) + np.abs(theirs.origin) + np.abs(mine.origin)
+        apart[np.abs(apart) <= 16 * EPS * size] = 0.0
         # A group that only one side has keeps its mean to the last digit.
         offset = np.where(share[:, None] == 1, far, mine.offset + share[:, None] * apart)
         between = placed(np.sqrt(mine.weight * share)[:, None] * apart, mine.scatter)
