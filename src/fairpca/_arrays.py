@@ -226,7 +226,8 @@ def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
     inner products (Stathopoulos and Wu's SVQB), which is several times faster than a pivoted QR;
     the digits that squaring loses are restored afterwards.
     """
-    fresh, room = outside(basis, columns), basis.shape[0] - basis.shape[1]
+    # Once is enough for now: what rounding leaves is removed afterwards.
+    fresh, room = outside(basis, columns, times=1), basis.shape[0] - basis.shape[1]
     xp = library_of(basis)
     lengths = np.sqrt(fetched(xp.sum(fresh * fresh, axis=0)))
     kept = np.flatnonzero(lengths > rtol)
@@ -241,10 +242,12 @@ def expand(basis: Any, columns: Any, *, rtol: float = 1e-9) -> Any:
     return joined([basis, orthonormal(outside(basis, fresh))], axis=1)
 
 
-def outside(basis: Any, columns: Any) -> Any:
-    """Return what the span of an orthonormal `basis` leaves of columns."""
-    for _ in range(2 if basis.shape[1] else 0):
-        # Twice is enough (Kahan): the second pass removes what rounding left behind.
+def outside(basis: Any, columns: Any, times: int = 2) -> Any:
+    """Return what the span of an orthonormal `basis` leaves of columns.
+
+    Twice is enough (Kahan): the second pass removes what rounding left behind.
+    """
+    for _ in range(times if basis.shape[1] else 0):
         columns = columns - dot(basis, dot(basis.T, columns))
     return columns
 

@@ -73,9 +73,10 @@ _MANY_FULL_SQUARE = 2000
 # Below this many columns a decomposition on the processor takes no longer than one on a device
 # (1.3 ms there and 0.9 here with 100 columns, 1.6 and 3 with 173).
 _DEVICE_FROM = 128
-# Up to this many columns what groups keep is a product of all matrices with one projector. Of a
-# thousand small ones a product each takes ten times as long.
-_PROJECTOR_TO = 150
+# Up to this many columns what groups keep is a product of all matrices with one projector: of a
+# thousand small ones a product each takes ten times as long, of ten with 374 columns five times.
+# Larger matrices are multiplied with the basis, on all cores.
+_PROJECTOR_TO = 500
 # Up to this many operations (some ten milliseconds) own decompositions are made on one thread.
 _ALONE = 10_000_000
 # Pairs past those asked for that own decompositions return: the proof that the others lead looks

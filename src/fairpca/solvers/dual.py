@@ -18,6 +18,7 @@ Read `Dual.evaluate` first, then `DualPoint` for what one decomposition gives, t
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,7 +121,7 @@ class DualPoint:
         """How far the r-th eigenvalue is from the next."""
         return float(self.values[self.r - 1] - self.values[self.r])
 
-    @property
+    @functools.cached_property
     def rotations(self) -> FloatArray:
         """How each group's weight rotates the leading eigenvectors, shape (k, (n - r) r).
 
@@ -338,6 +339,13 @@ class Dual:
         if self.relaxed is None or relaxed.value < self.relaxed.value:
             self.relaxed = relaxed
 
+    def is_smooth(self, point: DualPoint) -> bool:
+        """Whether a Newton step from a point means anything.
+
+        Next to a tie the Hessian is so large that every step looks harmless.
+        """
+        return point.separation > 1e-8 * self.spectral
+
     @property
     def bound(self) -> float:
         """The largest phi seen."""
@@ -380,11 +388,10 @@ def ascend(dual: Dual, point: DualPoint) -> None:
     """
     stalls = 0
     for _ in range(_MAX_STEPS):
-        if dual.closed or not point.separation > 1e-8 * dual.spectral:
-            # Next to a tie the Hessian is so large that every Newton step looks harmless.
+        if dual.closed or not dual.is_smooth(point):
             return
         gap, bound, before = dual.gap, dual.bound, point
-        trial = dual.evaluate(_newton_step(dual, point))
+        trial = dual.evaluate(newton_step(dual, point, point.weights, point.losses))
         for _ in range(_MAX_BETWEEN):
             if trial.phi >= point.phi or dual.closed:
                 break
@@ -399,21 +406,31 @@ def ascend(dual: Dual, point: DualPoint) -> None:
             return
 
 
-def _newton_step(dual: Dual, point: DualPoint) -> FloatArray:
-    """Return weights at the maximiser over the simplex of the quadratic model of phi at `point`.
+def newton_step(
+    dual: Dual, point: DualPoint, weights: FloatArray, losses: FloatArray
+) -> FloatArray:
+    """Return weights at the maximiser over the simplex of a quadratic model of phi.
 
     Where the step would rotate the eigenvectors too far, only a part of it is taken.
+
+    Parameters
+    ----------
+    dual : Dual
+    point : DualPoint
+        Gives the curvature.
+    weights, losses : ndarray of shape (k,)
+        Where the step begins, and the gradient there; mostly those of the point.
     """
     curvature = point.curvature(dual.simple)
     # Unknowns in units in which every group moves phi about equally.
     units = 1.0 / dual.group_scales
-    linear = (point.losses + curvature @ point.weights) * units
+    linear = (losses + curvature @ weights) * units
     found = maximise_on_simplex(
-        linear, curvature * units[:, None] * units, units, point.weights * dual.group_scales
+        linear, curvature * units[:, None] * units, units, weights * dual.group_scales
     )
-    step = found * units - point.weights
+    step = found * units - weights
     rotation = float(np.abs(step @ point.rotations).max())
-    return point.weights + min(1.0, _SMALL_ROTATION / max(rotation, 1e-300)) * step
+    return weights + min(1.0, _SMALL_ROTATION / max(rotation, 1e-300)) * step
 
 
 def _between(dual: Dual, point: DualPoint, trial: DualPoint) -> DualPoint:
