@@ -429,12 +429,13 @@ def solve_two_groups(
 
 
 def _first_inside(problem: Problem, own: tuple[EigenPairs, ...]) -> float:
-    """Return the best weight in the span of both groups' own bases."""
+    """Return the best weight in the span of both groups' own bases, roughly."""
     space = ProjectedBasis(problem.oracle, here=False)
     for pairs in own:
         space.widen(pairs.columns)
     inner = RootSearch(problem.restricted(space, holds_own=True))
-    return inner.run(max_iter=_MOST_INSIDE)[0].proof
+    found, _ = inner.run(max_iter=_MOST_INSIDE, leave=lambda t: True)
+    return inner.left_at or found.proof
 
 
 class _LargeSearch:
