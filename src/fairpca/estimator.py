@@ -85,7 +85,9 @@ class FairPCA(LinearReducer):
         Divide the columns of `transform` by their standard deviation over all rows, as PCA does.
         Components, losses and proofs are the same; `inverse_transform` multiplies again.
     tol : float, default=1e-10
-        Relative gap between value and lower bound at which to stop.
+        Relative gap between value and lower bound at which to stop. Components of hundreds of
+        columns and three or more groups are then known to about 1e-5, because a gap is the square
+        of what they are off by; 1e-14 gives their last digits.
     max_iter : int, default=200
         Most eigen-decompositions of full size, those of the groups' own covariances aside.
     random_state : int, RandomState instance or None, default=None
