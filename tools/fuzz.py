@@ -441,8 +441,10 @@ def timed_fit(case: SimpleNamespace) -> tuple[Any, list[Any]]:
 
 def check(case: SimpleNamespace) -> Iterator[tuple[str, str]]:
     """Yield every broken promise of one case, as its kind and what was seen."""
+    fitted_model = case.road not in ("solve", "path")
     try:
         found, stray = timed_fit(case)
+        again = timed_fit(case)[0] if case.repeat and fitted_model else found
     except ValueError as error:
         if not any(word in str(error).lower() for word in REMEDIES):
             yield "no remedy", f"{error}"
@@ -463,9 +465,7 @@ def check(case: SimpleNamespace) -> Iterator[tuple[str, str]]:
     else:
         members = members_of(case, found)
         truth, weights = truth_of_rows(case, members, case.center)
-    shown = truth
-    if case.road not in ("solve", "path"):
-        shown = truth_of_rows(case, members, "global")[0]
+    shown = truth_of_rows(case, members, "global")[0] if fitted_model else truth
     if case.wrong == "square" and max(truth.traces.max(), shown.traces.max()) > 1e300:
         # It is right where its weight makes little enough of it.
         yield "accepted", "wrong input: square"
@@ -480,9 +480,8 @@ def check(case: SimpleNamespace) -> Iterator[tuple[str, str]]:
         if not far_apart:
             # Of matrices that are mixed, no more of the smallest is promised.
             yield from check_answer(case, answer, search)
-    if case.road not in ("solve", "path"):
+    if fitted_model:
         yield from check_model(case, found, truth, shown)
-        again = timed_fit(case)[0] if case.repeat else found
         same = again.components_.tobytes() == found.components_.tobytes()
         if not same or again.certificate_ != found.certificate_:
             yield "not repeatable", f"{again.certificate_!r}, before {found.certificate_!r}"
