@@ -67,7 +67,7 @@ def descend(
     start: FloatArray,
     weights: FloatArray,
     best: float = np.inf,
-    fine: float = _STATIONARY,
+    enough: float = 0.0,
 ) -> Refined:
     """Descend from one basis; give up where the value `best` is clearly out of reach.
 
@@ -80,8 +80,8 @@ def descend(
         First guess of the multipliers.
     best : float
         The worst loss of the best basis that is already known.
-    fine : float
-        Share of the value that a step must promise to be taken.
+    enough : float
+        A step that promises to lower the value by less is not taken.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def descend(
         found, move, predicted = local.convex(damping)
         weights = np.zeros_like(losses)
         weights[local.worst] = found
-        if predicted <= max(fine, _STATIONARY) * max(abs(value), problem.resolution):
+        if predicted <= max(enough, _STATIONARY * max(abs(value), problem.resolution)):
             return Refined(basis, value, weights, True)
         # Far too slow to overtake the best start so far.
         if step >= 10 and value - 30 * predicted > best:
@@ -295,9 +295,9 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
     # Whoever is content with a rough bound is content with one descent.
     agreements, at_least = (4, 10) if hard else (3, 5)
-    fine = 0.0
+    enough = 0.0
     if tol > OPTIMAL_GAP:
-        agreements, at_least, fine = 1, 1, tol
+        agreements, at_least, enough = 1, 1, tol * dual.reference
     starts: list[FloatArray] = []
     tried: list[Refined] = []
     reached = np.inf
@@ -306,7 +306,7 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
             # Two equal starts that agree would prove nothing.
             continue
         starts.append(start)
-        tried.append(descend(problem, start, dual.best.weights, reached, fine))
+        tried.append(descend(problem, start, dual.best.weights, reached, enough))
         reached = min(reached, tried[-1].value)
         near = reached + _AGREE * max(abs(reached), problem.resolution)
         agreeing = sum(one.value <= near for one in tried)

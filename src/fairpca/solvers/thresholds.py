@@ -76,11 +76,12 @@ def solve_thresholds(
         If no basis was found that is within the limits for any t.
     """
     scale, rough = problem.oracle.scale or 1.0, tol > OPTIMAL_GAP
+    nothing = np.zeros_like(problem.offsets)
     slack = max((tol if rough else _SLACK) * scale, 16 * problem.resolution)
 
     def allowed(t: float) -> FloatArray:
         # One number is one for all groups.
-        return np.broadcast_to(np.asarray(limits(t), dtype=float), problem.offsets.shape)
+        return np.asarray(limits(t) + nothing)
 
     def better(basis: FloatArray) -> tuple[float, FloatArray]:
         losses, ceiling = problem.losses(basis), allowed(_LARGEST)
@@ -93,7 +94,7 @@ def solve_thresholds(
     if basis is not None:
         high, best = better(basis)
     # Without limits first: that bounds t wherever nothing else does.
-    found, shift = solve(problem), np.zeros_like(problem.offsets)
+    found, shift = solve(problem), nothing
     for _ in range(_MOST_ROUNDS):
         high, best = better(found.components.T)
         proof, rising = found.certificate, low
@@ -111,8 +112,9 @@ def solve_thresholds(
         if done or (settled and problem.certificate(low, high, slack).optimal):
             break
         if not shift.any() and _few_enough(problem):
-            fine = tol if rough else 0.0
-            high, best = better(_followed(problem, allowed, found, high, slack, fine))
+            # Less than this share of t; what is left of the value goes to zero.
+            enough = tol * abs(proof.value) if rough else 0.0
+            high, best = better(_followed(problem, allowed, found, high, slack, enough))
             # Whoever is content with a rough bound is content with that basis.
             if rough:
                 break
@@ -179,7 +181,7 @@ def _few_enough(problem: Problem) -> bool:
 
 
 def _followed(
-    problem: Problem, allowed: Limits, found: Solution, high: float, slack: float, fine: float
+    problem: Problem, allowed: Limits, found: Solution, high: float, slack: float, enough: float
 ) -> FloatArray:
     """Return where descents lead when t follows what they attain, by Newton's method.
 
@@ -188,11 +190,11 @@ def _followed(
     basis, weights, value = found.components.T, found.weights, float(found.losses.max())
     shift = np.zeros_like(problem.offsets)
     for _ in range(_MOST_DESCENTS):
-        enough = _enough(allowed, partial(np.dot, weights), shift + value)
-        t = _least(enough, problem.oracle.scale)
+        within = _enough(allowed, partial(np.dot, weights), shift + value)
+        t = _least(within, problem.oracle.scale)
         shift = allowed(min(t, high))
         moved = replace(problem, offsets=problem.offsets - shift)
-        end = descend(moved, basis, weights, fine=fine)
+        end = descend(moved, basis, weights, enough=enough)
         basis, weights, value = end.basis, end.weights, end.value
         if abs(value) <= slack:
             break
