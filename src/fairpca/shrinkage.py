@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from fairpca._arrays import FloatArray
-from fairpca.covariances.dense import leading_pairs
+from fairpca.covariances.dense import leading_of_each, leading_pairs
 from fairpca.moments.group_moments import GroupMoments
 
 # Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets:
@@ -74,22 +74,22 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
         moments = part.on_host().second_moments(about[places])
         sums[j, places] = moments * part.weight[:, None, None]
     own, everything = sums.sum(axis=0), sums.sum(axis=(0, 1))
-    shared = [leading_pairs(everything - part.sum(axis=0), r).vectors for part in sums]
-    pca, shares = leading_pairs(everything, r).vectors, np.ones(len(own))
+    rest = everything - sums.sum(axis=1)
+    shared, pca = leading_of_each(rest, r)[1], leading_pairs(everything, r).vectors
+    seeming = _kept(own, leading_of_each(own, r)[1]) - _kept(own, pca)
+    shares = np.ones(len(own))
     for g, total in enumerate(own):
-        held = np.flatnonzero(weight[:, g])
-        loss = (leading_pairs(total, r).values.sum() - _kept(total, pca)) / weight[:, g].sum()
+        held, loss = np.flatnonzero(weight[:, g]), seeming[g] / weight[:, g].sum()
         if len(held) < 2 or loss <= 0:
             continue
         gains, w = np.zeros((len(_SHARED_ROWS), len(held))), weight[held, g]
         for i, j in enumerate(held.tolist()):
-            left = weight[:, g].sum() - weight[j, g]
-            rest = everything - sums[j].sum(axis=0)
+            new, left = sums[j, g], weight[:, g].sum() - weight[j, g]
             # The group's rows alone, or with some rows' worth of what all share.
-            for a, rows in enumerate(max(rows, _LEAST_SHARED * left) for rows in _SHARED_ROWS):
-                matrix = total - sums[j, g] + rows / (weight.sum() - weight[j].sum()) * rest
-                basis = leading_pairs(matrix / (left + rows), r).vectors
-                gains[a, i] = _kept(sums[j, g], basis) - _kept(sums[j, g], shared[j])
+            rows = np.maximum(_SHARED_ROWS, _LEAST_SHARED * left)[:, None, None]
+            matrices = total - new + rows / (weight.sum() - weight[j].sum()) * rest[j]
+            bases = leading_of_each(matrices / (left + rows), r)[1]
+            gains[:, i] = _kept(new, bases) - _kept(new, shared[j])
         gains /= w
         mean = gains @ w / w.sum()
         error = np.sqrt((gains - mean[:, None]) ** 2 @ w / w.sum() / (len(held) - 1))
@@ -98,6 +98,6 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
     return shares
 
 
-def _kept(matrix: FloatArray, basis: FloatArray) -> float:
-    """Return what a basis keeps of a matrix."""
-    return float(np.einsum("ir,ir->", basis, matrix @ basis))
+def _kept(matrices: FloatArray, bases: FloatArray) -> FloatArray:
+    """Return what a basis keeps of a matrix, or each basis of its own one."""
+    return np.asarray(np.einsum("...ir,...ir->...", bases, matrices @ bases))

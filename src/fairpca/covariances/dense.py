@@ -77,6 +77,9 @@ _DEVICE_FROM = 128
 # thousand small ones a product each takes ten times as long, of ten with 374 columns five times.
 # Larger matrices are multiplied with the basis, on all cores.
 _PROJECTOR_TO = 500
+# Up to this many columns all pairs of a stack of matrices take no longer than some pairs of one
+# after the other.
+_STACKED_TO = 64
 # Up to this many operations (some ten milliseconds) own decompositions are made on one thread.
 _ALONE = 10_000_000
 # Pairs past those asked for that own decompositions return: the proof that the others lead looks
@@ -110,6 +113,15 @@ def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:
     """Return the `r` leading eigenpairs of a symmetric matrix by the cheapest driver."""
     found = by_krylov(matrix, r) if prefers_krylov(len(matrix), r) else None
     return by_lapack(matrix, r) if found is None else found
+
+
+def leading_of_each(matrices: FloatArray, r: int) -> tuple[FloatArray, FloatArray]:
+    """Return values (k, r) and vectors (k, n, r) of the `r` leading pairs of k matrices."""
+    if matrices.shape[-1] > _STACKED_TO:
+        found = [leading_pairs(matrix, r) for matrix in matrices]
+        return np.array([p.values for p in found]), np.array([p.vectors for p in found])
+    values, vectors = np.linalg.eigh(matrices)
+    return values[:, ::-1][:, :r], np.ascontiguousarray(vectors[:, :, ::-1][:, :, :r])
 
 
 def by_lapack(matrix: FloatArray, r: int) -> EigenPairs:
