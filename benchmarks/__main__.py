@@ -11,6 +11,7 @@ NAMES = {
     "ratios": "FairPCA over PCA, wall and processor time, on the cores this process is given",
     "many": "proofs of three and more groups",
     "groups": "hundreds and thousands of groups",
+    "audits": "audits and cross-fitting of small tables",
     "methods": "every published method beside FairPCA on the paper's tables",
     "new_rows": "rows left out: shares, careful FairPCA, power and coverage of the advice",
     "separation": "every pair of groups apart, beside LDA and others",

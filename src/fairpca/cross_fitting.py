@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import _check
 from fairpca._arrays import FloatArray, IntArray, threads_for
 from fairpca.base import warn_one_group
-from fairpca.covariances.dense import leading_pairs
+from fairpca.covariances.dense import leading_of_each, leading_pairs
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import (
@@ -45,10 +45,10 @@ from fairpca.moments.groups import (
 )
 from fairpca.shrinkage import NoisyGroupWarning
 
-# Folds and dealings of rows into them when the caller names no number, and the most columns and
-# groups for these; with more, where fits take long, it is five folds once.
-_FOLDS, _REPEATS, _FEW_FOLDS = 10, 2, 5
-_REPEATED_COLUMNS, _REPEATED_GROUPS = 200, 20
+# When the caller names no number: ten folds, dealt twice up to this many groups; with more columns
+# or groups than the others, where fits take long, five folds once.
+_FOLDS, _FEW_FOLDS, _REPEATS, _REPEATED_GROUPS = 10, 5, 2, 5
+_MANY_COLUMNS, _MANY_GROUPS = 200, 20
 # Share of the interval in its two tails.
 _TAILS = 0.05
 # The gap at which fits to folds stop: what is measured on new rows is known to a few per cent.
@@ -281,8 +281,8 @@ def cross_fit(
         group; by default 10, and 5 with more than 200 columns or 20 groups, where fits take
         longer. Not with moments.
     n_repeats : int, optional
-        How often rows are dealt out, each time with new fits; by default twice, and once with
-        more columns or groups. Moments of folds are one dealing.
+        How often rows are dealt out, each time with new fits; by default twice, and once with more
+        than 200 columns or five groups. Moments of folds are one dealing.
     sample_weight : array-like of shape (m,), optional
         As in `FairPCA.fit`; not with moments. Rows of weight zero are no rows.
     blocks : array-like of shape (m,), optional
@@ -496,9 +496,11 @@ def _dealings(
     if is_wide(rows, largest):
         _check.check_finite(rows)
         rows = in_span(np.asarray(rows, dtype=float), groups, weights)[0]
-    few = rows.shape[1] <= _REPEATED_COLUMNS and len(groups.labels) <= _REPEATED_GROUPS
+    n, k = rows.shape[1], len(groups.labels)
+    few = n <= _MANY_COLUMNS and k <= _MANY_GROUPS
     n_folds = n_folds if n_folds is not None else _FOLDS if few else _FEW_FOLDS
-    repeats = n_repeats if n_repeats is not None else _REPEATS if few else 1
+    usual = _REPEATS if few and k <= _REPEATED_GROUPS else 1
+    repeats = usual if n_repeats is None else n_repeats
     _check.check_at_least("n_folds", n_folds, 2)
     _check.check_at_least("n_repeats", repeats, 1)
     _check.check_at_least("random_state", random_state, 0)
@@ -549,8 +551,8 @@ def _own_errors(
         shared = sums.sum(axis=0) / weight.sum()
         for rows in _SHARED_ROWS:
             matrices = (sums + rows * shared) / (weight + rows)
-            bases = [leading_pairs(matrix, int(ranks.max())).vectors for matrix in matrices]
-            found.append(_errors(new, mean, np.array(bases), ranks))
+            bases = leading_of_each(matrices, int(ranks.max()))[1]
+            found.append(_errors(new, mean, bases, ranks))
         return np.where((known.weight > 0) & (new.weight > 0), found, np.nan)
 
     by_amount, first, others = measured(training, new), training[0], training[1:]

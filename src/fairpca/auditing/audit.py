@@ -358,7 +358,6 @@ def _new_rows(
         table.folds if table.X is None else table.X,
         n_components=r,
         fits={name: fit for name, fit in again.items() if hasattr(fit, "fit_moments")},
-        n_repeats=None if k <= _FEW_GROUPS else 1,
         unseen=2 < k <= _MOST_UNSEEN,
         random_state=seed,
         **({} if table.X is None else rows),
