@@ -294,10 +294,11 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
         return Attained(basis, weights, True, "gap closed")
     hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
     # Whoever is content with a rough bound is content with one descent.
-    agreements, at_least = (4, 10) if hard else (3, 5)
-    enough = 0.0
-    if tol > OPTIMAL_GAP:
-        agreements, at_least, enough = 1, 1, tol * dual.reference
+    rough = tol > OPTIMAL_GAP
+    agreements, at_least = (1, 1) if rough else (4, 10) if hard else (3, 5)
+    if problem.is_step:
+        agreements, at_least = min(agreements, 2), min(at_least, 2)
+    enough = tol * dual.reference if rough else 0.0
     starts: list[FloatArray] = []
     tried: list[Refined] = []
     reached = np.inf

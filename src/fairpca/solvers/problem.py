@@ -33,6 +33,9 @@ class Problem:
     own : tuple of EigenPairs or None
         Each group's own leading pairs, at least r of them, when the criterion already had to
         compute them. They are good starting points, and directions that cost nothing.
+    is_step : bool
+        Whether this is one of many problems on the way to another one's answer: where the dual
+        leaves a gap, two descents that agree are enough.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Problem:
     offsets: FloatArray
     n_components: int
     own: tuple[EigenPairs, ...] | None = None
+    is_step: bool = False
 
     @property
     def resolution(self) -> float:
@@ -112,7 +116,7 @@ class Problem:
             inside = [oracle.near(space.coordinates(pairs.columns[:, :r])) for pairs in self.own]
             known = zip(self.own, inside, strict=True)
             own = tuple(EigenPairs(pairs.values[:r], columns) for pairs, columns in known)
-        return Problem(oracle, self.offsets, r, own)
+        return replace(self, oracle=oracle, own=own)
 
     def solution(
         self,

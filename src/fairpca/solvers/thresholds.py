@@ -76,12 +76,11 @@ def solve_thresholds(
         If no basis was found that is within the limits for any t.
     """
     scale, rough = problem.oracle.scale or 1.0, tol > OPTIMAL_GAP
-    nothing = np.zeros_like(problem.offsets)
     slack = max((tol if rough else _SLACK) * scale, 16 * problem.resolution)
 
     def allowed(t: float) -> FloatArray:
         # One number is one for all groups.
-        return np.asarray(limits(t) + nothing)
+        return np.asarray(limits(t) + np.zeros_like(problem.offsets))
 
     def better(basis: FloatArray) -> tuple[float, FloatArray]:
         losses, ceiling = problem.losses(basis), allowed(_LARGEST)
@@ -94,7 +93,7 @@ def solve_thresholds(
     if basis is not None:
         high, best = better(basis)
     # Without limits first: that bounds t wherever nothing else does.
-    found, shift = solve(problem), nothing
+    found, shift = solve(problem), np.zeros_like(problem.offsets)
     for _ in range(_MOST_ROUNDS):
         high, best = better(found.components.T)
         proof, rising = found.certificate, low
@@ -128,7 +127,7 @@ def solve_thresholds(
         if not np.isfinite(at):
             break
         shift = allowed(at)
-        moved = replace(problem, offsets=problem.offsets - shift)
+        moved = replace(problem, offsets=problem.offsets - shift, is_step=True)
         # Of the many problems only the first is searched unless a proof was asked for.
         found = solve(moved, start=found.weights, exact_search=False)
         if not ahead and found.certificate.lower_bound > 0:
