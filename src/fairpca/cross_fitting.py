@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import _check
 from fairpca._arrays import FloatArray, IntArray, threads_for
 from fairpca.base import warn_one_group
-from fairpca.covariances.dense import leading_of_each, leading_pairs
+from fairpca.covariances.dense import leading_pairs, leading_vectors
 from fairpca.covariances.sources import dense_if_wide, in_span, is_wide
 from fairpca.estimator import FairPCA
 from fairpca.moments.group_moments import (
@@ -551,8 +551,7 @@ def _own_errors(
         shared = sums.sum(axis=0) / weight.sum()
         for rows in _SHARED_ROWS:
             matrices = (sums + rows * shared) / (weight + rows)
-            bases = leading_of_each(matrices, int(ranks.max()))[1]
-            found.append(_errors(new, mean, bases, ranks))
+            found.append(_errors(new, mean, leading_vectors(matrices, ranks.max()), ranks))
         return np.where((known.weight > 0) & (new.weight > 0), found, np.nan)
 
     by_amount, first, others = measured(training, new), training[0], training[1:]

@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from fairpca._arrays import FloatArray
-from fairpca.covariances.dense import leading_of_each, leading_pairs
+from fairpca.covariances.dense import leading_pairs, leading_vectors
 from fairpca.moments.group_moments import GroupMoments
 
 # Parts that are left out in turn, and rows' worth of what all share that a group's own PCA gets:
@@ -75,8 +75,8 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
         sums[j, places] = moments * part.weight[:, None, None]
     own, everything = sums.sum(axis=0), sums.sum(axis=(0, 1))
     rest = everything - sums.sum(axis=1)
-    shared, pca = leading_of_each(rest, r)[1], leading_pairs(everything, r).vectors
-    seeming = _kept(own, leading_of_each(own, r)[1]) - _kept(own, pca)
+    shared, pca = leading_vectors(rest, r), leading_pairs(everything, r).vectors
+    seeming = _kept(own, leading_vectors(own, r)) - _kept(own, pca)
     shares = np.ones(len(own))
     for g, total in enumerate(own):
         held, loss = np.flatnonzero(weight[:, g]), seeming[g] / weight[:, g].sum()
@@ -88,7 +88,7 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
             # The group's rows alone, or with some rows' worth of what all share.
             rows = np.maximum(_SHARED_ROWS, _LEAST_SHARED * left)[:, None, None]
             matrices = total - new + rows / (weight.sum() - weight[j].sum()) * rest[j]
-            bases = leading_of_each(matrices / (left + rows), r)[1]
+            bases = leading_vectors(matrices / (left + rows), r)
             gains[:, i] = _kept(new, bases) - _kept(new, shared[j])
         gains /= w
         mean = gains @ w / w.sum()

@@ -115,13 +115,11 @@ def leading_pairs(matrix: FloatArray, r: int) -> EigenPairs:
     return by_lapack(matrix, r) if found is None else found
 
 
-def leading_of_each(matrices: FloatArray, r: int) -> tuple[FloatArray, FloatArray]:
-    """Return values (k, r) and vectors (k, n, r) of the `r` leading pairs of k matrices."""
+def leading_vectors(matrices: FloatArray, r: int) -> FloatArray:
+    """Return the `r` leading eigenvectors of each of k symmetric matrices, shape (k, n, r)."""
     if matrices.shape[-1] > _STACKED_TO:
-        found = [leading_pairs(matrix, r) for matrix in matrices]
-        return np.array([p.values for p in found]), np.array([p.vectors for p in found])
-    values, vectors = np.linalg.eigh(matrices)
-    return values[:, ::-1][:, :r], np.ascontiguousarray(vectors[:, :, ::-1][:, :, :r])
+        return np.array([leading_pairs(matrix, r).vectors for matrix in matrices])
+    return np.ascontiguousarray(np.linalg.eigh(matrices)[1][:, :, ::-1][:, :, :r])
 
 
 def by_lapack(matrix: FloatArray, r: int) -> EigenPairs:
