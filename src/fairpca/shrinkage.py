@@ -15,7 +15,8 @@ from fairpca.moments.group_moments import GroupMoments
 _PARTS, _SHARED_ROWS, _LEAST_SHARED = 5, (0.0, 400.0, 2000.0), 1e-9
 # Rows with which half of what they say is believed. The standard error of so few is known badly:
 # halves of wine, 24 to 36 rows a group, had 1.25 times PCA's excess where all was believed.
-_HALF_BELIEVED = 50
+# What fewer than the second number say moves a share by less than a hundredth: they are not asked.
+_HALF_BELIEVED, _FEWEST = 50, 12
 
 
 class NoisyGroupWarning(UserWarning):
@@ -59,7 +60,8 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
     Returns
     -------
     ndarray of shape (k,)
-        From 0 to 1, in the order of the groups' labels; 1 for a group that is in one fold only.
+        From 0 to 1, in the order of the groups' labels; 1 for a group that is in one fold only, or
+        has fewer than 12 rows.
     """
     # More parts cost more decompositions and tell no more.
     parts = [reduce(GroupMoments.merge, folds[j::_PARTS]) for j in range(min(_PARTS, len(folds)))]
@@ -80,7 +82,7 @@ def held_out_shares(folds: list[GroupMoments], r: int, *, center: str = "global"
     shares = np.ones(len(own))
     for g, total in enumerate(own):
         held, loss = np.flatnonzero(weight[:, g]), seeming[g] / weight[:, g].sum()
-        if len(held) < 2 or loss <= 0:
+        if len(held) < 2 or loss <= 0 or whole.count[g] < _FEWEST:
             continue
         gains, w = np.zeros((len(_SHARED_ROWS), len(held))), weight[held, g]
         for i, j in enumerate(held.tolist()):
