@@ -295,9 +295,8 @@ def attain(dual: Dual, tol: float, random_state: int) -> Attained:
     hard = r <= _FEW_COMPONENTS or problem.oracle.n_features <= _FEW_FEATURES
     # Whoever is content with a rough bound is content with one descent.
     rough = tol > OPTIMAL_GAP
-    agreements, at_least = (1, 1) if rough else (4, 10) if hard else (3, 5)
-    if problem.is_step:
-        agreements, at_least = min(agreements, 2), min(at_least, 2)
+    most = 1 if rough else 2 if problem.is_step else 10
+    agreements, at_least = np.minimum((4, 10) if hard else (3, 5), most)
     enough = tol * dual.reference if rough else 0.0
     starts: list[FloatArray] = []
     tried: list[Refined] = []
