@@ -1,4 +1,4 @@
-"""Processor time of `audit` and `cross_fit` with default settings, on tables of 2,000 x 30."""
+"""Processor time of `audit` and `cross_fit`, default settings, tables of up to 2,000 x 30."""
 
 from __future__ import annotations
 

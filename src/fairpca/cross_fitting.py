@@ -45,8 +45,8 @@ from fairpca.moments.groups import (
 )
 from fairpca.shrinkage import NoisyGroupWarning
 
-# When the caller names no number: ten folds, dealt twice up to this many groups; with more columns
-# or groups than the others, where fits take long, five folds once.
+# What the caller names no number for: ten folds, dealt twice for up to five groups and once for
+# more; five folds, dealt once, with more than 200 columns or 20 groups, where fits take long.
 _FOLDS, _FEW_FOLDS, _REPEATS, _REPEATED_GROUPS = 10, 5, 2, 5
 _MANY_COLUMNS, _MANY_GROUPS = 200, 20
 # Share of the interval in its two tails.

@@ -15,7 +15,7 @@ from fairpca.moments.group_moments import GroupMoments
 _PARTS, _SHARED_ROWS, _LEAST_SHARED = 5, (0.0, 400.0, 2000.0), 1e-9
 # Rows with which half of what they say is believed. The standard error of so few is known badly:
 # halves of wine, 24 to 36 rows a group, had 1.25 times PCA's excess where all was believed.
-# What fewer than the second number say moves a share by less than a hundredth: they are not asked.
+# A group of fewer than a dozen is not asked: that would move its share by less than a hundredth.
 _HALF_BELIEVED, _FEWEST = 50, 12
 
 

@@ -80,7 +80,7 @@ def solve_thresholds(
 
     def allowed(t: float) -> FloatArray:
         # One number is one for all groups.
-        return np.asarray(limits(t) + np.zeros_like(problem.offsets))
+        return np.broadcast_to(np.asarray(limits(t), dtype=float), problem.offsets.shape)
 
     def better(basis: FloatArray) -> tuple[float, FloatArray]:
         losses, ceiling = problem.losses(basis), allowed(_LARGEST)
@@ -111,7 +111,7 @@ def solve_thresholds(
         if done or (settled and problem.certificate(low, high, slack).optimal):
             break
         if not shift.any() and _few_enough(problem):
-            # Less than this share of t; what is left of the value goes to zero.
+            # Relative to t, because the value itself goes to zero as t is found.
             enough = tol * abs(proof.value) if rough else 0.0
             high, best = better(_followed(problem, allowed, found, high, slack, enough))
             # Whoever is content with a rough bound is content with that basis.
